@@ -1,4 +1,4 @@
-"""Set points that are not reached, on the simulated chamber: told after 15 minutes, with the reason."""
+"""Set points that are not reached, in the simulated chamber: reported after 15 minutes, with the reason."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Watched:
     def __init__(self, loop, watched):
         self.loop = loop
         self.held = ""
-        self.told = []
+        self.reported = []
         self.watch = AttainmentWatch(loop.bus, ENVIRONMENT, [watched], lambda _: self.held)
         self.alerts = Watch(
             loop.clock,
             StatusNode(loop.bus, [ENVIRONMENT]),
             RULES,
             opened=(),
-            report=lambda phase, alert: self.told.append((str(phase), alert.text)),
+            report=lambda phase, alert: self.reported.append((str(phase), alert.text)),
         )
 
     @property
@@ -46,17 +46,17 @@ class Watched:
         await self.loop.clock.advance(seconds)
 
     async def is_quiet(self, seconds):
-        """Whether nothing is said in all that time."""
+        """Whether nothing is reported in `seconds`."""
         for _ in range(int(seconds // 30)):
             await self.advance(30)
-            if self.problems or self.told:
+            if self.problems or self.reported:
                 return False
         return True
 
     async def misses(self, *words):
-        """It is told, once, by status and alert, with these words."""
+        """Status and one alert report it, with these words."""
         await self.advance(SOON_S)
-        ((phase, text),) = self.told
+        ((phase, text),) = self.reported
         (problem,) = self.problems
         assert phase == "start"
         for word in words:
@@ -88,18 +88,18 @@ async def carbon_dioxide(**setting):
         yield on
 
 
-async def test_a_lamp_that_is_too_weak_is_told_and_its_end_too(caplog):
+async def test_the_start_and_end_of_a_missed_set_point_are_reported(caplog):
     caplog.set_level(logging.INFO, "growd.control.attainment")
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
         assert await on.is_quiet(MISSED_S - 30)
-        on.loop.want(18_000)  # a step: the time begins anew
+        on.loop.want(18_000)  # a step: the time starts again
         assert await on.is_quiet(MISSED_S)
         await on.misses("light_illuminance is 10", "its set point is 18000 lux", "the lamp is at full light")
         on.loop.want(8_000)
         await on.advance(120)
         assert on.problems == []
-        assert on.told[1][0] == "end"
+        assert on.reported[1][0] == "end"
     begun, over = (record.message for record in caplog.records if record.name == "growd.control.attainment")
     assert "the lamp is at full light" in begun
     assert over == "e: light_illuminance is at its set point"
@@ -126,7 +126,7 @@ async def test_an_interlock_that_holds_the_lamp_is_the_reason():
     ("node", "whose"),
     [("http", "by hand"), ("e/set_points", "by hand"), ("e/recipe_runner", "of the recipe")],
 )
-async def test_a_channel_with_a_set_point_of_its_own_is_the_reason(node, whose):
+async def test_the_set_point_of_a_channel_is_the_reason(node, whose):
     async with light(Lamp(strength=0.0)) as on:
         who = on.loop.bus.node(node)
         for channel in ("red", "white"):
@@ -138,7 +138,7 @@ async def test_a_channel_with_a_set_point_of_its_own_is_the_reason(node, whose):
         )
 
 
-async def test_a_channel_at_full_light_by_its_own_set_point_is_no_reason_for_too_little():
+async def test_a_channel_with_a_set_point_of_full_light_is_not_the_reason():
     async with light(Lamp(strength=0.1)) as on:
         on.loop.bus.node("http").publisher(f"{ENVIRONMENT}/desired/light_intensity_red").publish(1.0)
         on.loop.want(18_000)
@@ -146,7 +146,7 @@ async def test_a_channel_at_full_light_by_its_own_set_point_is_no_reason_for_too
 
 
 @pytest.mark.parametrize(("output", "level"), [(VALVE, 0.0), (FAN, 1.0)])
-async def test_a_valve_or_fan_with_a_set_point_of_its_own_is_the_reason(output, level):
+async def test_the_set_point_of_the_valve_or_fan_is_the_reason(output, level):
     async with carbon_dioxide() as on:
         on.loop.valve_hold.set(True)
         on.loop.want(output, level)
@@ -154,7 +154,7 @@ async def test_a_valve_or_fan_with_a_set_point_of_its_own_is_the_reason(output, 
         await on.misses(f"held at {level:g} by the set point {output} by hand")
 
 
-async def test_an_output_that_failed_is_the_reason():
+async def test_a_failed_output_is_the_reason():
     async with light(Lamp(strength=0.0)) as on:
         on.held = "the valve rests"
         health = Health(on.loop.bus.node("lamp"), ENVIRONMENT, "light", on.loop.clock)
@@ -163,7 +163,7 @@ async def test_an_output_that_failed_is_the_reason():
         await on.misses("its output light has failed (GPIO busy)")
 
 
-async def test_the_time_begins_anew_when_a_long_cause_ends():
+async def test_the_time_starts_again_when_a_long_cause_ends():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
         on.loop.quality = Quality.FAULT
@@ -177,7 +177,7 @@ async def test_the_time_begins_anew_when_a_long_cause_ends():
         assert "the lamp is at full light" in on.problems[0]
 
 
-async def test_the_time_begins_anew_when_daylight_ends():
+async def test_the_time_starts_again_when_daylight_ends():
     async with light(Lamp(strength=0.0)) as on:
         on.loop.daylight = 9_000
         on.loop.want(5_000)
@@ -187,7 +187,7 @@ async def test_the_time_begins_anew_when_daylight_ends():
         assert on.problems == []
 
 
-async def test_a_cause_that_comes_and_goes_hides_nothing():
+async def test_an_intermittent_cause_does_not_hide_a_missed_set_point():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
         for minute in range(18):
@@ -197,7 +197,7 @@ async def test_a_cause_that_comes_and_goes_hides_nothing():
 
 
 @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE])
-async def test_a_sensor_that_fails_is_the_reason(quality):
+async def test_a_failed_sensor_is_the_reason(quality):
     async with light() as on:
         on.loop.want(5_000)
         await on.advance(60)
@@ -205,7 +205,7 @@ async def test_a_sensor_that_fails_is_the_reason(quality):
         await on.misses("light_illuminance is unknown", "its sensor has no valid reading")
 
 
-async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_told():
+async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_reported():
     async with light(Lamp(gamma=1, is_switched=True)) as on:
         on.loop.want(8_000)
         await on.misses("a switched lamp is on only from half of full_scale_lux on")
@@ -214,7 +214,7 @@ async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_told():
         assert await on.is_quiet(2 * SOON_S)
 
 
-async def test_nothing_is_told_of_ramps_steps_nights_and_releases():
+async def test_ramps_steps_nights_and_releases_are_not_reported():
     async with light() as on:
         for minute in range(40):
             on.loop.want(400 * minute)
@@ -225,7 +225,7 @@ async def test_nothing_is_told_of_ramps_steps_nights_and_releases():
             assert await on.is_quiet(MISSED_S)
 
 
-async def test_nothing_is_told_of_a_ramp_that_a_slow_filter_shows_late():
+async def test_the_delay_of_a_slow_filter_is_not_reported():
     async with light() as on:
         await on.loop.bus.parameters.set(f"{ENVIRONMENT}/filters/{LUX}/weight", 0.01)
         for second in range(0, 1_800, 10):
@@ -234,15 +234,15 @@ async def test_nothing_is_told_of_a_ramp_that_a_slow_filter_shows_late():
             assert on.watch.node.details()["attainment"][0]["state"] != "missed"
 
 
-async def test_a_lamp_that_broke_is_told_during_a_long_ramp():
+async def test_a_broken_lamp_is_reported_during_a_long_ramp():
     async with light(Lamp(strength=0.0)) as on:
         for minute in range(40):
             on.loop.want(1_000 + 100 * minute)
             await on.advance(60)
-        assert [phase for phase, _ in on.told] == ["start"]
+        assert [phase for phase, _ in on.reported] == ["start"]
 
 
-async def test_nothing_is_told_while_the_sensor_warms_up_or_somebody_commands_by_hand():
+async def test_a_warm_up_and_an_override_are_not_reported():
     async with light() as on:
         on.loop.quality = Quality.WARM_UP
         on.loop.want(5_000)
@@ -254,7 +254,7 @@ async def test_nothing_is_told_while_the_sensor_warms_up_or_somebody_commands_by
             assert await on.is_quiet(450)
 
 
-async def test_an_empty_bottle_is_told_and_one_that_is_full_is_not():
+async def test_an_empty_bottle_is_reported_and_a_full_one_is_not():
     async with carbon_dioxide() as on:
         on.loop.want(CO2, 1000.0)
         assert await on.is_quiet(SOON_S)
@@ -266,7 +266,7 @@ async def test_an_empty_bottle_is_told_and_one_that_is_full_is_not():
         await on.misses("air_carbon_dioxide is 42", "the valve is open all the time", "bottle", "door")
 
 
-async def test_co2_that_comes_nearer_slowly_is_on_its_way():
+async def test_co2_that_rises_slowly_is_not_reported():
     async with carbon_dioxide(fan=False) as on:
         parameters = on.loop.chamber.parameters
         on.loop.chamber.parameters = replace(
@@ -277,11 +277,11 @@ async def test_co2_that_comes_nearer_slowly_is_on_its_way():
         assert on.loop.ppm < 1300
 
 
-async def test_too_much_co2_is_told_only_where_a_fan_could_help():
-    for fan, told in ((False, 0), (True, 1)):
+async def test_too_much_co2_is_reported_only_with_a_fan():
+    for fan, reports in ((False, 0), (True, 1)):
         async with carbon_dioxide(fan=fan) as on:
             on.loop.want(CO2, 800.0)
             parameters = on.loop.chamber.parameters
             on.loop.chamber.parameters = replace(parameters, ambient_carbon_dioxide_ppm=1_200.0)
             await on.advance(2 * SOON_S)
-            assert len(on.told) == told
+            assert len(on.reported) == reports

@@ -1,4 +1,4 @@
-"""Calibrations of CO2 sensors: refused where they may be a mistake, and never a way past the ceiling."""
+"""Calibrations of CO2 sensors: probable mistakes are refused, and none lifts the ceiling."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Stage:
         await self.clock.advance(seconds)
 
     def air(self, ppm):
-        """Room and chamber have so much CO2, and none is lost."""
+        """Set the CO2 of the room and the chamber, without losses."""
         model = self.rig.machine.chamber
         model.parameters = dataclasses.replace(
             model.parameters, ambient_carbon_dioxide_ppm=ppm, leak_per_h=600, growing_area_m2=1e-6
@@ -81,7 +81,7 @@ async def stage(config=None, memory=None):
         yield on
 
 
-async def test_an_scd30_has_measured_steady_air_for_two_minutes_every_2_s():
+async def test_an_scd30_needs_two_minutes_of_steady_air():
     async with stage() as on:
         await on.advance(60)
         assert (await on.calibrate(450)).startswith("air must measure for 120 s without a gap before")
@@ -89,7 +89,7 @@ async def test_an_scd30_has_measured_steady_air_for_two_minutes_every_2_s():
         assert await on.calibrate(450) == ""
         await on.advance(30)
         assert on.measured == pytest.approx(450, abs=10)
-        assert "must measure for 120 s" in await on.calibrate(450)  # it measures anew
+        assert "must measure for 120 s" in await on.calibrate(450)  # its readings start again
         await on.advance(STEADY_S)
         on.air(1_000)
         await on.advance(30)
@@ -101,13 +101,13 @@ async def test_an_scd30_has_measured_steady_air_for_two_minutes_every_2_s():
         assert "must measure for 120 s" in await on.calibrate(950)
 
 
-async def test_an_scd30_that_is_read_too_seldom_is_not_calibrated():
+async def test_an_scd30_with_a_long_interval_is_not_calibrated():
     async with stage(chamber(replace(SCD30, interval_s=8.0))) as on:
         await on.advance(3 * STEADY_S)
         assert "set its interval_s to 6 or less" in await on.calibrate(450)
 
 
-async def test_a_reference_far_below_the_reading_is_refused_with_the_way_there():
+async def test_a_reference_far_below_the_reading_is_refused_with_advice():
     async with stage() as on:
         on.air(1_000)
         await on.advance(SHUT_S)
@@ -118,7 +118,7 @@ async def test_a_reference_far_below_the_reading_is_refused_with_the_way_there()
         assert await on.calibrate(760) == ""
 
 
-async def test_the_valve_was_shut_for_twenty_minutes_before():
+async def test_a_calibration_needs_a_valve_that_was_shut_for_twenty_minutes():
     async with stage() as on:
         await on.advance(STEADY_S + 10)
         on.valve(1)
@@ -131,7 +131,7 @@ async def test_the_valve_was_shut_for_twenty_minutes_before():
         assert await on.calibrate(400) == ""
 
 
-async def test_after_a_kill_nobody_knows_when_the_valve_was_open_last():
+async def test_after_a_kill_the_valve_counts_as_just_shut():
     memory = ShortMemory()
     async with stage(memory=memory) as on:
         await on.advance(10)
@@ -144,7 +144,7 @@ async def test_after_a_kill_nobody_knows_when_the_valve_was_open_last():
         assert await on.calibrate(400) == ""
 
 
-async def test_the_ceiling_goes_by_what_the_sensor_would_say_without_calibrations_over_a_restart_too():
+async def test_the_ceiling_uses_readings_without_calibrations_also_after_a_restart():
     memory, config = ShortMemory(), chamber(interlock=InterlockOptions(ceiling_ppm=1_500.0))
     async with stage(config, memory) as on:
         on.air(1_200)
@@ -167,7 +167,7 @@ async def test_the_ceiling_goes_by_what_the_sensor_would_say_without_calibration
         assert on.has_tripped
 
 
-async def test_a_calibration_that_may_not_have_been_done_counts_as_done_where_it_lowers():
+async def test_a_failed_calibration_that_lowers_readings_counts_as_done():
     memory = ShortMemory()
     async with stage(memory=memory) as on:
         on.air(1_000)
@@ -187,7 +187,7 @@ async def test_a_calibration_that_may_not_have_been_done_counts_as_done_where_it
         assert on.has_tripped
 
 
-async def test_calibrations_take_away_so_much_at_most_and_once_nobody_knows_that_is_assumed():
+async def test_calibrations_have_a_limit_which_is_assumed_if_their_record_is_lost():
     memory = ShortMemory()
     memory.texts["environment_1/interlocks"] = "no JSON"
     async with stage(memory=memory) as on:
@@ -208,7 +208,7 @@ async def test_calibrations_take_away_so_much_at_most_and_once_nobody_knows_that
 
 
 class SlowMemory(ShortMemory):
-    """One whose disk takes as long as `answers` says."""
+    """A memory that waits for `answers`."""
 
     def __init__(self):
         super().__init__()
@@ -220,7 +220,7 @@ class SlowMemory(ShortMemory):
         await super().save_state(key, value)
 
 
-async def test_while_a_calibration_is_being_kept_there_is_no_other_and_the_valve_stays_shut():
+async def test_a_calibration_that_is_being_saved_refuses_others_and_an_open_valve():
     memory = SlowMemory()
     async with stage(memory=memory) as on:
         on.air(1_000)
@@ -238,7 +238,7 @@ async def test_while_a_calibration_is_being_kept_there_is_no_other_and_the_valve
         assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0
 
 
-async def test_an_mhz19_has_been_in_the_air_for_twenty_minutes_and_gets_no_automatic_baseline():
+async def test_an_mhz19_needs_twenty_minutes_and_refuses_an_automatic_baseline():
     async with stage(chamber(MHZ19)) as on:
         on.air(470)
         await on.advance(SHUT_S)
@@ -267,7 +267,7 @@ def test_a_correction_undoes_any_calibrations_of_a_chip_that_shifts_or_scales(ca
     correction, shift, scale = Correction(), 0.0, 1.0
     shifting, scaling = correction, correction
     for true, reference in calibrations:
-        assume(true + shift >= 1)  # no sensor says less
+        assume(true + shift >= 1)  # no sensor reads less
         shifting = shifting.after(Calibration(true + shift, reference))
         shift = reference - true
         scaling = scaling.after(Calibration(true * scale, reference))
@@ -279,7 +279,7 @@ def test_a_correction_undoes_any_calibrations_of_a_chip_that_shifts_or_scales(ca
 
 
 @given(st.lists(st.tuples(PPM, st.floats(0.5, 1.2)), max_size=8), st.floats(0, 20_000))
-def test_what_is_within_the_limit_takes_no_more_away_than_is_assumed_at_worst(calibrations, reading):
+def test_a_correction_within_the_limit_is_below_the_worst_case(calibrations, reading):
     correction = Correction()
     for ppm, share in calibrations:
         correction = correction.after(Calibration(ppm, ppm * share, scales=share > 1))
@@ -287,7 +287,7 @@ def test_what_is_within_the_limit_takes_no_more_away_than_is_assumed_at_worst(ca
         assert correction.judged(reading) <= UNKNOWN.judged(reading) + 1e-6
 
 
-def test_where_the_air_rises_slowly_the_end_counts():
+def test_the_steady_reading_of_slowly_rising_air_is_its_end():
     rising = [400 + number / 2 for number in range(60)]
     assert steady_reading(rising) == pytest.approx(426, abs=1)
     assert steady_reading(rising[::-1]) == pytest.approx(414.75)

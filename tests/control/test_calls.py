@@ -12,7 +12,7 @@ from support.clock import ManualClock
 
 
 class Call:
-    """A call that takes until it is released."""
+    """A call that waits until it is released."""
 
     def __init__(self) -> None:
         self.begun, self.release = threading.Event(), threading.Event()

@@ -1,6 +1,6 @@
-"""Whatever clients, calibrations, kills and damaged files do: the air stays below the ceiling and a dose.
+"""Clients, calibrations, kills and damaged files never raise CO2 above the ceiling plus one dose.
 
-`GROWD_CEILING_EXAMPLES=1000` tries so many sequences of what may happen.
+`GROWD_CEILING_EXAMPLES=1000` tries that many random sequences.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ FILES = (STORE, f"{STORE}-wal", FILE_NAME)
 
 
 class Awaited:
-    """Lets no time pass while the thread of the store has something to do."""
+    """Stops the clock while the thread of the store works."""
 
     def __init__(self, worker):
         self._submit, self._count = worker.submit, 0
@@ -135,7 +135,7 @@ class Life:
         return self.rig.machine.gpio.high(21) > 0
 
     async def open(self, seconds):
-        """Hold the valve open by hand as long as it goes."""
+        """Override the valve to open for `seconds`."""
         self.client.publish_arguments(f"environment_1/commanded/{VALVE}", [1])
         await self.advance(seconds)
         self.client.publish_arguments(f"environment_1/commanded/{VALVE}", [0])
@@ -146,7 +146,7 @@ class Life:
         await self.advance(30)
 
     async def calibrate(self, share):
-        """To a share of what is measured, as often as it takes to be that, or as it is let."""
+        """Calibrate to a share of the measured value, within the valid references."""
         last = self.rig.last(f"measured/{CO2}")
         reference = (
             400 if last is None or last.value is None else min(2_000, max(400, int(share * last.value)))
@@ -193,11 +193,11 @@ actions = st.one_of(
     st.tuples(st.just("kill"), damages),
 )
 LOWERED = [("open", 280), ("advance", 1_260), *[("calibrate", 0.76)] * 8]
-"""The air has some 1900 ppm, and the sensor says as little as it can be brought to."""
+"""Some 1900 ppm, with a sensor calibrated as low as permitted."""
 
 
 async def happen(sequence, folder):
-    """One life after another, until nothing is left to happen."""
+    """Run one life after another, until the sequence ends."""
     world, left = World(folder), deque(sequence)
     world.new_life()
     ended = True
@@ -228,6 +228,6 @@ LOST = {STORE: "deleted", FILE_NAME: "zeros"}
 @example([*LOWERED, ("kill", {f"{STORE}-wal": "deleted"}), ("open", 600)])
 @example([*LOWERED, ("kill", LOST), ("reset",), ("advance", 3_600), ("open", 600)])
 @pytest.mark.fuzz
-def test_nothing_lets_the_air_pass_the_ceiling_by_more_than_a_dose(sequence):
+def test_co2_never_exceeds_the_ceiling_by_more_than_a_dose(sequence):
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(happen(sequence, Path(folder)))

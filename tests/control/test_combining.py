@@ -26,7 +26,7 @@ class Rig:
         self.combined = self.bus.topics.get(f"e/raw/{VARIABLE}")
 
     async def give(self, **values):
-        """What the sensors say, one after another; a quality instead of a value is a message without one."""
+        """Publish values one after another. A quality stands for a message without a value."""
         for name, value in values.items():
             is_good = not isinstance(value, Quality)
             self.sensors[name].publish(value if is_good else None, Quality.OK if is_good else value)
@@ -122,7 +122,7 @@ async def test_the_node_information_has_the_leader_and_each_value(median):
 
 async def test_good_sensors_that_disagree_for_minutes_are_a_problem(first):
     async def after(seconds, **values):
-        """The problems when the sensors have said this for so long."""
+        """The problems after the sensors have published these values for `seconds`."""
         await first.give(**values)
         for _ in range(seconds // 20):
             await first.clock.advance(20)

@@ -1,4 +1,4 @@
-"""Every interlock provoked, through real drivers on simulated hardware, against all who command."""
+"""Every interlock trips, through real drivers on simulated hardware, against every source of commands."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EACH_S = 10
 
 
 class Stage:
-    """A rig, and those who command its outputs."""
+    """A rig, and the sources of its commands."""
 
     def __init__(self, rig):
         self.rig = rig
@@ -74,8 +74,8 @@ class Stage:
     async def until(self, condition, within):
         return await self.clock.until(condition, within=within)
 
-    async def kept_against_all(self, variable, value, device, *, state, each_s=EACH_S):
-        """Whoever commands this, again and again, the device stays as it is. Nor is it moved for a moment."""
+    async def holds_against_all(self, variable, value, device, *, state, each_s=EACH_S):
+        """The device does not move, not even for a moment, whatever commands come from each source."""
         pins = [event for event in self.machine.gpio.history if event.pin == device.pin]
         for who in WHO:
             for _ in range(each_s):
@@ -84,8 +84,8 @@ class Stage:
             assert self.is_on(device) == state, who
             assert [event for event in self.machine.gpio.history if event.pin == device.pin] == pins, who
 
-    async def dark_against_all(self):
-        """Whoever commands light, again and again, there is none."""
+    async def stays_dark_against_all(self):
+        """The lamp stays dark, whatever commands come from each source."""
         for who in WHO:
             for _ in range(EACH_S):
                 self.command(who, LIGHT, 10_000 if who == "recipe" else 0.5)
@@ -111,44 +111,44 @@ def chamber(*sensors, interlock=UNHINDERED, relays=(VALVE, FAN), light=None):
 @asynccontextmanager
 async def with_events(on):
     with on.bus.node("reader").subscribe("environment_1/events") as messages:
-        told = []
-        yield told
-        told += [message.value for message in iter(messages.get_nowait, None)]
+        published = []
+        yield published
+        published += [message.value for message in iter(messages.get_nowait, None)]
 
 
 class TestCarbonDioxideCeiling:
     NAME = "carbon_dioxide_ceiling"
 
-    async def test_it_shuts_the_valve_and_runs_the_fan_whoever_commands(self, caplog):
+    async def test_the_ceiling_shuts_the_valve_and_runs_the_fan(self, caplog):
         caplog.set_level(logging.INFO, "growd")
         async with stage(chamber()) as on:
             on.change(valve_flow_l_min=2.0)
             on.machine.sensor("scd30").follow_at_once()
             await on.clock.advance(KNOWN_S)
-            async with with_events(on) as told:
+            async with with_events(on) as published:
                 on.want(VALVE_ON, 1)
                 await on.until(lambda: on.has_tripped(self.NAME), 60)
                 assert on.air().carbon_dioxide_ppm < 6_000
                 assert not on.is_on(VALVE)
                 assert on.is_on(FAN)
-                on.change(fan_flow_l_min=20.0)  # that it takes long enough for all to try
+                on.change(fan_flow_l_min=20.0)  # so that every source has time to try
                 on.want(VALVE_ON, 0)
-                await on.kept_against_all(FAN_ON, 0, FAN, state=True, each_s=5)
-                await on.kept_against_all(VALVE_ON, 1, VALVE, state=False, each_s=5)
+                await on.holds_against_all(FAN_ON, 0, FAN, state=True, each_s=5)
+                await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=5)
                 on.want(VALVE_ON, 0)
                 on.command("client", VALVE_ON, 0)
                 await on.until(lambda: not on.has_tripped(self.NAME), 600)
                 assert 4_400 < on.air().carbon_dioxide_ppm < 4_520
                 await on.clock.advance(20)
                 assert not on.is_on(FAN)
-        assert [(event["kind"], event["source"]) for event in told] == [("interlock", self.NAME)] * 2
-        assert told[0]["message"].startswith("air_carbon_dioxide is 5")
-        assert told[0]["message"].endswith(" ppm; the limit is 5000 ppm")
-        assert told[1]["message"] == "released"
+        assert [(event["kind"], event["source"]) for event in published] == [("interlock", self.NAME)] * 2
+        assert published[0]["message"].startswith("air_carbon_dioxide is 5")
+        assert published[0]["message"].endswith(" ppm; the limit is 5000 ppm")
+        assert published[1]["message"] == "released"
         said = [record for record in caplog.records if self.NAME in record.getMessage()]
         assert [record.levelname for record in said] == ["WARNING", "INFO"]
 
-    async def test_one_sensor_of_several_is_enough(self):
+    async def test_one_sensor_above_the_ceiling_is_enough(self):
         spare = replace(AIR, name="spare", bus=2)
         async with stage(chamber(AIR, spare)) as on:
             await on.clock.advance(KNOWN_S)
@@ -158,10 +158,10 @@ class TestCarbonDioxideCeiling:
             on.machine.chips[2, 0x61].memory.calibration_ppm = 6_000.0
             await on.until(lambda: on.has_tripped(self.NAME), 10)
             assert not on.is_on(VALVE)
-            on.machine.faults.inject(Fault("absent", "i2c-2:0x61"))  # what it says is not known any more
+            on.machine.faults.inject(Fault("absent", "i2c-2:0x61"))  # its reading becomes unknown
             await on.until(lambda: not on.has_tripped(self.NAME), 10)
 
-    async def test_an_mhz19_as_it_is_by_default_trips_it(self):
+    async def test_an_mhz19_with_defaults_trips_the_ceiling(self):
         sensor = Sensor(name="air", kind="mhz19", port="/dev/serial0")
         async with stage(chamber(sensor)) as on:
             on.change(valve_flow_l_min=2.0)
@@ -171,7 +171,7 @@ class TestCarbonDioxideCeiling:
             assert not on.is_on(VALVE)
             assert on.is_on(FAN)
 
-    async def test_the_fan_is_left_alone_where_it_is_configured_so(self):
+    async def test_the_ceiling_may_leave_the_fan_alone(self):
         config = chamber(interlock=replace(UNHINDERED, ceiling_starts_fan=False, ceiling_ppm=1_000))
         async with stage(config) as on:
             on.change(valve_flow_l_min=2.0)
@@ -180,7 +180,7 @@ class TestCarbonDioxideCeiling:
             await on.clock.advance(2)
             assert not on.is_on(FAN)
 
-    async def test_a_client_can_not_play_a_sensor(self):
+    async def test_a_client_cannot_publish_readings(self):
         async with stage(chamber()) as on:
             await on.clock.advance(KNOWN_S)
             on.machine.faults.inject(Fault("absent", "scd30"))
@@ -194,7 +194,7 @@ class TestCarbonDioxideCeiling:
 
 
 class TestValveOpenTooLong:
-    async def test_it_shuts_the_valve_for_a_rest_whoever_commands(self):
+    async def test_the_valve_rests_after_its_longest_time_open(self):
         limits = replace(UNHINDERED, valve_open_s=60, valve_rest_s=30)
         async with stage(chamber(interlock=limits)) as on:
             await on.clock.advance(KNOWN_S)
@@ -204,14 +204,14 @@ class TestValveOpenTooLong:
             assert took == pytest.approx(60, abs=2)
             assert on.has_tripped("valve_open_too_long")
             assert "open for 60 s without a pause" in on.state("valve_open_too_long")["reason"]
-            await on.kept_against_all(VALVE_ON, 1, VALVE, state=False, each_s=8)
+            await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=8)
             await on.until(lambda: on.is_on(VALVE), 8)
             assert not on.has_tripped("valve_open_too_long")
 
     @pytest.mark.parametrize(
         ("name", "limit"), [("valve_open_too_long", "valve_open_s"), ("dose_per_hour", "dose_s")]
     )
-    async def test_a_valve_that_may_be_open_counts_as_open(self, name, limit):
+    async def test_a_valve_whose_output_fails_counts_as_open(self, name, limit):
         async with stage(chamber(interlock=replace(UNHINDERED, **{limit: 60}))) as on:
             await on.clock.advance(KNOWN_S)
             on.machine.faults.inject(Fault("refused", f"gpio-{VALVE.pin}"))
@@ -224,7 +224,7 @@ class TestDosePerHour:
     NAME = "dose_per_hour"
     LIMITS = replace(UNHINDERED, dose_s=120)
 
-    async def test_it_keeps_the_valve_shut_whoever_commands(self):
+    async def test_the_valve_stays_shut_after_the_dose_of_an_hour(self):
         async with stage(chamber(interlock=self.LIMITS, relays=(VALVE,))) as on:
             on.change(valve_flow_l_min=0.01)
             await on.clock.advance(KNOWN_S)
@@ -237,10 +237,10 @@ class TestDosePerHour:
             await on.until(lambda: on.has_tripped(self.NAME), 10)
             assert not on.is_on(VALVE)
             assert on.state(self.NAME)["reason"].startswith("the valve was open for 12")
-            await on.kept_against_all(VALVE_ON, 1, VALVE, state=False, each_s=200)
+            await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=200)
             await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
 
-    async def test_with_the_flow_of_the_valve_it_is_in_litres(self):
+    async def test_the_dose_is_in_litres_if_the_flow_is_configured(self):
         limits = replace(UNHINDERED, dose_litres=0.5, valve_flow_l_min=0.25)
         async with stage(chamber(interlock=limits)) as on:
             await on.clock.advance(KNOWN_S)
@@ -265,7 +265,7 @@ class TestDosePerHour:
             took = await on.until(lambda: on.has_tripped(self.NAME), 40)
             assert took <= 22
 
-    async def test_nor_do_restarts_in_quick_succession(self):
+    async def test_many_restarts_give_no_second_dose(self):
         memory, opened = ShortMemory(), 0.0
         for _ in range(40):
             async with stage(chamber(interlock=self.LIMITS), memory) as on:
@@ -273,8 +273,8 @@ class TestDosePerHour:
                 on.want(VALVE_ON, 1)
                 await on.clock.advance(10.0)
                 opened += 5.0 * on.is_on(VALVE)
-                kept = memory.texts.copy()
-            memory.texts = kept  # as if it had been killed
+                saved = memory.texts.copy()
+            memory.texts = saved  # as if it had been killed
             if on.has_tripped(self.NAME):
                 break
         assert on.has_tripped(self.NAME)
@@ -285,9 +285,7 @@ class TestInputUnknown:
     NAME = "air_carbon_dioxide_unknown"
 
     @pytest.mark.parametrize(("interval_s", "slowest", "too_slow"), [(2.0, 15.0, 15.1), (60.0, 60.0, 90.0)])
-    async def test_no_interval_that_a_client_can_set_makes_the_sensor_seem_silent(
-        self, interval_s, slowest, too_slow
-    ):
+    async def test_no_interval_that_a_client_may_set_trips_it(self, interval_s, slowest, too_slow):
         async with stage(chamber(replace(AIR, interval_s=interval_s))) as on:
             parameter = "environment_1/samplers/air/interval"
             with pytest.raises(InvalidValueError, match=f"to {slowest:g} s, got {too_slow:g}"):
@@ -304,7 +302,7 @@ class TestInputUnknown:
                     assert on.rig.last(f"measured/{CO2}").quality is Quality.OK
 
     @pytest.mark.parametrize("fault", ["absent", "hang", "frozen"])
-    async def test_the_valve_is_shut_without_fresh_carbon_dioxide_whoever_commands(self, fault):
+    async def test_the_valve_is_shut_without_a_fresh_reading(self, fault):
         async with stage(chamber()) as on:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
@@ -313,9 +311,9 @@ class TestInputUnknown:
             await on.until(lambda: on.has_tripped(self.NAME), 60)
             await on.clock.advance(1.0)
             assert not on.is_on(VALVE)
-            await on.kept_against_all(VALVE_ON, 1, VALVE, state=False)
+            await on.holds_against_all(VALVE_ON, 1, VALVE, state=False)
 
-    async def test_and_before_it_is_measured_whoever_commands(self):
+    async def test_the_valve_is_shut_before_the_first_reading(self):
         async with stage(chamber()) as on:
             for who in WHO:
                 on.command(who, VALVE_ON, 1)
@@ -324,8 +322,8 @@ class TestInputUnknown:
                 assert not on.is_on(VALVE)
             assert not any(event.high for event in on.machine.gpio.history)
 
-    async def test_a_sensor_that_is_dead_from_the_start_is_told_once_it_can_not_be_warming_up(self, caplog):
-        async with stage(chamber()) as on, with_events(on) as told:
+    async def test_a_sensor_that_never_answers_is_reported_after_the_longest_warm_up(self, caplog):
+        async with stage(chamber()) as on, with_events(on) as published:
             on.machine.faults.inject(Fault("absent", "i2c-1"))
             await on.clock.advance(290)
             assert self.NAME not in caplog.text
@@ -334,7 +332,7 @@ class TestInputUnknown:
             on.machine.faults.clear()
             await on.until(lambda: not on.has_tripped(self.NAME), 120)
         said = "air_carbon_dioxide is unknown: its sensor is silent, faulty or warming up"
-        assert [each["message"] for each in told if each["source"] == self.NAME] == [said, "released"]
+        assert [each["message"] for each in published if each["source"] == self.NAME] == [said, "released"]
         assert caplog.text.count(said) == 1
 
 
@@ -351,12 +349,12 @@ class TestNoRiseAfterDose:
             await on.until(lambda: on.has_tripped(self.NAME), 200)
             yield on
 
-    async def test_an_empty_bottle_shuts_the_valve_for_good_whoever_commands(self):
+    async def test_an_empty_bottle_shuts_the_valve_until_a_reset(self):
         async with self.tripped() as on:
             assert not on.is_on(VALVE)
             assert on.state(self.NAME)["needs_reset"]
             assert on.state(self.NAME)["reason"].endswith("the valve stuck or the chamber open")
-            await on.kept_against_all(VALVE_ON, 1, VALVE, state=False, each_s=30)
+            await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=30)
             await on.clock.advance(1_000)
             assert on.has_tripped(self.NAME)
 
@@ -368,7 +366,7 @@ class TestNoRiseAfterDose:
             on.machine.chamber.set_door(is_open=True)
             await on.until(lambda: on.has_tripped(self.NAME), 600)
 
-    async def test_a_fan_that_ran_is_named_as_a_possible_cause(self):
+    async def test_the_reason_names_a_fan_that_ran(self):
         async with stage(chamber(interlock=self.LIMITS)) as on:
             on.change(valve_flow_l_min=0.0)
             await on.clock.advance(KNOWN_S)
@@ -381,7 +379,7 @@ class TestNoRiseAfterDose:
                 "or the exhaust fan removed the CO2; it was on until 1 min" in on.state(self.NAME)["reason"]
             )
 
-    async def test_who_has_checked_it_resets_it(self):
+    async def test_a_reset_releases_it(self):
         async with self.tripped() as on:
             assert await on.call(f"{self.NAME}/reset") == {
                 "success": True,
@@ -395,7 +393,7 @@ class TestNoRiseAfterDose:
             answer = await on.call(f"{self.NAME}/reset")
             assert answer == {"success": False, "message": "no_rise_after_dose has not tripped"}
 
-    async def test_a_reset_is_refused_while_nobody_could_see_it_rise(self):
+    async def test_a_reset_is_refused_while_co2_is_unknown(self):
         async with self.tripped() as on:
             on.machine.faults.inject(Fault("absent", "scd30"))
             await on.clock.advance(10)
@@ -405,7 +403,7 @@ class TestNoRiseAfterDose:
             assert on.has_tripped(self.NAME)
 
     @pytest.mark.parametrize("is_killed", [False, True])
-    async def test_it_outlasts_a_restart(self, is_killed):
+    async def test_it_stays_tripped_over_a_restart(self, is_killed):
         memory = ShortMemory()
         async with self.tripped(memory) as on:
             await on.clock.advance(1.0)
@@ -431,23 +429,23 @@ def until_midnight(wall):
 class TestLightOverTemperature:
     NAME = "light_over_temperature"
 
-    async def test_it_is_dark_until_the_air_has_cooled_down_whoever_commands(self):
+    async def test_the_lamp_is_dark_until_the_air_has_cooled(self):
         limits = replace(UNHINDERED, light_off_degc=26, light_hysteresis_degc=1)
         async with stage(chamber(AIR, LUX, interlock=limits, light=LAMP, relays=())) as on:
-            on.change(heat_capacity_j_k=2_000.0)  # it is warm, and cool again, in minutes
+            on.change(heat_capacity_j_k=2_000.0)  # it warms and cools within minutes
             await on.clock.advance(KNOWN_S)
             on.want(LIGHT, 20_000)
             await on.until(lambda: on.lit()[0] > 0.9, 30)
             await on.until(lambda: on.has_tripped(self.NAME), 7_200)
             await on.clock.advance(1)
             assert on.air().temperature_degc == pytest.approx(26, abs=0.2)
-            await on.dark_against_all()
+            await on.stays_dark_against_all()
             await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
             assert on.air().temperature_degc == pytest.approx(25, abs=0.2)
             await on.clock.advance(2)
             assert on.lit()[0] > 0.3
 
-    async def test_a_reading_from_before_an_outage_confirms_none_after_it(self):
+    async def test_a_reading_before_an_outage_does_not_confirm_one_after_it(self):
         limits = replace(UNHINDERED, light_off_degc=26)
         async with stage(chamber(AIR, LUX, interlock=limits, light=LAMP, relays=())) as on:
             await on.clock.advance(KNOWN_S)
@@ -470,7 +468,7 @@ class TestLightHours:
     NAME = "light_hours"
     LIMITS = replace(UNHINDERED, light_hours=0.25)
 
-    async def test_it_is_dark_for_the_rest_of_the_day_whoever_commands(self):
+    async def test_the_lamp_is_dark_for_the_rest_of_the_day(self):
         async with stage(chamber(LUX, interlock=self.LIMITS, light=LAMP, relays=())) as on:
             on.clock.step(until_midnight(on.clock.time()) + 60)
             on.want("light_intensity_red", 0.1)
@@ -482,22 +480,22 @@ class TestLightHours:
             took = await on.until(lambda: on.has_tripped(self.NAME), 700)
             assert took == pytest.approx(600, abs=3)
             await on.clock.advance(1)
-            await on.dark_against_all()
+            await on.stays_dark_against_all()
             on.clock.step(until_midnight(on.clock.time()) - 60)
             took = await on.until(lambda: not on.has_tripped(self.NAME), 100)
             assert took == pytest.approx(60, abs=2)
             await on.clock.advance(1)
             assert any(on.lit())
 
-    async def test_the_hours_of_the_day_outlast_a_kill(self):
+    async def test_the_hours_of_the_day_survive_a_kill(self):
         memory = ShortMemory()
         config = chamber(LUX, interlock=self.LIMITS, light=LAMP, relays=())
         async with stage(config, memory) as on:
             on.want("light_intensity_red", 0.1)
             await on.clock.advance(500)
-            kept = memory.texts.copy()
+            saved = memory.texts.copy()
         assert memory.saves < 12
-        memory.texts = kept
+        memory.texts = saved
         async with stage(config, memory) as on:
             on.want("light_intensity_red", 0.1)
             took = await on.until(lambda: on.has_tripped(self.NAME), 700)
@@ -511,7 +509,7 @@ class TestLightHours:
         ({"light_hours": 0.01}, "0.01 h today"),
     ],
 )
-async def test_one_that_holds_the_lamp_is_the_reason_of_a_set_point_that_is_not_reached(limits, reason):
+async def test_an_interlock_of_the_lamp_is_the_reason_of_a_missed_set_point(limits, reason):
     interlock = replace(UNHINDERED, **limits)
     async with stage(chamber(AIR, LUX, interlock=interlock, light=LAMP, relays=())) as on:
         await on.clock.advance(KNOWN_S)
@@ -522,7 +520,7 @@ async def test_one_that_holds_the_lamp_is_the_reason_of_a_set_point_that_is_not_
         assert reason in light["text"]
 
 
-class TestTheirOwnTask:
+class TestTask:
     @pytest.mark.parametrize("how", ["ended", "hanging"])
     async def test_outputs_are_safe_while_it_does_not_run(self, how):
         config = chamber(AIR, LUX, light=LAMP)
@@ -535,7 +533,7 @@ class TestTheirOwnTask:
             assert any(on.lit())
             interlocks = on.rig.chambers.by_environment["environment_1"]._interlocks
             if how == "ended":
-                interlocks._take = None  # a mistake in the program, which the next reading meets
+                interlocks._take = None  # an internal error at the next reading
                 await on.until(lambda: not on.is_on(VALVE), 2.5)
             else:
                 sleep, real = asyncio.Event(), interlocks._clock
@@ -552,7 +550,7 @@ class TestTheirOwnTask:
             assert on.is_on(VALVE)
 
     @pytest.mark.parametrize(
-        "kept",
+        "saved",
         [
             3,
             {},
@@ -561,9 +559,9 @@ class TestTheirOwnTask:
             {"time": 1.0, "clean": True, "interlocks": {"dose_per_hour": "x", "no_rise_after_dose": 5}},
         ],
     )
-    async def test_what_was_kept_and_is_not_understood_is_taken_for_the_worst(self, kept):
+    async def test_an_invalid_saved_state_counts_as_the_worst_case(self, saved):
         memory = ShortMemory()
-        await memory.save_state("environment_1/interlocks", kept)
+        await memory.save_state("environment_1/interlocks", saved)
         config = chamber(interlock=replace(UNHINDERED, dose_s=100))
         async with stage(config, memory) as on:
             on.want(VALVE_ON, 1)
@@ -574,7 +572,7 @@ class TestTheirOwnTask:
 
 
 class _Hanging:
-    """A clock on which nobody wakes up before `woken`."""
+    """A clock whose sleepers wake only when `woken` is set."""
 
     def __init__(self, clock, woken):
         self.time, self.monotonic = clock.time, clock.monotonic
@@ -584,8 +582,8 @@ class _Hanging:
         await self.woken.wait()
 
 
-class TestWhatIsTold:
-    async def test_who_commands_what_is_held_learns_by_which_interlock_and_so_does_status(self):
+class TestReports:
+    async def test_clients_and_status_get_the_interlock_that_holds_an_output(self):
         async with stage(chamber(AIR, LUX, light=Light(ramp_s=0.0, needs_sensor=True))) as on:
             node = StatusNode(on.bus, ["environment_1"])
 
@@ -616,7 +614,7 @@ class TestWhatIsTold:
             assert (await said(f"desired/{LIGHT}", 9000)).startswith(f"{LIGHT} is held by {LIGHT}_unknown: ")
             assert (row(LIGHT).held_by, row(LIGHT).written) == (f"{LIGHT}_unknown", 0.0)
 
-    async def test_the_limits_are_parameters_that_clients_can_read_alone(self):
+    async def test_the_limits_are_read_only_parameters(self):
         async with stage(chamber()) as on:
             parameters = on.bus.parameters
             assert parameters.get("environment_1/interlocks/carbon_dioxide_ceiling") == {
@@ -626,13 +624,13 @@ class TestWhatIsTold:
             with pytest.raises(PermissionError):
                 await parameters.set("environment_1/interlocks/carbon_dioxide_ceiling/limit", 30_000)
 
-    async def test_a_start_is_no_event(self, caplog):
-        async with stage(chamber()) as on, with_events(on) as told:
+    async def test_a_start_publishes_no_event(self, caplog):
+        async with stage(chamber()) as on, with_events(on) as published:
             await on.clock.advance(100)
-        assert told == []
+        assert published == []
         assert "interlock" not in caplog.text
 
-    async def test_those_that_have_nothing_to_hold_are_not_there(self):
+    async def test_interlocks_without_an_output_do_not_exist(self):
         async with stage(chamber(LUX, relays=(), light=LAMP)) as on:
             await on.clock.advance(1)
             names = [
@@ -641,7 +639,7 @@ class TestWhatIsTold:
             ]
             assert names == ["environment_1/interlocks/light_hours"]
 
-    async def test_an_environment_has_its_own(self):
+    async def test_each_environment_has_its_own_interlocks(self):
         shelf = ChamberOptions(
             sensor=(replace(AIR, bus=4),), relay=(replace(VALVE, pin=22),), interlock=UNHINDERED
         )

@@ -1,4 +1,4 @@
-"""What interlocks keep over a restart: on disks that are slow or refuse, and by clocks that somebody sets."""
+"""The saved state of interlocks: slow or failing disks, and clocks that step."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ERRORS = pytest.mark.parametrize("error", [OSError("disk full"), WorkerError("th
 
 
 class SlowMemory(ShortMemory):
-    """One whose answer waits for `answers`, and that may refuse then, or the reading too."""
+    """A memory that waits for `answers`, and may fail then. `error` fails reading too."""
 
     def __init__(self):
         super().__init__()
@@ -83,7 +83,7 @@ class Scene:
                 await task
 
     async def dosed(self, seconds):
-        """The valve is open for so long, and CO2 stays where it is."""
+        """Open the valve for `seconds`, while CO2 does not change."""
         self.guard.wrote(VALVE, 1.0)
         for _ in range(int(seconds / 2)):
             self.air.publish(420.0)
@@ -96,7 +96,7 @@ class Scene:
     def reset(self):
         return asyncio.create_task(self.bus.services.get(f"e/interlocks/{NAME}/reset").call())
 
-    def told(self):
+    def has_tripped(self):
         return self.bus.topics.get(f"e/interlocks/{NAME}").last.value["tripped"]
 
 
@@ -104,20 +104,20 @@ class Scene:
 async def tripped(**options):
     async with Scene(SlowMemory(), **options).running() as scene:
         await scene.dosed(200)
-        assert scene.told()
+        assert scene.has_tripped()
         assert "did not rise" in scene.memory.text
         yield scene
 
 
 @ERRORS
-async def test_a_reset_lets_nothing_go_before_it_is_kept(error):
+async def test_a_reset_releases_nothing_before_it_is_saved(error):
     async with tripped() as scene:
         events = scene.bus.node("reader").subscribe("e/events")
         scene.memory.answers.clear()
         call = scene.reset()
         await scene.clock.advance(3)
         assert not scene.may_open()
-        assert scene.told()
+        assert scene.has_tripped()
         scene.memory.error = error
         scene.memory.answers.set()
         await scene.clock.advance(3)
@@ -128,7 +128,7 @@ async def test_a_reset_lets_nothing_go_before_it_is_kept(error):
         assert events.get_nowait() is None
 
 
-async def test_a_reset_whose_caller_has_gone_is_kept_and_done():
+async def test_a_reset_finishes_after_its_caller_is_cancelled():
     async with tripped() as scene:
         scene.memory.answers.clear()
         call = scene.reset()
@@ -146,7 +146,7 @@ async def test_no_save_during_a_reset_undoes_it():
     async with tripped(dose_s=300.0) as scene:
         scene.memory.answers.clear()
         call = scene.reset()
-        await scene.dosed(40)  # so much is kept
+        await scene.dosed(40)  # enough to be saved
         written = scene.memory.written = []
         scene.memory.answers.set()
         await scene.clock.advance(5)
@@ -156,33 +156,35 @@ async def test_no_save_during_a_reset_undoes_it():
 
 
 @ERRORS
-async def test_what_a_reset_could_not_keep_is_kept_later(error):
+async def test_a_state_that_a_failed_reset_did_not_save_is_saved_later(error):
     async with tripped(dose_s=1_000.0) as scene:
-        kept = scene.memory.text
+        saved = scene.memory.text
         scene.memory.answers.clear()
-        await scene.dosed(60)  # less than what is worth keeping
+        await scene.dosed(60)  # too little to be saved
         call = scene.reset()
         await scene.clock.advance(1)
         scene.memory.error = error
         scene.memory.answers.set()
         assert not (await call)["success"]
         scene.memory.error = None
-        assert scene.memory.text == kept
+        assert scene.memory.text == saved
         await scene.dosed(30)
         await scene.clock.advance(2)
-        assert scene.memory.text != kept
+        assert scene.memory.text != saved
 
 
 @ERRORS
-async def test_a_memory_that_is_not_there_yet_is_asked_again(error, caplog):
+async def test_a_failing_memory_is_tried_again(error, caplog):
     memory = SlowMemory()
     memory.error = error
     async with Scene(memory).running() as scene:
         scene.air.publish(420.0)
         await scene.clock.advance(RETRY_S)
         assert not scene.may_open()
-        told = scene.bus.topics.get(f"e/interlocks/{NAME}").last.value
-        assert (told["tripped"], told["needs_reset"]) == (True, False)  # nobody could reset it now
+        state = scene.bus.topics.get(f"e/interlocks/{NAME}").last.value
+        assert (state["tripped"], state["needs_reset"]) == (True, False)  # a reset is not possible now
+        assert state["reason"] == f"the state before the start cannot be read: {error}"
+        assert caplog.text.count(f"{NAME}: the state before") == 1
         memory.error = None
         await scene.clock.advance(RETRY_S)
         assert scene.may_open()
@@ -194,7 +196,7 @@ async def test_a_memory_that_is_not_there_yet_is_asked_again(error, caplog):
         assert memory.saves == saves + 1
         memory.error = error
         await scene.interlocks.close()
-    assert f"cannot save the state: {error}" in caplog.text
+    assert caplog.text.count(f"cannot save the state: {error}") == 2  # once while it ran, once at the end
 
 
 DOSE_S = 100.0
@@ -202,7 +204,7 @@ HOUR_S, DAY_S = 3_600.0, 86_400.0
 
 
 async def given_up(clock):
-    """What a run has kept that has used up its dose."""
+    """The saved state of a run that has used up its dose."""
     async with Scene(SlowMemory(), clock, dose_s=DOSE_S).running() as scene:
         await scene.dosed(120)
         await scene.interlocks.close()
@@ -215,7 +217,7 @@ async def is_used_up(memory, clock):
         return bool(scene.dose.reason)
 
 
-async def test_a_clock_that_is_set_between_two_runs_makes_no_dose_older():
+async def test_a_clock_step_between_two_runs_does_not_age_a_dose():
     clock = ManualClock()
     memory = await given_up(clock)
     clock.step(2 * DAY_S)
@@ -229,7 +231,7 @@ async def test_a_clock_that_is_set_between_two_runs_makes_no_dose_older():
     ("then", "now", "remains"),
     [(True, True, False), (False, True, True), (True, False, True), (False, False, True)],
 )
-async def test_after_a_reboot_the_clock_counts_where_it_was_right_both_times(then, now, remains):
+async def test_after_a_reboot_only_a_clock_that_was_synchronised_twice_ages_a_dose(then, now, remains):
     clock = ManualClock()
     clock.synchronised = then
     memory = await given_up(clock)
@@ -240,17 +242,17 @@ async def test_after_a_reboot_the_clock_counts_where_it_was_right_both_times(the
 
 class LostMemory(ShortMemory):
     async def state(self, key, default=None):
-        raise ValueError("the file was eaten")
+        raise ValueError("the file is damaged")
 
 
-async def test_where_it_is_lost_the_worst_is_assumed_and_said_with_the_way_out():
+async def test_a_lost_state_counts_as_the_worst_case():
     async with Scene(LostMemory(), dose_s=DOSE_S).running() as scene:
         assert scene.dose.reason == (
-            "how long the valve was open in the last hour is unknown (the file was eaten), so the dose "
+            "how long the valve was open in the last hour is unknown (the file is damaged), so the dose "
             "counts as used up; the valve can open again an hour after the start"
         )
-        assert scene.told()
-        assert "the file was eaten" in scene.alarm.reason
+        assert scene.has_tripped()
+        assert "the file is damaged" in scene.alarm.reason
         scene.air.publish(420.0)
         assert (await scene.reset())["success"]
         assert not scene.may_open()

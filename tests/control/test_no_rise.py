@@ -40,7 +40,7 @@ class OnOff:
 
 
 class Loop:
-    """CO2 held in a chamber by day and night, and the interlock that looks on. Two seconds a step."""
+    """CO2 control in a chamber by day and night, with the interlock. Two seconds a step."""
 
     def __init__(self, controller=None, seed=1, from_h=0.0, **parameters):
         self.now = 0.0
@@ -58,7 +58,7 @@ class Loop:
         self.most_counted = 0.0
 
     def run(self, seconds, set_point):
-        """Go on for so long, or until the interlock trips; how long it took."""
+        """Control for `seconds`, or until the interlock trips. Returns how long it took."""
         began = self.now
         while self.now < began + seconds and not self.interlock.reason:
             demand = 0.0 if set_point is None else self.controller.update(set_point, self.measured, SENSOR_S)
@@ -66,7 +66,7 @@ class Loop:
         return self.now - began
 
     def dose(self, seconds, share, set_point=None):
-        """Have the valve open for a share of the time, whatever the set point; how long it took."""
+        """Open the valve for a share of the time, whatever the set point. Returns how long it took."""
         began = self.now
         while self.now < began + seconds and not self.interlock.reason:
             self._step(share, set_point)
@@ -131,7 +131,7 @@ def test_steady_control_by_night_and_day_is_no_false_alarm(case, night_ppm):
     assert loop.times.total(loop.now) > 180  # doses were given, enough to trip it
 
 
-def test_a_set_point_that_is_lowered_is_no_false_alarm():
+def test_a_lowered_set_point_is_no_false_alarm():
     loop = Loop()
     loop.run(HOUR_S, 1_000.0)
     open_before = loop.times.total(loop.now)
@@ -141,14 +141,14 @@ def test_a_set_point_that_is_lowered_is_no_false_alarm():
 
 
 @pytest.mark.parametrize(("share", "hours"), [(0.05, 4), (0.009, 8)])
-def test_doses_by_hand_that_hold_what_they_have_reached_are_no_false_alarm(share, hours):
+def test_doses_that_only_replace_losses_are_no_false_alarm(share, hours):
     loop = Loop(daylight_lux=0.0)
     loop.dose(hours * HOUR_S, share)
     assert loop.interlock.reason == ""
     assert loop.times.total(loop.now) > 200
 
 
-def test_doses_by_hand_from_a_bottle_that_runs_empty_are_an_alarm():
+def test_doses_from_a_bottle_that_becomes_empty_are_an_alarm():
     loop = Loop()
     loop.dose(2 * HOUR_S, 0.05)
     assert loop.interlock.reason == ""
@@ -167,7 +167,7 @@ def test_no_set_point_hides_an_empty_bottle(set_point, share):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_low_set_point_that_is_held_is_no_false_alarm(case):
+def test_low_set_points_are_no_false_alarm(case):
     loop = loop_of(case)
     loop.light(1.0)
     for ppm in (
@@ -213,22 +213,22 @@ def tripped_after(ppm_at, set_point=None):
     return None
 
 
-def test_one_reading_that_jumps_is_no_rise():
+def test_one_spike_is_no_rise():
     assert tripped_after(lambda second: 520.0 if second == 100 else 420.0) == 180
 
 
-def test_what_has_risen_is_forgiven_until_it_falls():
+def test_the_count_stops_after_a_rise_until_co2_falls():
     assert tripped_after(lambda second: 470.0 if second >= 100 else 420.0) is None
     assert 370 < tripped_after(lambda second: 470.0 if 100 <= second < 200 else 420.0) < 390
 
 
-def test_below_enriched_air_a_set_point_that_is_met_excuses_half_of_twice_the_time():
+def test_below_700_ppm_a_met_set_point_credits_half_of_the_time_and_doubles_the_limit():
     assert tripped_after(lambda _: 600.0, set_point=660.0) == 180  # it is not met
     assert tripped_after(lambda _: 600.0, set_point=620.0) == 720
     assert tripped_after(lambda _: 690.0, set_point=690.0) == 720
 
 
-def test_in_enriched_air_nothing_is_counted_while_it_is_where_it_is_wanted():
+def test_above_700_ppm_a_met_set_point_stops_the_count():
     assert tripped_after(lambda _: 710.0, set_point=710.0) is None
     assert tripped_after(lambda _: 710.0) is None
     assert tripped_after(lambda _: 710.0, set_point=800.0) == 180

@@ -34,37 +34,37 @@ class Given:
 
 
 @given(DOSES, SECONDS)
-def test_the_dose_of_an_hour_is_never_told_too_low_and_at_most_a_minute_too_high(doses, pause):
+def test_the_dose_of_an_hour_is_never_too_low_and_at_most_a_minute_too_high(doses, pause):
     given = Given(doses)
     now = given.now + pause
-    told = given.dose.within_hour(now)
-    assert told >= given.since(now - HOUR_S) - 1e-6
-    assert told <= given.since(now - HOUR_S - BIN_S - 1e-6) + 1e-6
+    dose = given.dose.within_hour(now)
+    assert dose >= given.since(now - HOUR_S) - 1e-6
+    assert dose <= given.since(now - HOUR_S - BIN_S - 1e-6) + 1e-6
 
 
 @given(DOSES, SECONDS, st.floats(0.0, 2 * HOUR_S))
-def test_a_dose_outlasts_a_restart(doses, pause, away):
+def test_a_dose_survives_a_restart(doses, pause, away):
     before = Given(doses)
     now = before.now + pause
     after = RollingDose()
     after.restore(json.loads(json.dumps(before.dose.state(now))), 50.0, away)
     for later in (0.0, 700.0, HOUR_S):
         began = now + away + later - HOUR_S
-        told = after.within_hour(50.0 + later)
-        assert told >= before.since(began + 1e-6) - 1e-6
-        assert told <= before.since(began - BIN_S - 1e-6) + 1e-6
+        dose = after.within_hour(50.0 + later)
+        assert dose >= before.since(began + 1e-6) - 1e-6
+        assert dose <= before.since(began - BIN_S - 1e-6) + 1e-6
 
 
 @given(DOSES)
-def test_a_dose_takes_no_more_room_the_more_often_it_is_given(doses):
+def test_the_memory_of_doses_is_bounded(doses):
     given = Given(doses * 3)
     assert len(given.dose.state(given.now)) <= HOUR_S / BIN_S + 2
 
 
-@pytest.mark.parametrize("kept", [3, "x", [3], [[1]], [[1, "x"]], [[1, -1]], [[1, float("nan")]], {"a": 1}])
-def test_a_dose_that_can_not_be_is_refused(kept):
+@pytest.mark.parametrize("saved", [3, "x", [3], [[1]], [[1, "x"]], [[1, -1]], [[1, float("nan")]], {"a": 1}])
+def test_an_invalid_saved_dose_is_refused(saved):
     with pytest.raises((TypeError, ValueError)):
-        RollingDose().restore(kept, 0.0)
+        RollingDose().restore(saved, 0.0)
 
 
 WRITES = st.lists(
@@ -90,7 +90,7 @@ def test_open_times_add_up(writes, after):
         assert times.is_on == is_open
 
 
-def test_the_rest_is_what_has_passed_since_the_last_one_was_shut():
+def test_the_rest_counts_from_the_last_output_that_was_shut():
     times = OnTimes()
     assert times.rest(5.0) == float("inf")
     times.wrote("a", 1.0, 10.0)
@@ -112,7 +112,7 @@ def berlin(monkeypatch):
 
 @pytest.mark.parametrize("day", [datetime(2026, 3, 29), datetime(2026, 10, 25), datetime(2026, 11, 22)])  # noqa: DTZ001
 @pytest.mark.parametrize("zone", [None, ZoneInfo("America/New_York")])
-def test_the_hours_of_a_day_begin_anew_at_local_midnight_also_where_the_clocks_are_changed(berlin, day, zone):
+def test_a_day_starts_at_local_midnight_also_when_summer_time_changes(berlin, day, zone):
     midnight = day.replace(tzinfo=zone or berlin).timestamp()
     hours = OnTimeOfDay(zone)
     hours.add(1000.0, midnight - 3600.0)
@@ -124,7 +124,7 @@ def test_the_hours_of_a_day_begin_anew_at_local_midnight_also_where_the_clocks_a
     assert hours.seconds(end) == 0.0
 
 
-def test_a_clock_that_goes_back_or_was_never_set_gives_no_new_day(berlin):
+def test_a_clock_that_steps_back_or_was_never_set_starts_no_day(berlin):
     noon = datetime(2026, 11, 22, 12, tzinfo=berlin).timestamp()
     hours = OnTimeOfDay()
     hours.add(100.0, 5_000.0)
@@ -139,11 +139,11 @@ def test_a_clock_that_goes_back_or_was_never_set_gives_no_new_day(berlin):
 
 
 @pytest.mark.parametrize(
-    "kept", [None, 3, [], ["2026-11-22"], [1, 2], ["a", "b"], ["a", -1], ["a", float("inf")]]
+    "saved", [None, 3, [], ["2026-11-22"], [1, 2], ["a", "b"], ["a", -1], ["a", float("inf")]]
 )
-def test_a_day_that_can_not_be_is_refused(kept):
+def test_an_invalid_saved_day_is_refused(saved):
     with pytest.raises((TypeError, ValueError)):
-        OnTimeOfDay().restore(kept)
+        OnTimeOfDay().restore(saved)
 
 
 NINE = 1_760_000_400.0  # 09:00 in UTC
@@ -156,7 +156,7 @@ class Steps(ManualClock):
 
 
 def hours_of(clock, wall, hours):
-    """One who is on as long as fewer than these hours were counted, for a minute more."""
+    """Be on for a minute if fewer than ten hours were counted."""
     wall.follow()
     now = clock.monotonic()
     is_on = hours.seconds(wall.time(now)) < 10 * H
@@ -166,8 +166,8 @@ def hours_of(clock, wall, hours):
 
 
 @given(st.lists(st.tuples(st.integers(0, 1_438), st.floats(-1e9, 1e9)), max_size=20))
-def test_a_clock_that_nobody_has_synchronised_may_be_set_to_and_fro(steps):
-    """It gives the ten hours of a day in 24, as without."""
+def test_steps_of_an_unsynchronised_clock_are_ignored(steps):
+    """A lamp gets its ten hours in 24, as without steps."""
     clock = Steps(NINE - 9 * H)
     clock.synchronised = False
     wall, hours, at, lit = SteadyWallClock(clock), OnTimeOfDay(UTC), dict(steps), 0.0
@@ -177,7 +177,7 @@ def test_a_clock_that_nobody_has_synchronised_may_be_set_to_and_fro(steps):
     assert lit == 10 * H
 
 
-def test_one_step_into_the_future_darkens_no_day_but_that_one():
+def test_a_step_into_the_future_and_back_affects_one_day():
     clock = Steps(NINE)
     wall, hours = SteadyWallClock(clock), OnTimeOfDay(UTC)
     hours.add(10 * H, clock.time())
@@ -191,7 +191,7 @@ def test_one_step_into_the_future_darkens_no_day_but_that_one():
     assert hours.seconds(wall.time(clock.monotonic())) == 0.0
 
 
-def test_a_clock_that_was_never_set_is_followed_once_it_is():
+def test_a_clock_that_was_never_set_is_followed_once_it_is_set():
     clock = Steps(1_000.0)
     clock.synchronised = False
     wall = SteadyWallClock(clock)
@@ -207,29 +207,29 @@ def test_a_clock_that_was_never_set_is_followed_once_it_is():
 
 
 @pytest.mark.parametrize(("step", "seen"), [(-48 * H, 0.0), (48 * H, 48 * H)])
-def test_after_a_reboot_a_clock_that_is_behind_goes_on_from_where_it_was(step, seen):
+def test_after_a_reboot_a_clock_that_is_behind_continues_from_the_saved_time(step, seen):
     before = Steps(NINE)
-    kept = json.loads(json.dumps(SteadyWallClock(before).state()))
+    saved = json.loads(json.dumps(SteadyWallClock(before).state()))
     after = Steps(NINE + step)
     after.synchronised = False
     wall = SteadyWallClock(after)
-    assert wall.restore(kept) == 0.0
+    assert wall.restore(saved) == 0.0
     assert wall.time(after.monotonic()) == NINE + seen
 
 
-def test_a_restart_makes_no_step_of_a_clock_count():
+def test_a_step_of_an_unsynchronised_clock_during_a_restart_is_ignored():
     clock = Steps(NINE)
     clock.synchronised = False
-    kept = json.loads(json.dumps(SteadyWallClock(clock).state()))
+    saved = json.loads(json.dumps(SteadyWallClock(clock).state()))
     clock.pass_(100.0)
     clock.step(48 * H)
     wall = SteadyWallClock(clock)
-    assert wall.restore(kept) == 100.0
+    assert wall.restore(saved) == 100.0
     assert wall.time(clock.monotonic()) == NINE + 100.0
 
 
 @pytest.mark.parametrize("time", [None, "x", -1.0, 1e300, float("nan")])
-def test_a_time_that_can_not_be_is_refused(time):
+def test_an_invalid_saved_time_is_refused(time):
     clock = Steps(NINE)
     with pytest.raises((TypeError, ValueError)):
         SteadyWallClock(clock).restore({**SteadyWallClock(clock).state(), "time": time})

@@ -100,7 +100,7 @@ class HangingDevice(Device):
         return answer
 
 
-async def test_a_slot_missed_by_a_slow_read_is_skipped_and_the_schedule_keeps_its_phase():
+async def test_a_slow_read_skips_slots_without_a_drift():
     device = HangingDevice()
     async with sampling(device, read_timeout_s=60) as (bus, clock, worker, _):
         start = device.times[0]
@@ -115,7 +115,7 @@ async def test_a_slot_missed_by_a_slow_read_is_skipped_and_the_schedule_keeps_it
         assert [time - start for time in device.times] == [0, 5, 15, 20]
 
 
-async def test_a_read_that_hangs_fails_in_time_and_piles_up_nothing():
+async def test_a_hung_read_fails_in_time_and_queues_nothing():
     device = HangingDevice()
     async with sampling(device, read_timeout_s=2) as (bus, clock, worker, _):
         clock.unwatch(worker)
@@ -136,7 +136,7 @@ async def test_a_read_that_hangs_fails_in_time_and_piles_up_nothing():
         assert bus.topics.get(CO2).last.quality is Quality.OK
 
 
-async def test_a_thread_that_hangs_is_left_behind_and_the_device_read_in_a_new_one(caplog):
+async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog):
     device, renewed = HangingDevice(), []
     async with sampling(device, read_timeout_s=2, renew=lambda: renewed.append(device)) as (
         bus,
@@ -161,7 +161,7 @@ async def test_a_thread_that_hangs_is_left_behind_and_the_device_read_in_a_new_o
     ]
 
 
-async def test_a_transfer_missed_for_once_is_neither_told_nor_logged_but_counted(caplog):
+async def test_one_failed_read_is_only_counted(caplog):
     device = Device(GOOD, OSError(121, "Remote I/O error"), GOOD)
     async with sampling(device) as (bus, clock, _, seen):
         await clock.advance(20)
@@ -174,7 +174,7 @@ async def test_a_transfer_missed_for_once_is_neither_told_nor_logged_but_counted
     assert counters["last_error_time"] == 1_700_000_005.0
 
 
-async def test_after_an_outage_a_device_may_have_to_warm_up_again():
+async def test_a_device_may_warm_up_again_after_an_outage():
     lost = OSError("absent")
     device = Device(GOOD, lost, lost, *[NotReadyError()] * 12, GOOD)
     async with sampling(device) as (_, clock, _, seen):
@@ -183,7 +183,7 @@ async def test_after_an_outage_a_device_may_have_to_warm_up_again():
     assert qualities[:4] == [Quality.OK, Quality.FAULT, Quality.WARM_UP, Quality.OK]
 
 
-async def test_a_device_without_a_new_reading_between_two_that_failed_has_failed(caplog):
+async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog):
     lost, none = OSError("saturated"), NotReadyError()
     device = Device(GOOD, lost, none, lost, none, lost, none, lost, none, none, GOOD)
     async with sampling(device, interval_s=2.0) as (bus, clock, _, seen):
@@ -197,7 +197,7 @@ async def test_a_device_without_a_new_reading_between_two_that_failed_has_failed
     assert [record.message for record in caplog.records] == ["e/scd30 is failed: saturated"]
 
 
-async def test_of_a_variable_that_other_sensors_measure_too_the_topic_is_the_devices_own():
+async def test_the_topic_of_a_shared_variable_ends_in_the_name_of_the_device():
     async with sampling(Device(GOOD), shared={"air_carbon_dioxide"}) as (bus, clock, _, seen):
         await clock.advance(5)
         assert drain(seen) == []
@@ -205,25 +205,29 @@ async def test_of_a_variable_that_other_sensors_measure_too_the_topic_is_the_dev
         assert bus.topics.get("e/raw/air_temperature").last.value == 21.0
 
 
-async def test_what_a_device_did_stands_in_the_information_of_its_node():
+async def test_the_node_information_has_the_state_and_counters():
     lost = OSError("absent")
     async with sampling(Device(lost, lost, lost, GOOD)) as (bus, clock, _, _):
         await clock.advance(5)
-        told = bus.find_node("e/samplers/scd30").information()["device"]
-        assert (told["name"], told["state"], told["message"]) == ("e/scd30", "failed", "absent")
-        assert told["since"] == 1_700_000_001.0
+        device_state = bus.find_node("e/samplers/scd30").information()["device"]
+        assert (device_state["name"], device_state["state"], device_state["message"]) == (
+            "e/scd30",
+            "failed",
+            "absent",
+        )
+        assert device_state["since"] == 1_700_000_001.0
         await clock.advance(100)
-        told = bus.find_node("e/samplers/scd30").information()["device"]
-        assert (told["state"], told["message"]) == ("ok", "ok")
-        counters = told["counters"]
+        device_state = bus.find_node("e/samplers/scd30").information()["device"]
+        assert (device_state["state"], device_state["message"]) == ("ok", "ok")
+        counters = device_state["counters"]
         assert (counters["failures"], counters["outages"], counters["outage_seconds"]) == (3, 1, 15.0)
         assert counters["last_error"] == "absent"
         last = bus.topics.get("e/diagnostics/scd30/counters").last
-        assert clock.time() - last.time < 65  # told each minute, though nothing changes
+        assert clock.time() - last.time < 65  # published each minute without a change
         assert counters["successes"] - last.value["successes"] == (clock.time() - last.time) // 5
 
 
-async def test_an_outage_is_one_message_without_a_value_and_one_line_in_the_log(caplog):
+async def test_an_outage_is_one_message_and_one_log_line(caplog):
     caplog.set_level(logging.INFO, "growd")
     device = Device(GOOD, *[OSError(121, "Remote I/O error")] * 3, GOOD)
     async with sampling(device) as (_, clock, _, seen):
@@ -236,7 +240,7 @@ async def test_an_outage_is_one_message_without_a_value_and_one_line_in_the_log(
     assert "ok again after 16.0 s" in caplog.records[1].message
 
 
-async def test_the_delay_between_tries_grows_up_to_its_limit():
+async def test_the_delay_between_retries_grows_to_its_limit():
     device = Device(OSError("absent"))
     async with sampling(device, retries=Retries(30.0, lambda: 1.0)) as (bus, clock, _, _):
         await clock.advance(140)
@@ -267,7 +271,7 @@ async def test_a_value_out_of_range_is_a_fault_of_that_variable_alone(value):
         assert "air_carbon_dioxide: expected float64 from 0 to 40000 ppm" in diagnostic["message"]
 
 
-async def test_no_reading_yet_is_warm_up_and_is_asked_again_soon():
+async def test_no_reading_yet_is_warm_up_and_is_retried_soon():
     device = Device(NotReadyError(), NotReadyError(), GOOD)
     async with sampling(device) as (_, clock, _, seen):
         await clock.advance(2)
@@ -275,7 +279,7 @@ async def test_no_reading_yet_is_warm_up_and_is_asked_again_soon():
         assert [time - device.times[0] for time in device.times] == [0, 1, 2]
 
 
-async def test_no_new_reading_between_good_ones_is_no_message_at_all():
+async def test_no_new_reading_between_good_ones_gives_no_message():
     async with sampling(Device(GOOD, NotReadyError(), GOOD)) as (_, clock, _, seen):
         await clock.advance(6)
         assert [m.quality for m in drain(seen)] == [Quality.OK, Quality.OK]
@@ -293,7 +297,7 @@ async def test_no_reading_for_too_long_is_a_failure():
         assert "no new reading for 30 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
 
 
-async def test_a_mistake_in_the_program_ends_it_and_until_it_starts_again_its_device_has_failed():
+async def test_an_internal_error_ends_the_sampler_and_fails_the_device():
     clock = ManualClock()
     bus = Bus(clock)
     worker = Worker("bus 1")
@@ -303,8 +307,8 @@ async def test_a_mistake_in_the_program_ends_it_and_until_it_starts_again_its_de
     with pytest.raises(KeyError):
         await sampler.run()
     assert bus.topics.get(CO2).last.quality is Quality.FAULT
-    told = bus.find_node("e/samplers/scd30").information()["device"]
-    assert (told["state"], told["message"]) == (
+    device_state = bus.find_node("e/samplers/scd30").information()["device"]
+    assert (device_state["state"], device_state["message"]) == (
         "failed",
         "internal error while reading the sensor: KeyError('typo')",
     )
@@ -329,7 +333,7 @@ def calibration(call):
     return DeviceService("calibrate", "growd/Calibrate", call, (Field("reference", Kind.INT64, 400, 2_000),))
 
 
-async def test_a_service_of_the_device_is_done_in_the_thread_of_its_bus():
+async def test_a_service_runs_in_the_thread_of_the_bus():
     threads = []
 
     def calibrate(reference):
@@ -344,7 +348,7 @@ async def test_a_service_of_the_device_is_done_in_the_thread_of_its_bus():
 
 
 @pytest.mark.parametrize("error", [OSError("the bus is short"), ValueError("the bus is short")])
-async def test_what_the_device_can_not_do_is_refused_in_its_words(error):
+async def test_a_service_that_fails_answers_with_the_error(error):
     def calibrate(reference):
         raise error
 
@@ -353,7 +357,7 @@ async def test_what_the_device_can_not_do_is_refused_in_its_words(error):
         assert answer == {"success": False, "message": "the bus is short"}
 
 
-async def test_a_service_waits_for_a_reading_under_way_and_says_so_when_that_hangs():
+async def test_a_service_waits_for_a_reading_and_times_out_with_it():
     device, done = HangingDevice(), []
     service = calibration(lambda reference: done.append(reference) or "done")
     async with sampling(device, read_timeout_s=2, services=[service]) as (bus, clock, worker, _):
