@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
-from growd.cli.status_table import variable_table
+from growd.cli.status_table import report
 from growd.config import ChamberOptions, Config, Light, RelayOptions, Sensor
 from growd.status.status_node import StatusNode
 from growd_hwsim.faults import Fault
@@ -606,7 +606,7 @@ class TestReports:
             assert await said(f"desired/{CO2}", 900) == words
             assert await said(f"commanded/{FAN_ON}", 1) == ""
             assert (row(VALVE_ON).held_by, row(VALVE_ON).written) == (f"{CO2}_unknown", 0.0)
-            assert f"; held at 0% by {CO2}_unknown" in variable_table([row(VALVE_ON)])
+            assert f"; held at 0% by {CO2}_unknown" in report(node.snapshot())
             assert (row(FAN_ON).held_by, row(FAN_ON).written) == ("", None)
             assert await said(f"commanded/{VALVE_ON}", 0) == ""
             assert row(VALVE_ON).held_by == ""
