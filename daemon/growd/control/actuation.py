@@ -267,7 +267,7 @@ class LightActuator(Actuator):
     ) -> None:
         self._mix = dict(mix)
         self._is_switched = is_switched
-        self._ramps = {channel: Ramp(ramp_s, SAFE_LEVEL) for channel in self._mix}
+        self._ramps = {channel: Ramp(ramp_s) for channel in self._mix}
         self._illuminance_topic = commanded(environment, "light_illuminance")
         self._all_channels_topic = commanded(environment, "light_channels")
         self._channel_topics = {commanded(environment, f"light_intensity_{name}"): name for name in self._mix}

@@ -24,6 +24,7 @@ PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
 STEP: Final = 0.02  # of full scale: after a larger step the trim waits for the filter
 SETTLE_S: Final = 20.0
+TRIM_TIME_S: Final = 30.0  # default of the parameter
 FOLLOWED: Final = 0.02  # of full level: a lamp this near its command follows it
 FAR: Final = 0.1  # of full level: a larger gap is not the trim's own movement
 
@@ -188,7 +189,6 @@ class LightController(Controller):
         gamma: float = 1.0,
         minimum_duty: float = 0.0,
         is_switched: bool = False,
-        trim_time_s: float = 30.0,
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
         mix: Mapping[str, float] | None = None,
@@ -199,7 +199,7 @@ class LightController(Controller):
         inputs = (self._measured_topic,) if is_measured and not is_switched else ()
         super().__init__(bus, environment, variable, override_s=override_s, more_inputs=inputs)
         self._full_scale = self._number("full_scale", full_scale_lux, 1, 1_000_000, "lux")
-        self._trim_time = self._number("trim_time", trim_time_s, 1, 86_400, "s")
+        self._trim_time = self._number("trim_time", TRIM_TIME_S, 1, 86_400, "s")
         self._saved_curve = self.node.declare(f"{self.node.name}/curve", CurveField("curve"))
         self._gamma = gamma
         self._minimum_duty = minimum_duty

@@ -6,12 +6,12 @@ from __future__ import annotations
 class Ramp:
     """A level that takes `full_swing_s` seconds from 0 to 1, and proportionally less for smaller steps.
 
-    `now` is monotonic seconds. With `full_swing_s` 0 it jumps.
+    It starts at 0. `now` is monotonic seconds. With `full_swing_s` 0 it jumps.
     """
 
-    def __init__(self, full_swing_s: float, level: float = 0.0) -> None:
+    def __init__(self, full_swing_s: float) -> None:
         self._full_swing = full_swing_s
-        self._begin = self._target = level
+        self._begin = self._target = 0.0
         self._since = 0.0
 
     def send(self, target: float, now: float) -> None:
