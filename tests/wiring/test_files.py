@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def test_a_folder_is_locked_until_it_is_released(tmp_path: Path):
-    with own_folder(tmp_path / "new" / "data"), pytest.raises(StartError, match="in use by another growd"):
-        own_folder(tmp_path / "new" / "data")
-    with own_folder(tmp_path / "new" / "data"):
-        pass
-
-
 def test_a_full_disk_is_reported(tmp_path: Path):
     message = re.escape(f"the data folder {tmp_path} can't be written to")
     with full_disk(largest=0), pytest.raises(StartError, match=message):
