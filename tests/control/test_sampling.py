@@ -156,7 +156,7 @@ async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog):
         device.release.set()
     messages = [record.message for record in caplog.records]
     assert messages[:2] == [  # the third is the recovery, if the new thread was quick
-        "e/scd30 is failed: scd30 has not answered for 3 s",
+        "e/scd30 has failed: scd30 has not answered for 3 s",
         "bus 1: call hung; abandoned its thread and started a new one",
     ]
 
@@ -194,7 +194,7 @@ async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog):
         counters = bus.topics.get("e/diagnostics/scd30/counters").last.value
     assert qualities[:3] == [Quality.OK, Quality.FAULT, Quality.OK]
     assert (counters["failures"], counters["outages"]) == (4, 1)
-    assert [record.message for record in caplog.records] == ["e/scd30 is failed: saturated"]
+    assert [record.message for record in caplog.records] == ["e/scd30 has failed: saturated"]
 
 
 async def test_the_topic_of_a_shared_variable_ends_in_the_name_of_the_device():
@@ -237,7 +237,7 @@ async def test_an_outage_is_one_message_and_one_log_line(caplog):
     assert all(quality is Quality.OK for quality, _ in qualities[3:])
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "Remote I/O error" in caplog.records[0].message
-    assert "ok again after 16.0 s" in caplog.records[1].message
+    assert "works again after 16.0 s" in caplog.records[1].message
 
 
 async def test_the_delay_between_retries_grows_to_its_limit():

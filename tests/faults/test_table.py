@@ -388,14 +388,14 @@ def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
 
 def check_log(row: Row, lines: list[str]) -> None:
     """An outage is logged in one line, and its end in another with the length."""
-    failures = [line for line in lines if " is failed: " in line]
-    recoveries = [line for line in lines if " is ok again after " in line]
+    failures = [line for line in lines if " has failed: " in line]
+    recoveries = [line for line in lines if " works again after " in line]
     if row.state != FAILED:
         assert failures == recoveries == []
         return
     (failure,), (recovery,) = failures, recoveries
-    assert failure.startswith(f"environment_1/{struck(row)} is failed: ")
-    found = re.fullmatch(f"environment_1/{struck(row)} is ok again after ([0-9.]+) s", recovery)
+    assert failure.startswith(f"environment_1/{struck(row)} has failed: ")
+    found = re.fullmatch(f"environment_1/{struck(row)} works again after ([0-9.]+) s", recovery)
     assert found is not None
     assert row.lasts_s - row.told_s <= float(found[1]) <= row.lasts_s + row.recovers_s
 
@@ -463,7 +463,7 @@ async def test_a_sporadic_fault_is_counted_and_seldom_an_outage(rare: Rare, capl
         assert counters["outages"] <= rare.outages
         assert max(after - before for before, after in pairwise(times)) <= rare.gap_s
         assert scene.false_points() == []
-    failures = [record for record in caplog.records if " is failed: " in record.getMessage()]
+    failures = [record for record in caplog.records if " has failed: " in record.getMessage()]
     assert len(failures) == counters["outages"]
 
 

@@ -145,12 +145,13 @@ class Health:
     def _log_trouble(self, message: str) -> None:
         if not self._is_logged:
             self._is_logged = True
-            logger.warning("%s is %s: %s", self._device, self.state, message, extra=self._fields)
+            words = "has failed" if self.state is State.FAILED else f"is {self.state}"
+            logger.warning("%s %s: %s", self._device, words, message, extra=self._fields)
 
     def _log_recovery(self) -> None:
         if self._is_logged and self._trouble_since is not None:
             lasted = self._clock.monotonic() - self._trouble_since
-            logger.info("%s is ok again after %.1f s", self._device, lasted, extra=self._fields)
+            logger.info("%s works again after %.1f s", self._device, lasted, extra=self._fields)
         self._is_logged = False
         self._trouble_since = None
 

@@ -330,7 +330,8 @@ class Interlocks:
                 {"kind": "interlock", "source": name, "message": f"{reason}{hint}" if reason else "released"}
             )
             level = logging.WARNING if reason else logging.INFO
-            logger.log(level, "%s/%s: %s%s", self.node.name, name, reason or "released", hint)
+            words = f"has tripped: {reason}" if reason else "is released"
+            logger.log(level, "%s/%s %s%s", self.node.name, name, words, hint)
 
     def _state(self, interlock: Interlock) -> dict[str, Any]:
         return {
