@@ -294,7 +294,7 @@ async def test_a_change_is_sent_once(*, is_reused: bool):
         with DaemonClient(address_of(Http(), server.url)) as client:
             if is_reused:
                 await asked(client, "node")
-            with pytest.raises(NotReachedError, match="is it running"):
+            with pytest.raises(NotReachedError, match="is growd running"):
                 await asyncio.to_thread(client.post, "service", START, {}, kind=dict)
     assert [request.partition(b" ")[0] for request in came if b"POST" in request] == [b"POST"]
 

@@ -53,7 +53,7 @@ def test_check_prints_all_errors_with_their_places(written):
         "error    /operations/1/2",
     ]
     assert done.stdout.endswith("cannot run in environment_1 of the configuration: 3 errors, 0 warnings.\n")
-    why = f"growd does not answer at {NOWHERE}/_svc: is it running?"
+    why = f"no daemon answers at {NOWHERE}/_svc: is growd running?"
     assert done.stderr == f"growd: checked without the daemon: {why}\n"
 
 
@@ -238,7 +238,7 @@ def test_without_a_daemon_the_exit_status_is_3():
         done = said(*command, "demo_day", "--url", "http://127.0.0.1:9")
         assert (done.exit_code, done.stderr) == (
             3,
-            "growd: growd does not answer at http://127.0.0.1:9/_svc: is it running?\n",
+            "growd: no daemon answers at http://127.0.0.1:9/_svc: is growd running?\n",
         )
 
 

@@ -155,4 +155,4 @@ async def test_the_services_report_an_unreadable_file(tmp_path):
 def test_a_missing_daemon_is_one_sentence(own_port):
     exit_status, printed = said("db", "rejected", "--url", f"http://127.0.0.1:{own_port}")
     assert (exit_status, printed.count("\n")) == (3, 1)
-    assert "is it running?" in printed
+    assert "is growd running?" in printed

@@ -329,12 +329,14 @@ class DaemonClient:
         return f"{self.address} does not allow this{who}{': ' if reason else ''}{reason}{hint}"
 
     def _silent(self) -> NotReachedError:
-        return NotReachedError(f"growd does not answer at {self.address}: is it running?")
+        return NotReachedError(f"no daemon answers at {self.address}: is growd running?")
 
     def _explained(self, error: Exception) -> ClientError:
         """The reason as a sentence, without the login."""
         if isinstance(error, TimeoutError):
-            return NotReachedError(f"growd did not answer at {self.address} within {self._timeout_s:g} s")
+            return NotReachedError(
+                f"the daemon did not answer at {self.address} within {self._timeout_s:g} s"
+            )
         if self.address.scheme == "https":
             import ssl  # noqa: PLC0415  http.client has imported it
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who wants it, for the record")
+_BY: Final = Field(
+    "by", Kind.STRING, default="", max_length=200, doc="name of the caller, stored with the run"
+)
 _RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 _OFFSET: Final = Field(
     "offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="begin at this time of the recipe"
