@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _BY: Final = Field(
-    "by", Kind.STRING, default="", max_length=200, doc="name of the caller, stored with the run"
+    "by", Kind.STRING, default="", max_length=200, doc="name of the caller, for the record"
 )
 _RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 _OFFSET: Final = Field(
