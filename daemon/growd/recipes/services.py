@@ -23,9 +23,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_BY: Final = Field(
-    "by", Kind.STRING, default="", max_length=200, doc="name of the caller, for the record"
-)
+_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="name of the caller, for the record")
 _RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 _OFFSET: Final = Field(
     "offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="begin at this time of the recipe"
