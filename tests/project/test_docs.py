@@ -176,3 +176,38 @@ def test_a_day_is_drawn_from_an_export(tmp_path: Path):
     command = [sys.executable, ROOT / "tools" / "plot_day.py", export, "-o", picture, "--date", "2026-11-22"]
     subprocess.run(command, check=True, timeout=PATIENCE_S)
     assert "CO₂ (ppm)" in picture.read_text(encoding="utf-8")
+    assert "time (UTC)" in picture.read_text(encoding="utf-8")
+
+
+LONG = (
+    b"time,environment,category,variable,value\n"
+    b"2026-11-22T06:00:05.000Z,environment_1,measured,air_humidity,60\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("content", "arguments", "message"),
+    [
+        (None, (), "points.csv: No such file or directory"),
+        (b"time,air_humidity\n2026-11-22T06:00:05.000Z,60\n", (), "db export --category all"),
+        (b"PAR1\x15\xff\xfe", (), "db export --category all"),
+        (LONG, ("--environment", "shelf_2"), "environments in it: environment_1 (--environment)"),
+        (LONG, ("--date", "2026-11-23"), "its days are 2026-11-22 to 2026-11-22 (UTC)"),
+        (LONG, ("--date", "bla"), "expected a date such as 2026-11-22, got 'bla'"),
+        (LONG, ("-o", "missing/day.svg"), "missing/day.svg: No such file or directory"),
+    ],
+    ids=["missing", "wide", "Parquet", "environment", "day", "date", "output"],
+)
+def test_a_day_that_cannot_be_drawn_is_refused_with_the_remedy(
+    tmp_path: Path, content: bytes | None, arguments: tuple[str, ...], message: str
+):
+    if content is not None:
+        (tmp_path / "points.csv").write_bytes(content)
+    command = [sys.executable, ROOT / "tools" / "plot_day.py", "points.csv", "-o", "day.svg", *arguments]
+    done = subprocess.run(
+        command, check=False, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE_S
+    )
+    assert done.returncode != 0
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "day.svg").exists()
