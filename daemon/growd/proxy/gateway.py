@@ -187,7 +187,6 @@ class Gateway:
                 read_bufsize=READ_AHEAD,
                 max_line_size=MAX_HEADER,
                 max_field_size=MAX_HEADER,
-                middlewares=(_repeat_reads_only,),
             )
         if self._session.closed:
             raise UpstreamUnreachableError("growd is stopping")
@@ -223,6 +222,7 @@ class _Exchange:
                 headers=headers,
                 data=self._upload.data,
                 allow_redirects=False,
+                middlewares=() if self._request.method in _REPEATABLE else (_never_repeat,),
             ) as answer:
                 if answer.status == HTTPStatus.SWITCHING_PROTOCOLS:
                     raise UpstreamBrokenError("it switched to another protocol unasked")
@@ -247,8 +247,10 @@ class _Exchange:
             self._response.force_close()  # the client may still send its body, or not
         async with asyncio.timeout(self._stall_limit):
             await self._response.prepare(self._request)
-        if whole is None:
-            await self._stream(answer, self._response)
+            if whole is not None:
+                await self._response.write_eof()
+                return self._response
+        await self._stream(answer, self._response)
         async with asyncio.timeout(self._stall_limit):
             await self._response.write_eof()
         return self._response
@@ -364,7 +366,7 @@ def break_off(request: web.BaseRequest, response: web.StreamResponse) -> None:
     transport.abort()
 
 
-async def _repeat_reads_only(
+async def _never_repeat(
     request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
 ) -> aiohttp.ClientResponse:
     """Keep aiohttp from repeating PUT and DELETE when a connection breaks (RFC 9110, section 9.2.2)."""
@@ -373,8 +375,6 @@ async def _repeat_reads_only(
     except aiohttp.ClientConnectorError:
         raise
     except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
-        if request.method in _REPEATABLE:
-            raise
         raise aiohttp.ClientConnectionError(_why(error)) from error
 
 
