@@ -7,6 +7,7 @@ import json
 import logging
 import resource
 import socket
+import tracemalloc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import pytest
@@ -19,7 +20,7 @@ from growd.api.operations import Limits
 from growd.config.tls import Tls
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files
-from growd.server import admission
+from growd.server import admission, connections
 from growd.server.connections import MAX_HEAD, ConnectionLimits
 from growd.server.tls import Certificate
 from support import raw_http
@@ -281,6 +282,38 @@ class TestSlowHeads:
                 await client.send(b"\r\n\r\n")
                 assert (await client.answer()).status == 200
 
+    @OVER_TCP
+    async def test_a_refused_head_is_freed_at_once(self, daemon, monkeypatch):
+        monkeypatch.setattr(connections, "LINGER_S", 600)
+        pieces = [NODES[:-2], *(b"A%d: %b\r\n" % (number, b"a" * 15_000) for number in range(6))]
+        tracemalloc.start()
+        try:
+            async with AsyncExitStack() as stack:
+                before, _ = tracemalloc.get_traced_memory()
+                for _ in range(30):
+                    monkeypatch.setattr(admission, "MAX_HEADS", 1 << 20)
+                    client = await stack.enter_async_context(raw_client(daemon.port))
+                    await client.send(b"".join(pieces))
+                    await until(lambda: sum(map(head_size, open_connections(daemon.server))) > 90_000)
+                    monkeypatch.setattr(admission, "MAX_HEADS", 1)
+                    await client.send(b"A")
+                    assert (await client.answer()).status == 503
+                after, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert after - before < 3_000_000
+
+    async def test_a_head_that_is_refused_twice_gets_one_answer(self, daemon, caplog):
+        async with raw_client(daemon.port) as client:
+            await client.send(NODES[:-2])
+            await until(lambda: any(map(head_size, open_connections(daemon.server))))
+            (connection,) = open_connections(daemon.server)
+            connection.data_received(b"no header\r\n")  # aiohttp answers in a later turn
+            connection.refuse_head(503, "too_many_headers", "of others")
+            assert (await client.answer()).status == 503
+            assert await client.reader.read() == b""
+        assert warnings_in(caplog) == []
+
     @pytest.mark.parametrize(
         ("begin", "more"),
         [
@@ -307,6 +340,10 @@ class TestSlowHeads:
                 await client.send(framed)
                 assert (await client.answer()).status == 200
             assert await is_answered(client)
+
+
+def head_size(connection):
+    return connection._head_size
 
 
 class Echo:

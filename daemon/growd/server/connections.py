@@ -262,7 +262,7 @@ class ClientConnection(asyncio.Protocol):
         self.data_received(early)
 
     def _handshake_is_over(self, handshake: asyncio.Task[None]) -> None:
-        if self._http is not None:
+        if self._http is not None or self._is_refused:
             return
         self._admission.forget(self)  # asyncio does not report its end
         if handshake.cancelled() and self._transport is not None:
@@ -349,6 +349,7 @@ class ClientConnection(asyncio.Protocol):
         self._stop_timer()
         self._head_size = 0
         self._admission.hold(self, 0)
+        self._end_http()
         transport = self._transport
         if transport is None or transport.is_closing():
             return
@@ -358,6 +359,13 @@ class ClientConnection(asyncio.Protocol):
             self._timer = self._loop.call_later(LINGER_S, transport.abort)
         else:  # TLS ends both directions at once
             self._timer = self._loop.call_later(LINGER_S, transport.close)
+
+    def _end_http(self) -> None:
+        """Free what aiohttp holds of a head, and keep it from answering too. The transport stays open."""
+        http, self._http = self._http, None
+        if http is not None:
+            http.transport = None
+            http.connection_lost(None)
 
 
 class _HttpProtocol(web.RequestHandler):
