@@ -52,9 +52,9 @@ async def test_only_the_configuration_error_is_printed(tmp_path: Path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--port", "70000"], "[http] port"),
-        (["--port", "x"], "[http] port"),
-        (["--speed", "0"], "[simulator] speed"),
+        (["--port", "70000"], "--port: [http] port"),
+        (["--port", "x"], "--port: [http] port"),
+        (["--speed", "0"], "--speed: [simulator] speed"),
         (["--speed", "fast"], "[simulator] speed"),
         (["--config", "/nowhere/growd.toml"], "/nowhere/growd.toml: can't be read"),
         (["--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml"),

@@ -205,7 +205,10 @@ async def test_no_answer_is_one_sentence_and_exit_status_3():
     with held_port() as port:
         printed = await typed("status", "--url", f"http://user:secret@127.0.0.1:{port}/_svc")
     assert (printed.status, printed.out) == (3, "")
-    assert printed.err == f"growd: no daemon answers at http://127.0.0.1:{port}/_svc: is growd running?\n"
+    assert printed.err == (
+        f"growd: no daemon answers at http://127.0.0.1:{port}/_svc: is growd running? "
+        "(--url or GROWD_URL names another address)\n"
+    )
 
 
 async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.MonkeyPatch):

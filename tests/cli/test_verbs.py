@@ -108,6 +108,19 @@ async def test_a_misspelt_argument_is_refused_with_a_suggestion(daemon: Daemon):
     assert daemon.runner.calls == []
 
 
+async def test_arguments_by_name_and_in_order_are_not_mixed(daemon: Daemon):
+    refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", "3")
+    assert refused.status == 2
+    assert "recipe_id=... is given by name, and other arguments are not" in refused.err
+    assert daemon.runner.calls == []
+
+
+async def test_a_measurement_is_not_released(daemon: Daemon):
+    refused = await at(daemon, "topic", "release", "environment_1/measured/air_temperature")
+    assert refused.status == 2
+    assert "a measurement can't be released; set points and commands can" in refused.err
+
+
 @pytest.mark.parametrize(("words", "meant"), [(["topc", "list"], "topic"), (["stauts"], "status")])
 async def test_a_misspelt_command_is_refused_with_a_suggestion(words: list[str], meant: Any):
     refused = await typed(*words)

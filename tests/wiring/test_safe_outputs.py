@@ -301,7 +301,10 @@ def test_outputs_are_made_safe_with_a_wrong_profile(
     with pins.here():
         said("safe", "--data", str(data), "--config", str(profile_path("food-computer")))
     assert pins.levels() == SAFE
-    assert "there is no profile 'nonsense'" in said("safe", "--data", str(data))[1]
+    assert (
+        "Invalid value for --profile or GROWD_PROFILE: there is no profile 'nonsense'"
+        in said("safe", "--data", str(data))[1]
+    )
 
 
 def test_an_unexpected_failure_of_a_pin_does_not_affect_others(

@@ -125,12 +125,17 @@ def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list
     """The arguments of a service: by name if each word is NAME=VALUE with a known name, else in order.
 
     A single JSON object has them by name too, unless the first argument takes any JSON value. Raises
-    `UsageError` for a misspelt name.
+    `UsageError` for a misspelt name, and for a mixture of both forms.
     """
     known = {field.name: field for field in fields}
     split = [word.partition("=") for word in words]
     if words and all(equals and name in known for name, equals, _ in split):
         return {name: value_of(text, known[name]) for name, _, text in split}
+    if named := [name for name, equals, _ in split if equals and name in known]:
+        raise UsageError(
+            f"{named[0]}=... is given by name, and other arguments are not: "
+            "give all as NAME=VALUE, or all values in order"
+        )
     for name, equals, _ in split:
         if equals and name not in known and (like := difflib.get_close_matches(name, known, 1)):
             names = ", ".join(known)

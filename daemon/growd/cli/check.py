@@ -49,7 +49,12 @@ def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None,
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
         configuration = load(
-            config, settings + given, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=_print_warning
+            config,
+            settings + given,
+            flags={"simulator.faults": "--faults"} if given else {},
+            checks=DEVICE_CHECKS,
+            doubts=DOUBTS,
+            warn=_print_warning,
         )
         _check_files(configuration)
         if hardware:

@@ -329,7 +329,10 @@ class DaemonClient:
         return f"{self.address} does not allow this{who}{': ' if reason else ''}{reason}{hint}"
 
     def _silent(self) -> NotReachedError:
-        return NotReachedError(f"no daemon answers at {self.address}: is growd running?")
+        return NotReachedError(
+            f"no daemon answers at {self.address}: is growd running? "
+            "(--url or GROWD_URL names another address)"
+        )
 
     def _explained(self, error: Exception) -> ClientError:
         """The reason as a sentence, without the login."""

@@ -120,7 +120,9 @@ def db() -> None:
     "--every", type=click.FloatRange(1), metavar="SECONDS", help="The time step of --wide.  [default: 60]"
 )
 @click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
-@click.option("--restart", is_flag=True, help="Start from the beginning, even if FILE.part exists.")
+@click.option(
+    "--restart", is_flag=True, help="Start from the beginning, and replace FILE and FILE.part if they exist."
+)
 @client_options
 def export(
     *,

@@ -55,7 +55,10 @@ def _file_or_profile(context: click.Context, _: click.Parameter, file: Path | No
             file  # an invalid GROWD_PROFILE must not prevent a start with --config from making outputs safe
         )
     if profile not in PROFILES:
-        raise click.BadParameter(f"there is no profile {profile!r}; expected one of {', '.join(PROFILES)}")
+        raise click.BadParameter(
+            f"there is no profile {profile!r}; expected one of {', '.join(PROFILES)}",
+            param_hint="--profile or GROWD_PROFILE",
+        )
     return profile_path(profile)
 
 

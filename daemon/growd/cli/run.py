@@ -55,6 +55,7 @@ def run(
     """
     named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
+    flags = {option: f"--{option.partition('.')[2]}" for option, value in named.items() if value is not None}
     to_journal = logs.set_up(verbose=verbose)
     _make_safe(load_outputs(config, settings + given), data)
     # Importing the rest takes time and may fail: by then the outputs are safe.
@@ -64,7 +65,7 @@ def run(
 
     allow_open_files()
     try:
-        read = functools.partial(load, config, settings + given, checks=DEVICE_CHECKS)
+        read = functools.partial(load, config, settings + given, flags=flags, checks=DEVICE_CHECKS)
         warnings: list[str] = []
         configuration = read(doubts=DOUBTS, warn=warnings.append)
         for warning in warnings:

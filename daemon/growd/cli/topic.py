@@ -211,6 +211,8 @@ def release(*, daemon: DaemonOptions, name: str) -> None:
     NAME is a topic below desired/ or commanded/. If a recipe or a controller drives it, its value applies
     again; otherwise the output goes to its safe state.
     """
+    if "/measured/" in name:
+        raise click.UsageError("a measurement can't be released; set points and commands can")
     with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         answer = client.post("topic", name, [None], kind=dict[str, Any])

@@ -14,6 +14,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
 import msgspec
@@ -75,6 +76,7 @@ def load(
     settings: tuple[str, ...] = (),
     *,
     environ: Mapping[str, str] | None = None,
+    flags: Mapping[str, str] = MappingProxyType({}),
     checks: Iterable[Callable[[Config], Iterable[Finding]]] = (),
     doubts: Iterable[Doubt] = (),
     warn: Callable[[str], None] = lambda _: None,
@@ -82,11 +84,12 @@ def load(
     """Read a file (None: all defaults). Environment variables override it, and `settings` override both.
 
     A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT; a setting `section.option=value`.
+    `flags` has the flag of the command line, such as --port, for settings that have one.
     `checks` are further checks of a valid file; `warn` gets a sentence for each finding of `doubts`.
     Blocking. Raises `ConfigError` with all faults.
     """
     environ = os.environ if environ is None else environ
-    tree = _tree(path, settings, environ)
+    tree = _tree(path, settings, environ, flags)
     reader = _Reader(tree.values)
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
@@ -125,7 +128,12 @@ def _concerns_outputs(path: OptionPath) -> bool:
     return len(section) <= 1 or section[0] in _OUTPUT_SECTIONS
 
 
-def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping[str, str]) -> _Tree:
+def _tree(
+    path: pathlib.Path | None,
+    settings: tuple[str, ...],
+    environ: Mapping[str, str],
+    flags: Mapping[str, str] = MappingProxyType({}),
+) -> _Tree:
     """All given values, unchecked. Raises `ConfigError` if they cannot be read."""
     tree = _Tree(path)
     for name, text in sorted(environ.items()):
@@ -133,7 +141,7 @@ def _tree(path: pathlib.Path | None, settings: tuple[str, ...], environ: Mapping
             _set_variable(tree, name, text)
     for setting in settings:
         option, separator, text = setting.partition("=")
-        tree.set(option if separator else "", text, f"--set {option}")
+        tree.set(option if separator else "", text, flags.get(option, f"--set {option}"))
     return tree
 
 

@@ -138,7 +138,7 @@ class Shipper:
                 await self._send_waiting()
         except TimeoutError:
             waiting = counted(self._outbox.sendable, "point")
-            _log.info("%s in the outbox until the next start", waiting)
+            _log.info("%s on disk, to be sent after the next start", waiting)
         return self._outbox.sendable
 
     def ship_now(self) -> None:
