@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
-import { checkDocs, checkDocument, checkNesting, checkRequestedDocs, checkRevisions } from './guards.mjs';
+import { checkDocs, checkDocument, checkIndex, checkNesting, checkQuery, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
 import { checkOpened, readComplete } from './levels.mjs';
 import { joinRelated, readMultipart } from './multipart.mjs';
@@ -49,7 +49,7 @@ const NOT_IMPLEMENTED = [
   '/:db/_compact/:ddoc',
   '/:db/_design/:ddoc/:endpoint(_info|_show|_update|_search|_search_info|_nouveau|_nouveau_info)*',
 ];
-const ENCODED_SLASH = /^\/_(?<kind>design|local)%2f/i; // CouchDB takes these ids in both forms
+const RESERVED_SEGMENT = /^\/(?:_|%5f)[^/?]*/i;
 
 const LARGEST_BODY_BYTES = 64 * 1024 * 1024; // a `_bulk_docs` of 50 MB must pass
 const LARGEST_SETTING_BYTES = 16 * 1024;
@@ -137,9 +137,12 @@ function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
   serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, open, bulkGet] });
   serve(app, '/:db/_revs_diff', { post: [checkRevisions, pouchApp] });
   serve(app, '/:db/_missing_revs', { post: [checkRevisions, open, missingRevs] });
-  serve(app, '/:db/_index', { get: [pouchApp], post: [pouchApp] });
+  serve(app, '/:db/_index', { get: [pouchApp], post: [checkIndex, pouchApp] });
   serve(app, '/:db/_index/:ddoc/:type/:name', { delete: [pouchApp] });
-  for (const path of ['_find', '_explain', '_compact', '_view_cleanup', '_ensure_full_commit']) {
+  for (const path of ['_find', '_explain']) {
+    serve(app, `/:db/${path}`, { post: [checkQuery, pouchApp] });
+  }
+  for (const path of ['_compact', '_view_cleanup', '_ensure_full_commit']) {
     serve(app, `/:db/${path}`, { post: [pouchApp] });
   }
   for (const [path, value] of Object.entries(FIXED_SETTINGS)) {
@@ -292,8 +295,18 @@ async function nameDatabase(dataFolder, req, res, next) {
   }
   checkOpened(folder);
   req.database = folder;
-  req.url = `/${encodeURIComponent(folder)}${rest.replace(ENCODED_SLASH, '/_$<kind>/')}`;
+  req.url = `/${encodeURIComponent(folder)}${rest.replace(RESERVED_SEGMENT, plainSegment)}`;
   next();
+}
+
+/** A segment as the routes expect it: CouchDB takes `_design/x` also with the underscore, letters and slash encoded. */
+function plainSegment(segment) {
+  try {
+    const encoded = encodeURIComponent(decodeURIComponent(segment.slice(1)));
+    return `/${encoded.replace(/^_(design|local)%2F/, '_$1/')}`;
+  } catch {
+    throw new HttpError(400, 'bad_request', `the path is not percent-encoded UTF-8: ${segment}`);
+  }
 }
 
 function checkedFolder(segment) {

@@ -1,5 +1,6 @@
 // Who may write design documents: only the owner of the server, since their functions run inside this process.
 
+import { hasSlash, slowExpression } from './guards.mjs';
 import { isObject } from './http.mjs';
 
 /** The option `by` of a write by the owner: an object, which no query and no JSON of a client can contain. */
@@ -32,14 +33,16 @@ function isIndex(doc) {
 }
 
 /** Whether `_find` can read the definitions: one that it can't read makes all searches fail. */
-function isUsable(doc) {
-  return isObject(doc.views) && Object.values(doc.views).every(isDefined);
+function isUsable({ _id, views }) {
+  const names = [_id.slice('_design/'.length), ...Object.keys(views ?? {})];
+  return isObject(views) && !names.some(hasSlash) && Object.values(views).every(isDefined);
 }
 
 /** Whether the view has the fields of its definition. */
 function isDefined({ map, options }) {
   const fields = options?.def?.fields;
-  if (!Array.isArray(fields) || fields.length === 0) {
+  const isSlow = slowExpression(map.partial_filter_selector) !== undefined;
+  if (isSlow || !Array.isArray(fields) || fields.length === 0) {
     return false;
   }
   const names = fields.flatMap((field) => (isObject(field) ? Object.keys(field) : [field]));

@@ -2,6 +2,7 @@
 //
 // https://docs.couchdb.org/en/stable/ddocs/ddocs.html#filter-functions
 
+import { checkSelector } from './guards.mjs';
 import { HttpError, isObject } from './http.mjs';
 import { compile } from './sandbox.mjs';
 
@@ -59,6 +60,7 @@ function parseSelector({ selector }) {
   if (!isObject(selector)) {
     throw new HttpError(400, 'bad_request', "filter _selector needs a JSON body with an object 'selector'");
   }
+  checkSelector(selector);
   return selector;
 }
 

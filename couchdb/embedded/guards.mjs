@@ -3,8 +3,10 @@
 import { HttpError, isObject, isText } from './http.mjs';
 
 const [QUOTE, BACKSLASH, BRACKET, BRACE] = Buffer.from('"\\[{');
+const PROTOTYPE = 'a member of a document must not be called __proto__';
 // https://docs.couchdb.org/en/stable/api/document/common.html#special-fields; PouchDB has more, for internal use
 const SPECIAL_MEMBERS = /^_(id|rev|attachments|deleted|revisions|revs_info|conflicts|deleted_conflicts|local_seq|replication_.*)$/;
+const UNRESERVED_UNDERSCORE = /^_(?!(design|local)\/.)/s;
 const DEEPEST_NESTING = 500; // PouchDB copies documents recursively
 
 /** Refuse JSON that is nested too deeply, before it is parsed. */
@@ -49,7 +51,53 @@ export function checkDocument(req, res, next) {
   if (!hasBody || !isObject(req.body)) {
     throw new HttpError(400, 'bad_request', 'Document must be a JSON object');
   }
+  if (hasPrototype(req.body)) {
+    throw new HttpError(400, 'doc_validation', PROTOTYPE); // PouchDB's put and post lose it before `malformation`
+  }
   next();
+}
+
+/** `_index`: the name of the design document without its prefix, as PouchDB needs it. */
+export function checkIndex(req, res, next) {
+  const { ddoc, name } = req.body ?? {};
+  if (isText(ddoc)) {
+    req.body.ddoc = ddoc.replace(/^_design\//, '');
+  }
+  if ([req.body?.ddoc, name].some(hasSlash)) {
+    throw new HttpError(400, 'bad_request', 'ddoc and name of an index must not contain a slash');
+  }
+  next();
+}
+
+/** `_find` and `_explain` */
+export function checkQuery(req, res, next) {
+  checkSelector(req.body?.selector);
+  next();
+}
+
+/** Refuse a `$regex` that could hold up the server. */
+export function checkSelector(selector) {
+  const slow = slowExpression(selector);
+  if (slow !== undefined) {
+    const rule = 'a regular expression of JavaScript without look-around, back references and counts above 16';
+    throw new HttpError(400, 'bad_request', `$regex must be ${rule}, not ${JSON.stringify(slow)}`);
+  }
+}
+
+/** The first `$regex` of a selector that can't run in linear time, or undefined. */
+export function slowExpression(selector) {
+  if (selector === null || typeof selector !== 'object') {
+    return undefined;
+  }
+  if (Object.hasOwn(selector, '$regex') && !isLinear(selector.$regex)) {
+    return selector.$regex;
+  }
+  return Object.values(selector).map(slowExpression).find((slow) => slow !== undefined);
+}
+
+/** Whether PouchDB, which splits paths at slashes, would not find an index with this name. */
+export function hasSlash(name) {
+  return isText(name) && name.includes('/');
 }
 
 /** Whether it is a revision of a document: a number and a digest. */
@@ -60,11 +108,14 @@ export function isRevision(value) {
 /** The fault of a document that PouchDB would store wrongly or crash on, or undefined. */
 export function malformation(doc) {
   if (hasPrototype(doc)) {
-    return 'a member of a document must not be called __proto__';
+    return PROTOTYPE;
   }
   const unknown = Object.keys(doc).find((name) => name.startsWith('_') && !SPECIAL_MEMBERS.test(name));
   if (unknown !== undefined) {
     return `Bad special document member: ${unknown}`;
+  }
+  if (UNRESERVED_UNDERSCORE.test(doc._id) && !doc._deleted) {
+    return 'Only reserved document ids may start with underscore.';
   }
   if (String(doc._id).startsWith('_local/')) {
     return Object.hasOwn(doc, 'error') ? 'a local document must not have a member called error' : undefined;
@@ -95,6 +146,15 @@ function hasPrototype(value) {
     return false;
   }
   return Object.hasOwn(value, '__proto__') || Object.values(value).some(hasPrototype);
+}
+
+/** V8's flag `l` accepts only what its linear engine can run. */
+function isLinear(pattern) {
+  try {
+    return isText(pattern) && new RegExp(pattern, 'l') instanceof RegExp;
+  } catch {
+    return false;
+  }
 }
 
 function isAttachment(value) {

@@ -7,6 +7,7 @@ import https from 'node:https';
 import { unescape } from 'node:querystring'; // does not throw on malformed percent signs
 import { Readable } from 'node:stream';
 
+import { checkSelector } from './guards.mjs';
 import { HttpError, isObject, isText } from './http.mjs';
 import { folderName, REPLICATOR } from './storage.mjs';
 
@@ -37,6 +38,7 @@ export function parseReplication(body) {
       throw wrong(name, shape, body[name]);
     }
   }
+  checkSelector(body.selector);
   if (body.selector !== undefined && body.doc_ids !== undefined) {
     throw new HttpError(400, 'bad_request', 'only one of selector, doc_ids may be given');
   }

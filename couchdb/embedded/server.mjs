@@ -20,6 +20,7 @@ import { lockDataFolder, openPouchDB } from './storage.mjs';
 
 const REQUESTS_TIMEOUT_MS = 500; // with the next line less than the second of a stop
 const CLOSING_TIMEOUT_MS = 300;
+const LARGEST_HEAD_BYTES = 192 * 1024; // the front door sends up to 128 KiB and its own headers
 const OWNER_NAME = 'growd';
 const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N] [--client-design-documents]';
 const OPTIONS = {
@@ -29,8 +30,10 @@ const OPTIONS = {
   'function-ms': { type: 'string', default: '5000' }, // CouchDB's `os_process_timeout`
 };
 
-// a `$regex` of `_find` that backtracks too much continues in linear time, except with look-around or back references
+// a `$regex` that backtracks too much continues in linear time; the flag `l`, with which `checkSelector` finds those
+// that can't, needs the second option
 setFlagsFromString('--enable-experimental-regexp-engine-on-excessive-backtracks');
+setFlagsFromString('--enable-experimental-regexp-engine');
 globalThis.console = new Console(process.stderr, process.stderr); // libraries log too, and stdout has one line only
 
 await main();
@@ -44,7 +47,7 @@ async function main() {
   const password = randomBytes(24).toString('hex');
   const isOwner = ownerCheck(password);
   const parts = { Pouch, folder, uuid: state.uuid, settings, functions, isOwner, stopping: stopping.signal };
-  const server = createServer(await createApp(parts));
+  const server = createServer({ maxHeaderSize: LARGEST_HEAD_BYTES }, await createApp(parts));
   server.requestTimeout = 0; // a large upload over a slow line may take long
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
   server.listen(port, '127.0.0.1');

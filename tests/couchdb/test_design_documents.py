@@ -27,12 +27,12 @@ MULTIPART = b'--q\r\nContent-Type: application/json\r\n\r\n{"_id": "_design/x", 
 FORM = {"Content-Type": "multipart/related; boundary=q"}
 
 
-def index_of(fields: Any) -> dict[str, Any]:
-    """An index of `a` whose definition names other fields, on which `_find` fails."""
+def index_of(fields: Any, *, view: str = "i", **more: Any) -> dict[str, Any]:
+    """An index of `a`, defined by `fields`, with `more` in its map."""
     options = {} if fields is None else {"def": {"fields": fields}}
     return {
         "language": "query",
-        "views": {"i": {"map": {"fields": {"a": "asc"}}, "reduce": "_count", "options": options}},
+        "views": {view: {"map": {"fields": {"a": "asc"}, **more}, "reduce": "_count", "options": options}},
     }
 
 
@@ -82,6 +82,9 @@ async def designs(client: Client, database: str) -> list[str]:
         ("PUT", "/_design/x", index_of([]), {}),
         ("PUT", "/_design/x", index_of(["b"]), {}),
         ("PUT", "/_design/x", index_of([{"a": "asc", "b": "asc"}]), {}),
+        ("PUT", "/_design/x%2Fy", INDEX, {}),
+        ("PUT", "/_design/x", index_of(["a"], view="i/j"), {}),
+        ("PUT", "/_design/x", index_of(["a"], partial_filter_selector={"b": {"$regex": "(?=a)"}}), {}),
         ("PUT", "/_design/x", MULTIPART, FORM),
         ("PUT", "/_design/x/page.html", b"<html>", {"Content-Type": "text/html"}),
         ("POST", "", {**ATTACK, "_id": "_design/x"}, {}),

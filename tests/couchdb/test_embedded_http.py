@@ -278,6 +278,45 @@ async def test_members_of_a_document_are_its_own(node: Client, store: str, new_e
     assert [row["id"] for row in rows] == ["b"]
 
 
+@pytest.mark.parametrize(("method", "id_"), [("PUT", "/doc"), ("PUT", "/_local/doc"), ("POST", "")])
+@pytest.mark.parametrize("body", [b'{"__proto__": {"a": 1}}', b'{"deep": [{"__proto__": 1}]}'])
+async def test_a_single_document_with_a_member_proto_is_refused(
+    node: Client, store: str, method: str, id_: str, body: bytes
+) -> None:
+    answer = await node(method, store + id_, body, headers={"Content-Type": "application/json"})
+    assert (answer.status, answer.json["error"]) == (400, "doc_validation")
+    assert (await node("GET", f"{store}/_local/doc")).status == 404
+    assert (await node("GET", store)).json["doc_count"] == 0
+
+
+async def test_the_reserved_part_of_a_path_may_be_encoded(node: Client, store: str) -> None:
+    await put(node, f"{store}/%5fdesign/x", {"views": {}})
+    await put(node, f"{store}/_%6cocal%2Fy", {})
+    assert (await node("GET", f"{store}/_design/x")).json["_id"] == "_design/x"
+    assert (await node("GET", f"{store}/_local/y")).status == 200
+    assert (await node("GET", f"{store}/%5f%ff")).status == 400
+    rows = (await node("GET", f"{store}/%5fall_docs")).json["rows"]
+    assert [row["id"] for row in rows] == ["_design/x"]
+
+
+@pytest.mark.parametrize("id_", ["_design", "_design/", "_local", "_designs", "_x"])
+async def test_other_ids_do_not_begin_with_an_underscore(node: Client, store: str, id_: str) -> None:
+    assert (await node("PUT", f"{store}/{quote(id_).replace('_', '%5F')}", {})).status >= 400
+    assert (await node("POST", store, {"_id": id_})).status == 400
+    doc = {"_id": id_, "_rev": "1-a"}
+    (refused,) = (await node("POST", f"{store}/_bulk_docs", {"docs": [doc], "new_edits": False})).json
+    assert "Only reserved document ids" in refused["reason"]
+    assert (await node("GET", store)).json["doc_count"] == 0
+
+
+async def test_a_request_line_as_long_as_that_of_the_front_door(node: Client, store: str) -> None:
+    await put(node, f"{store}/doc", {})
+    keys = json.dumps(["doc", "x" * 60_000])
+    headers = {f"X-{n}": "x" * 8000 for n in range(8)}
+    answer = await node("GET", f"{store}/_all_docs", headers=headers, keys=keys)
+    assert (answer.status, answer.json["rows"][0]["id"]) == (200, "doc")
+
+
 async def test_lists_and_feeds_leave_out_local_documents(node: Client, store: str) -> None:
     await put(node, f"{store}/_local/checkpoint", {"seq": 5})
     assert (await node("GET", f"{store}/_local/checkpoint")).json["seq"] == 5
@@ -321,6 +360,75 @@ async def test_mango_queries(node: Client, store: str) -> None:
     assert (await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}})).json["result"] == "created"
     found = await node("POST", f"{store}/_find", {"selector": {"n": {"$gt": 2}}})
     assert [doc["_id"] for doc in found.json["docs"]] == ["3", "4"]
+
+
+@pytest.mark.parametrize("ddoc", ["by_n", "_design/by_n"])
+async def test_the_design_document_of_an_index_is_named_with_or_without_its_prefix(
+    node: Client, store: str, ddoc: str
+) -> None:
+    await put(node, f"{store}/doc", {"n": 1})
+    made = await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}, "ddoc": ddoc})
+    assert (made.json["result"], made.json["id"]) == ("created", "_design/by_n")
+    found = await node("POST", f"{store}/_find", {"selector": {"n": 1}, "use_index": ddoc})
+    assert [doc["_id"] for doc in found.json["docs"]] == ["doc"]
+
+
+@pytest.mark.parametrize("names", [{"ddoc": "_design/_design/x"}, {"ddoc": "a/b"}, {"name": "a/b"}])
+async def test_an_index_that_find_would_not_read_is_refused(
+    node: Client, store: str, names: dict[str, str]
+) -> None:
+    await put(node, f"{store}/doc", {"n": 1})
+    answer = await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}, **names})
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert "slash" in answer.json["reason"]
+    found = await node("POST", f"{store}/_find", {"selector": {"n": 1}})
+    assert [doc["_id"] for doc in found.json["docs"]] == ["doc"]
+
+
+SLOW = [
+    "^(?=(a+)+$)",
+    "(?!a)",
+    "(?<=a)b",
+    "(?<!a)b",
+    r"(a+)+\1$",
+    r"^(?<n>a+)+\k<n>$",
+    "^(a+){17}$",
+    ["(?=a)"],
+    "(",
+]
+
+
+@pytest.mark.parametrize("slow", SLOW)
+@pytest.mark.parametrize("path", ["_find", "_explain", "_changes?filter=_selector", "_replicate"])
+async def test_a_regular_expression_without_linear_time_is_refused(
+    node: Client, store: str, path: str, slow: object
+) -> None:
+    await put(node, f"{store}/long", {"text": "a" * 60 + "!"})
+    target = f"/{path}" if path == "_replicate" else f"{store}/{path}"
+    ends = {"source": store.strip("/"), "target": "none"} if path == "_replicate" else {}
+    selector = {"$or": [{"text": 1}, {"$not": {"text": {"$regex": slow}}}]}
+    answer = await node("POST", target, {"selector": selector, **ends})
+    assert (answer.status, answer.json["error"]) == (400, "bad_request")
+    assert answer.json["reason"].startswith(
+        "$regex must be a regular expression of JavaScript without look-around"
+    )
+
+
+@pytest.mark.parametrize("pattern", ["^a{16}", r"a+!$", r"[(?=]|\(\?=|a!", "^(?:a|aa)+!"])
+async def test_other_regular_expressions_find(node: Client, store: str, pattern: str) -> None:
+    await put(node, f"{store}/long", {"text": "a" * 60 + "!"})
+    found = await node("POST", f"{store}/_find", {"selector": {"text": {"$regex": pattern}}})
+    assert [doc["_id"] for doc in found.json["docs"]] == ["long"]
+
+
+async def test_a_negated_regular_expression_stands_in_for_look_ahead(node: Client, store: str) -> None:
+    for id_ in ("doc", "_design/x"):
+        await put(node, f"{store}/{id_}", {})
+    selector = {"$not": {"_id": {"$regex": "^_design/"}}}
+    found = await node("POST", f"{store}/_find", {"selector": selector})
+    assert [doc["_id"] for doc in found.json["docs"]] == ["doc"]
+    changes = await node("POST", f"{store}/_changes?filter=_selector", {"selector": selector})
+    assert [row["id"] for row in changes.json["results"]] == ["doc"]
 
 
 VIEWS = {
