@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
-    from growd.control.interlocks.node import Guard
+    from growd.control.interlocks.base import Guard
     from growd.runtime.worker import Worker
 
 logger = logging.getLogger(__name__)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
 UNREAD: Final = "the state before the start has not been read yet"
 SAVED_SHARE: Final = 0.1
@@ -40,6 +40,19 @@ class SensorReadings:
         """The combined value of all sensors of a variable, None if it is unknown."""
         value, came = self._last[variable].get("", _NEVER)
         return value if value is not None and now - came <= self._stale_after[variable] else None
+
+
+class Guard(Protocol):
+    """What an actuator asks before each write, and reports after it. Both return at once."""
+
+    def permit(self, output: str, level: float) -> float:
+        """The level that an output may have now, if `level` is wanted."""
+
+    def wrote(self, output: str, level: float | None) -> None:
+        """An output has this level from now on; None if the write failed."""
+
+    def watch(self, nudge: Callable[[], None]) -> None:
+        """Call `nudge()` whenever the permitted levels may have changed."""
 
 
 class Interlock(ABC):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.calibration import Calibration
-    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.base import Guard, Interlock, SensorReadings
     from growd.control.interlocks.on_times import OnTimes
 
 logger = logging.getLogger(__name__)
@@ -47,19 +47,6 @@ INTERLOCK: Final = MessageType(
     ),
 )
 """The state of an interlock. `since` is UNIX seconds."""
-
-
-class Guard(Protocol):
-    """What an actuator asks before each write, and reports after it. Both return at once."""
-
-    def permit(self, output: str, level: float) -> float:
-        """The level that an output may have now, if `level` is wanted."""
-
-    def wrote(self, output: str, level: float | None) -> None:
-        """An output has this level from now on; None if the write failed."""
-
-    def watch(self, nudge: Callable[[], None]) -> None:
-        """Call `nudge()` whenever the permitted levels may have changed."""
 
 
 class Memory(Protocol):
