@@ -105,7 +105,17 @@ class TestHost:
         assert daemon.state() == before
 
     async def test_what_is_no_host(self, daemon):
-        for host in (b"a b", b"a@x", b"http://x", b"x/y", b"x:80:90", b"[::1", b"x:abc", b""):
+        for host in (
+            b"a b",
+            b"a@x",
+            b"http://x",
+            b"x/y",
+            b"x:80:90",
+            b"[::1",
+            b"x:abc",
+            b"",
+            b"x:" + b"8" * 5_000,
+        ):
             assert (await ask(daemon, b"GET", NODES, host=host)).status == 400, host
 
     async def test_a_request_says_it_once(self, daemon):

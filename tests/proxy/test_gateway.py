@@ -10,6 +10,7 @@ from contextlib import AsyncExitStack, suppress
 import pytest
 
 from growd.proxy.gateway import Gateway
+from growd.server.client_limits import Clients
 from support.gateway_server import gateway_before, gateway_to
 from support.raw_http import Peer, RawAnswer, RawUpstream, answering, raw_client, take_apart
 from support.waiting import until
@@ -17,7 +18,9 @@ from support.waiting import until
 EMPTY = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
 
-async def exchange(request: bytes, answer: bytes = EMPTY, *, prefix: str = "") -> tuple[bytes, RawAnswer]:
+async def exchange(
+    request: bytes, answer: bytes = EMPTY, *, prefix: str = "", clients: Clients | None = None
+) -> tuple[bytes, RawAnswer]:
     """Send `request` through the gateway: the head that the upstream got, and the client's answer."""
     heads = []
 
@@ -28,7 +31,7 @@ async def exchange(request: bytes, answer: bytes = EMPTY, *, prefix: str = "") -
 
     async with (
         RawUpstream(script) as upstream,
-        gateway_to(upstream.url + prefix) as port,
+        gateway_to(upstream.url + prefix, clients=clients) as port,
         raw_client(port) as c,
     ):
         await c.send(request)
@@ -172,6 +175,13 @@ class TestRequestHeaders:
         assert (b"X-Forwarded-For", b"10.0.0.1, 10.0.0.2, 10.0.0.3") in headers
         assert (b"X-Forwarded-Host", b"farm.example") in headers
         assert (b"X-Forwarded-Proto", b"https") in headers
+
+    async def test_a_stranger_sets_neither_forwarded_host_nor_scheme(self):
+        request = get(b"/", b"X-Forwarded-Host: farm.example", b"X-Forwarded-Proto: https")
+        head, _ = await exchange(request, clients=Clients(is_own=lambda _: False))
+        headers = take_apart(head)[1]
+        assert [value for name, value in headers if name == b"X-Forwarded-Host"] == [b"growd:5984"]
+        assert [value for name, value in headers if name == b"X-Forwarded-Proto"] == [b"http"]
 
     async def test_via_grows_by_this_hop(self):
         head, _ = await exchange(get(b"/", b"Via: 1.0 farm", b"via: 1.1 growd (outer), 2 x"))

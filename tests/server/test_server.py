@@ -162,6 +162,9 @@ class TestTargetsBeyondAscii:
             assert "café" in json.loads((await client.answer()).body)["ERROR"]
 
 
+LAST_CHUNK = b"0\r\n\r\n"
+
+
 class TestNotHttp:
     @pytest.mark.parametrize(
         ("data", "status"),
@@ -177,10 +180,14 @@ class TestNotHttp:
             (b"GET http://[::1 HTTP/1.1\r\nHost: x\r\n\r\n", 400),
             (b"POST /_svc HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
             (b"POST /_svc HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400),
-            (b"GET /_svc HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n", 400),
+            (b"GET /_svc HTTP/1.1\r\nHost: x\r\n" + b"A: b\r\n" * 500 + b"\r\n", 431),
             (b"GET /_svc/" + b"a" * 70_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n", 431),
             (b"GET /_svc HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 20_000 + b"\r\n\r\n", 431),
             (b"BREW /_svc HTTP/1.1\r\nHost: x\r\n\r\n", 405),
+            (b"POST /db HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"2".zfill(5_000) + b"\r\n\r\n{}", 400),
+            (b"POST /_svc HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"2".zfill(5_000) + b"\r\n\r\n{}", 400),
+            (b"POST /db HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n" + LAST_CHUNK, 501),
+            (b"POST /_svc HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: , chunked\r\n\r\n" + LAST_CHUNK, 501),
         ],
     )
     @pytest.mark.parametrize("before", [b"", PARAMS])
@@ -198,7 +205,12 @@ class TestNotHttp:
         assert answer.value(b"Content-Type") == b"application/json"
         assert answer.value(b"Connection") == b"close"
         found = json.loads(answer.body)
-        codes = {400: "bad_request", 405: "method_not_allowed", 431: "header_too_large"}
+        codes = {
+            400: "bad_request",
+            405: "method_not_allowed",
+            431: "header_too_large",
+            501: "not_implemented",
+        }
         assert found["error"] == codes[status]
         assert found["ERROR"] == found["reason"]
         assert "\n" not in found["ERROR"]

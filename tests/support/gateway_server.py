@@ -29,10 +29,11 @@ async def gateway_to(
     *,
     stall_limit: float = 300.0,
     behind: Callable[[Gateway], RequestHandler] = lambda gateway: gateway,
+    clients: Clients | None = None,
 ) -> AsyncIterator[int]:
     """The port of a gateway to the database at `base` (None: there is none), and of what it is `behind`."""
     gateway = base if isinstance(base, Gateway) else Gateway(lambda: base, stall_limit=stall_limit)
-    handler, clients = behind(gateway), Clients()
+    handler, clients = behind(gateway), clients or Clients()
 
     async def handle(request: ClientRequest) -> web.StreamResponse:
         clients.recognise(request)

@@ -35,7 +35,7 @@ _SENT: Final = (
     "X-Requested-With, X-Couch-Full-Commit, X-CouchDB-WWW-Authenticate"
 )
 _OWN_SITES: Final = frozenset({"same-origin", "none"})  # of Sec-Fetch-Site; none: the user typed the address
-_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]*))?")
+_HOST: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/?#@\[\]]+)(?::([0-9]{0,5}))?")
 _AUTHORITY: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]*)")
 _ORIGIN: Final = re.compile(r"(https?)://([^/?#@\s]+)")
 _DEFAULT_PORTS: Final = {"http": ":80", "https": ":443"}
@@ -114,7 +114,7 @@ class OriginGuard:
     def _check_form(self, request: ClientRequest, host: str | None, origin: str | None) -> None:
         """Refuse requests to the database that a page of another site may send without a preflight.
 
-        For all others CouchDB's section `cors` decides; the embedded database refuses them.
+        For all others CouchDB's section `cors` decides; the embedded database allows no preflight.
         """
         if request.method != "POST" or _media_type(request) not in _FORM_TYPES:
             return

@@ -11,7 +11,7 @@ from aiohttp import StreamReader, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.access.origins import OriginGuard
-from growd.server.client_request import READING, add_own_headers, split_target
+from growd.server.client_request import READING, add_own_headers, check_framing, split_target
 from growd.server.connections import ConnectionLimits
 from growd.server.errors import ApiError
 from growd.server.json_answer import JsonAnswer
@@ -103,6 +103,7 @@ class FrontDoor:
         clients = self._api.clients
         clients.recognise(request)
         try:
+            check_framing(request)
             if is_api:
                 clients.count(request.client)
             return self.guard.admit(request, is_api=is_api)

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs
 from multidict import CIMultiDict
 
-from growd.server.client_request import address_of
+from growd.server.client_request import address_of, is_from_proxy
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -101,10 +101,12 @@ def request_headers(
     _check_loop(given)
     absolute = _ABSOLUTE.fullmatch(request.raw_path)  # replaces Host (RFC 9112, section 3.2.2)
     host = absolute[1] if absolute else given.get(hdrs.HOST) or _local_address(request)
-    outside = Outside(
-        _outermost(given, hdrs.X_FORWARDED_PROTO) or request.scheme,
-        _outermost(given, hdrs.X_FORWARDED_HOST) or host,
-    )
+    outside = Outside(request.scheme, host)
+    if is_from_proxy(request):
+        outside = Outside(
+            _outermost(given, hdrs.X_FORWARDED_PROTO) or request.scheme,
+            _outermost(given, hdrs.X_FORWARDED_HOST) or host,
+        )
     headers = CIMultiDict({hdrs.HOST: host})
     headers.extend(_end_to_end(given, HOP_BY_HOP | _REWRITTEN | dropped))
     headers[hdrs.X_FORWARDED_FOR] = _forwarded_for(request)

@@ -103,8 +103,9 @@ class Clients:
         return self._peer(address).is_proxy
 
     def recognise(self, request: ClientRequest) -> None:
-        """Set the client and the address of a request."""
+        """Set the client and the address of a request, and whether a trusted proxy sent it."""
         peer = self._peer(request.remote or "")
+        request.is_from_proxy = peer.is_proxy
         if peer.is_proxy and hdrs.X_FORWARDED_FOR in request.headers:
             peer = self._peer(self._behind(request, peer.address))
         request.address = peer.address

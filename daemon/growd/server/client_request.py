@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 from aiohttp import hdrs, web
 from aiohttp.http import HttpVersion11
 
+from growd.bus.errors import shown
+from growd.server.errors import ApiError
+
 if TYPE_CHECKING:
     from multidict import CIMultiDict
 
@@ -26,6 +29,7 @@ users out of growd."""
 NO_STORE: Final = "no-store"
 _ABSOLUTE: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 READING: Final = frozenset({"GET", "HEAD"})  # methods that change nothing
+MAX_LENGTH_DIGITS: Final = 20  # of 2**64; Python parses no more than 4300 digits
 
 
 @dataclass(frozen=True)
@@ -56,18 +60,36 @@ class ClientRequest(web.BaseRequest):
     """A request with the client it counts for.
 
     `client` is None for one without limits of its own. `address` is where the request comes from, behind
-    trusted proxies. growd's own answers carry `answer_headers`.
+    trusted proxies; `is_from_proxy` says whether one of them sent it. growd's own answers carry
+    `answer_headers`.
     """
 
     answer_headers: AnswerHeaders = _USUAL
     client: str | None = None
     address: str = ""
+    is_from_proxy: bool = False
 
 
 class RequestHandler(Protocol):
     """Answers requests, itself or through another handler."""
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse: ...
+
+
+def check_framing(request: web.BaseRequest) -> None:
+    """Refuse a length with too many digits (400), and transfer codings besides chunked (501).
+
+    aiohttp does not decode other codings (RFC 9112, section 6.1).
+    """
+    headers = request.headers
+    if len(headers.get(hdrs.CONTENT_LENGTH, "")) > MAX_LENGTH_DIGITS:
+        sentence = f"Content-Length has more than {MAX_LENGTH_DIGITS} digits"
+        raise ApiError(400, "bad_request", sentence, closes=True)
+    if hdrs.TRANSFER_ENCODING in headers:
+        coding = ",".join(headers.getall(hdrs.TRANSFER_ENCODING)).strip()
+        if coding.lower() != "chunked":
+            sentence = f"the transfer coding {shown(coding)} is not supported; it must be chunked"
+            raise ApiError(501, "not_implemented", sentence, closes=True)
 
 
 def add_own_headers(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
@@ -108,3 +130,8 @@ def client_of(request: web.BaseRequest) -> str | None:
 def address_of(request: web.BaseRequest) -> str:
     """Where a request comes from, behind trusted proxies; "" without an address."""
     return request.address if isinstance(request, ClientRequest) else request.remote or ""
+
+
+def is_from_proxy(request: web.BaseRequest) -> bool:
+    """Whether a trusted proxy or a program on this machine sent a request."""
+    return isinstance(request, ClientRequest) and request.is_from_proxy

@@ -432,5 +432,8 @@ def _malformed(error: HttpProcessingError) -> ApiError:
     if isinstance(error, BadHttpMethod) and _REQUEST_LINE.search(said):
         sentence = f"the method must be one of {METHODS}"
         return ApiError(405, "method_not_allowed", sentence, {"Allow": METHODS}, closes=True)
+    if said.startswith("Too many headers"):
+        sentence = f"the request has more than {AIOHTTP_OPTIONS['max_headers']} headers"
+        return ApiError(431, "header_too_large", sentence, closes=True)
     sentence = f"invalid HTTP/1.1 request: {shown(said.partition(chr(10))[0].rstrip(':'))}"
     return ApiError(400, "bad_request", sentence, closes=True)
