@@ -53,6 +53,12 @@ def test_growd_is_ready_while_it_runs(stage: Stage, expected: str):
     assert readiness(replace(WELL, stage=stage)) == expected
 
 
+def test_the_service_line_names_a_database_that_stores_no_points():
+    status = replace(WELL, store=replace(STORE, waiting=2, shipping="no answer in 30 s"))
+    expected = "0 of 0 devices well; 2 points waiting, the database stores no points: no answer in 30 s"
+    assert service_line(status) == expected
+
+
 def test_the_service_line_counts_devices_and_points_and_names_recipes():
     assert service_line(replace(WELL, store=None)) == "0 of 0 devices well; 0 points waiting"
     status = replace(

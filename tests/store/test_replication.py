@@ -297,7 +297,9 @@ async def test_a_changed_configuration_takes_effect_at_the_next_start(site: Site
     )
     login = {"basic": {"username": "grower", "password": "secret"}}
     await documents_with(
-        lambda present: target(present).get("auth") == login, credentials=("grower", "secret")
+        lambda present: target(present).get("auth") == login,
+        url="http://127.0.0.1:1",  # nothing answers, so nothing refuses the login
+        credentials=("grower", "secret"),
     )
     await Replicator(Bus(RealClock()), site.database, Replication(), site.device).run()
     assert await site.documents() == {}
@@ -434,6 +436,7 @@ async def test_a_wrong_password_is_reported_without_the_password(site: Site):
         await until_state(replication, "failing")
         information = replication.node.information()
     assert "401 unauthorized" in information["replications"][0]["last_error"]
+    assert await site.documents() == {}
     assert "401 unauthorized" in replication.node._bus.parameters.get("replication/points/last_error")
     assert "pass-phrase" not in str(information)
 

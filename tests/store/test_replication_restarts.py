@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import pytest
 from aiohttp import web
@@ -34,6 +34,8 @@ class Scheduler:
         self.state: str | None = "crashing"
         self.info: Any = {"error": "{worker_died,\n    <0.1.0>}"}
         self.far = 200
+        self.reason = "y"  # in the answers of the other server
+        self.asked = 0  # requests to the other server
         self.lag = 0
         self.is_local_missing = False
         self.growing: str | None = None  # the counter in `info` that grows with each check
@@ -68,12 +70,13 @@ class Scheduler:
     async def _answer(self, request: web.Request) -> web.Response:
         segments = request.match_info["path"].split("/")
         if segments == ["_replicator", "_all_docs"]:
+            if self.far in (401, 403):  # then growd asks for no jobs
+                self._count_look()
             return web.json_response({"rows": [{"id": name, "doc": d} for name, d in self.documents.items()]})
         if segments[0] == "_replicator":
             return await self._write(segments[1], request)
         if segments[0] == "_scheduler":
-            self.looks += 1
-            self.looked.set()
+            self._count_look()
             meanwhile, self.meanwhile = self.meanwhile, lambda: None
             meanwhile()
             if self.growing is not None:
@@ -84,7 +87,12 @@ class Scheduler:
         if segments[1:] == ["_changes"]:
             return web.json_response({"results": [{}] * self.lag, "last_seq": 0, "pending": 0})
         is_far = segments[0] == "cloud"
-        return web.json_response({"error": "x", "reason": "y"}, status=self.far if is_far else 200)
+        self.asked += is_far
+        return web.json_response({"error": "x", "reason": self.reason}, status=self.far if is_far else 200)
+
+    def _count_look(self) -> None:
+        self.looks += 1
+        self.looked.set()
 
     async def _write(self, name: str, request: web.Request) -> web.Response:
         if self.conflicts:
@@ -106,8 +114,17 @@ async def scheduler() -> AsyncIterator[Scheduler]:
 
 
 @asynccontextmanager
-async def replicating(scheduler: Scheduler, folder: Path, **pace: float) -> AsyncIterator[Replicator]:
-    wanted = Replication(url=scheduler.url, recipes="off", events="off", points_database="cloud")
+async def replicating(
+    scheduler: Scheduler, folder: Path, *, events: Literal["up", "off"] = "off", **pace: float
+) -> AsyncIterator[Replicator]:
+    wanted = Replication(
+        url=scheduler.url,
+        recipes="off",
+        points_database="cloud",
+        events=events,
+        events_database="cloud",
+        credentials_file="/etc/growd/cloud",
+    )
     async with Database(files=folder, data=folder, design_name="svc", url=scheduler.url) as database:
         quick = ReplicationPace(**{"look_s": 0.02, "probe_s": 0.02} | pace)
         replication = Replicator(Bus(RealClock()), database, wanted, DEVICE, pace=quick)
@@ -249,3 +266,49 @@ async def test_an_unconfigured_replication_is_deleted_despite_conflicts(schedule
         ).run()
     assert scheduler.documents == {}
     assert caplog.text.count("which is not configured") == 1
+
+
+async def test_a_refused_login_is_asked_once_and_runs_no_job(scheduler, tmp_path):
+    name = f"growd-{DEVICE}-points"
+    scheduler.documents[name] = {"_id": name, "_rev": "1-0", "growd": {"device": DEVICE}}
+    scheduler.far, scheduler.reason = 401, "Name or password is incorrect."
+    async with replicating(scheduler, tmp_path, events="up", probe_s=1_000) as replication:
+        await scheduler.after_looks(5)
+        assert (scheduler.asked, scheduler.documents, scheduler.written) == (1, {}, [])
+        for status in replication.statuses():
+            assert status.state == "failing"
+            assert "401 x: Name or password is incorrect.; correct the login in /etc/growd/cloud" in (
+                status.last_error
+            )
+
+
+async def test_the_first_reason_of_a_refused_login_stays_until_it_is_accepted(scheduler, tmp_path):
+    scheduler.far, scheduler.reason = 401, "Name or password is incorrect."
+    async with replicating(scheduler, tmp_path, probe_s=0.002) as replication:
+        scheduler.far, scheduler.reason = 403, "Account is temporarily locked"
+        await scheduler.after_looks(5)
+        (status,) = replication.statuses()
+        assert "401 x: Name or password is incorrect." in status.last_error
+        scheduler.far = 200
+        scheduler.state, scheduler.info = "running", {"docs_written": 0}
+        await scheduler.after_looks(5)
+        assert scheduler.written == [FIRST]
+        assert replication.statuses()[0].state == "running"
+
+
+async def test_a_login_that_is_refused_later_deletes_its_jobs(scheduler, tmp_path):
+    scheduler.state, scheduler.info = "running", {"docs_written": 0}
+    async with replicating(scheduler, tmp_path, probe_s=1_000) as replication:
+        await scheduler.after_looks(3)
+        scheduler.far = 401
+        scheduler.state, scheduler.info = "crashing", {"error": "unauthorized"}
+        await scheduler.after_looks(6)
+        assert scheduler.documents == {}
+        assert "credentials_file" in replication.statuses()[0].last_error
+
+
+async def test_a_job_that_couchdb_aborted_has_an_error_in_words(scheduler, tmp_path):
+    scheduler.info = {"error": "aborted"}
+    async with replicating(scheduler, tmp_path) as replication:
+        (status,) = replication.statuses()
+        assert status.last_error == "CouchDB aborted the replication without a reason"

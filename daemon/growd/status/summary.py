@@ -39,7 +39,10 @@ def service_line(status: Status) -> str:
     devices = f"{well} of {counted(len(status.devices), 'device')} well"
     waiting = 0 if status.store is None else status.store.waiting
     recipes = [_recipe(recipe) for recipe in status.recipes if recipe.state != "idle"]
-    return "; ".join([*_failure(status), devices, *recipes, f"{counted(waiting, 'point')} waiting"])
+    points = f"{counted(waiting, 'point')} waiting"
+    if status.store is not None and status.store.shipping:
+        points += f", the database stores no points: {status.store.shipping}"
+    return "; ".join([*_failure(status), devices, *recipes, points])
 
 
 def _failure(status: Status) -> Iterator[str]:

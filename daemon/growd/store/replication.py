@@ -144,11 +144,15 @@ class Replicator:
             remote = Couch(
                 session, self._options.url, credentials=self._credentials, timeout=_REMOTE_TIMEOUT_S
             )
+            login = _RemoteLogin(remote, self._options, self._pace.probe_s)
             watches = [
-                _JobWatch(job, health, self._database.couch, remote, self._pace) for job, health in self._jobs
+                _JobWatch(job, health, self._database.couch, login, self._pace) for job, health in self._jobs
             ]
             began = time.monotonic()
-            while not await self._look(watches, is_new=time.monotonic() - began < _COMING_UP_S) or watches:
+            while (
+                not await self._look(watches, login, is_new=time.monotonic() - began < _COMING_UP_S)
+                or watches
+            ):
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(self._pause_s()):
                         await self._wake.wait()
@@ -163,16 +167,17 @@ class Replicator:
         is_starting = ReplicationState.STARTING in states
         return min(self._pace.look_s, self._pace.starting_s) if is_starting else self._pace.look_s
 
-    async def _look(self, watches: list[_JobWatch], *, is_new: bool) -> bool:
-        """Check all jobs. Returns whether no document is left that is not configured."""
+    async def _look(self, watches: list[_JobWatch], login: _RemoteLogin, *, is_new: bool) -> bool:
+        """Check all jobs. Returns whether no document is left that may not run."""
         if self._has_come_up:
             self._has_come_up = False
             for watch in watches:
                 watch.forget_pauses()
         try:
             await self._verify_certificates(watches)
-            is_clean = await self._reconcile(watches)
-            for watch in watches:
+            permitted = await self._permitted(watches, login)
+            is_clean = await self._reconcile(permitted)
+            for watch in permitted:
                 try:
                     await watch.look()
                 except CouchRefusedError as error:  # its local database may be missing
@@ -186,6 +191,16 @@ class Replicator:
             for watch in watches:
                 watch.health.publish()
         return is_clean
+
+    async def _permitted(self, watches: list[_JobWatch], login: _RemoteLogin) -> list[_JobWatch]:
+        """The jobs that may run: none with a refused login, since CouchDB locks an account after a few."""
+        if watches:
+            await login.check(watches[0].job.remote)
+        if login.fault is None:
+            return watches
+        for watch in watches:
+            watch.login_failed(login.fault)
+        return []
 
     async def _verify_certificates(self, watches: list[_JobWatch]) -> None:
         """Make CouchDB check certificates, which is off by default (`couch_replicator_parse:ssl_params`)."""
@@ -206,7 +221,7 @@ class Replicator:
         self._is_verified = True
 
     async def _reconcile(self, watches: list[_JobWatch]) -> bool:
-        """Write and delete this device's documents. Returns whether none is left that is not configured."""
+        """Write and delete this device's documents. Returns whether none is left that may not run."""
         prefix = id_prefix(self._device)
         rows = await self._database.couch.all_docs(
             _REPLICATOR, startkey=prefix, endkey=prefix + "\ufff0", include_docs=True
@@ -216,7 +231,8 @@ class Replicator:
         is_clean = True
         for document_id, document in present.items():
             if document_id not in configured and is_of(self._device, document):
-                is_clean &= await self._delete(document_id, document["_rev"])
+                why = "which is not configured" if watches or not self._jobs else "whose login is refused"
+                is_clean &= await self._delete(document_id, document["_rev"], why)
         url = "" if self._database.is_embedded else self._database.address or ""
         local = ReplicationServer(url, self._database.credentials)
         remote = ReplicationServer(self._options.url, self._credentials)
@@ -224,19 +240,63 @@ class Replicator:
             await watch.reconcile(watch.job.document(local, remote), present.get(watch.job.id))
         return is_clean
 
-    async def _delete(self, document_id: str, revision: str) -> bool:
+    async def _delete(self, document_id: str, revision: str, why: str) -> bool:
         deletion = {"_id": document_id, "_rev": revision, "_deleted": True}
         if await self._database.couch.put(_REPLICATOR, deletion) is None:
             return False  # changed at the same moment: the next check deletes it
-        _log.info("deleted the replication %s, which is not configured", document_id)
+        _log.info("deleted the replication %s, %s", document_id, why)
+        return True
+
+
+class _RemoteLogin:
+    """Checks the login at the other server with one request before any job uses it.
+
+    A refused login is tried again after a long pause, and `fault` has the first reason.
+    """
+
+    def __init__(self, couch: Couch, options: Replication, interval_s: float) -> None:
+        self.couch = couch
+        self.fault: str | None = None
+        self._file = options.credentials_file
+        self._interval_s = interval_s
+        self._is_accepted = False
+        self._due = 0.0
+
+    async def check(self, database: str) -> None:
+        """Ask for `database` with the login, if that is due. A server that does not answer is no fault."""
+        now = time.monotonic()
+        if self._is_accepted or now < self._due:
+            return
+        self._due = now + self._interval_s
+        try:
+            await self.couch.exists(database)
+        except CouchRefusedError as error:
+            if self.is_refused(error):
+                return
+        except CouchError:
+            return
+        self._is_accepted, self.fault = True, None
+
+    def is_refused(self, error: CouchRefusedError) -> bool:
+        """Whether `error` refuses the login. Then `fault` is set."""
+        is_locked = error.status == HTTPStatus.FORBIDDEN and "temporarily locked" in error.reason
+        if error.status != HTTPStatus.UNAUTHORIZED and not is_locked:
+            return False
+        remedy = f"correct the login in {self._file}" if self._file else "set a file with the login"
+        if self.fault is None:
+            self.fault = (
+                f"remote server: {error}; {remedy} ([replication] credentials_file), then restart growd"
+            )
+        self._is_accepted = False
+        self._due = time.monotonic() + self._interval_s * _REFUSED_PROBES
         return True
 
 
 class _RemoteDatabase:
     """Asks for the other end of a job now and then, and remembers the fault."""
 
-    def __init__(self, couch: Couch, database: str, interval_s: float) -> None:
-        self._couch = couch
+    def __init__(self, login: _RemoteLogin, database: str, interval_s: float) -> None:
+        self._login = login
         self._database = database
         self._interval_s = interval_s
         self.fault: str | None = None
@@ -244,18 +304,22 @@ class _RemoteDatabase:
 
     async def probe(self) -> None:
         """Update `fault`, if that is due."""
+        if self._login.fault is not None:  # another job has found out
+            self.fault = self._login.fault
+            return
         now = time.monotonic()
         if now < self.due:
             return
-        wait_s = self._interval_s
+        self.due = now + self._interval_s
         try:
-            exists = await self._couch.exists(self._database)
+            exists = await self._login.couch.exists(self._database)
             self.fault = None if exists else f"the remote server has no database {self._database}"
+        except CouchRefusedError as error:
+            is_login = self._login.is_refused(error)
+            self.fault = self._login.fault if is_login else f"remote server: {error}"
+            self.due = now + self._interval_s * _REFUSED_PROBES
         except CouchError as error:
             self.fault = f"remote server: {error}"
-            if isinstance(error, CouchRefusedError):
-                wait_s *= _REFUSED_PROBES
-        self.due = now + wait_s
 
 
 class _JobWatch:
@@ -266,14 +330,14 @@ class _JobWatch:
         job: ReplicationJob,
         health: ReplicationHealth,
         local: Couch,
-        remote: Couch,
+        login: _RemoteLogin,
         pace: ReplicationPace,
     ) -> None:
         self.job = job
         self.health = health
         self._local = local
-        self._source = local if job.goes_up else remote
-        self._remote = _RemoteDatabase(remote, job.remote, pace.probe_s)
+        self._source = local if job.goes_up else login.couch
+        self._remote = _RemoteDatabase(login, job.remote, pace.probe_s)
         self._pace = pace
         self._lag = ReplicationLag(job)
         self._measure_due = 0.0
@@ -290,6 +354,12 @@ class _JobWatch:
     def restart(self) -> None:
         """Restart the job with the next check."""
         self._is_to_restart, self._write_due = True, 0.0
+
+    def login_failed(self, fault: str) -> None:
+        """Report that the other server refuses the login. Its document is deleted until a login works."""
+        self.health.failing(fault)
+        self.health.status.lag = None
+        self.forget_pauses()
 
     def local_failed(self, error: CouchError, *, is_new: bool) -> None:
         """Report a failure of the local database, except while it comes up or is created."""
@@ -414,4 +484,6 @@ def _error(report: Document) -> str:
     """The error of a job on one line; Erlang's terms run over several."""
     info = report.get("info")
     error = info.get("error") if isinstance(info, dict) else info
+    if error == "aborted":
+        return "CouchDB aborted the replication without a reason"
     return f"replicator: {' '.join(str(error or report.get('state')).split())}"
