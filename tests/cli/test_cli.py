@@ -107,3 +107,4 @@ def test_ctrl_c_during_imports_prints_no_traceback(monkeypatch: pytest.MonkeyPat
 def test_an_impossible_data_folder_is_reported(tmp_path: Path):
     (tmp_path / "file").write_text("not a folder")
     assert "can't be written to" in refused(tmp_path / "file" / "data")
+    assert f"{tmp_path / 'file'} is not a folder" in refused(tmp_path / "file")

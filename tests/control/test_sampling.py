@@ -11,6 +11,7 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.device_services import DeviceService
+from growd.control.errors import NoReadingError
 from growd.control.retries import Retries
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
@@ -295,6 +296,10 @@ async def test_no_reading_for_too_long_is_a_failure():
         await clock.advance(2)
         assert [m.quality for m in drain(seen)] == [Quality.FAULT]
         assert "no new reading for 30 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
+
+
+def test_the_time_without_a_reading_is_in_whole_seconds():
+    assert str(NoReadingError("air", 54.6387)) == "air has had no new reading for 55 s"
 
 
 async def test_an_internal_error_ends_the_sampler_and_fails_the_device():

@@ -33,6 +33,6 @@ class NoReadingError(ControlError, RuntimeError):
     """A device answers, but has had no reading for too long (`seconds`)."""
 
     def __init__(self, device: str, seconds: float) -> None:
-        super().__init__(f"{device} has had no new reading for {seconds:g} s")
+        super().__init__(f"{device} has had no new reading for {seconds:.0f} s")
         self.device = device
         self.seconds = seconds

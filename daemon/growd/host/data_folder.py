@@ -54,6 +54,8 @@ def _claim(folder: Path, descriptor: int) -> None:
 
 def unusable(folder: Path, error: OSError) -> StartError:
     """The error to raise when the data folder can't be written to."""
+    if isinstance(error, FileExistsError):
+        return StartError(f"the data folder {folder} is not a folder; choose another one with --data")
     return StartError(f"the data folder {folder} can't be written to: {error.strerror or error}")
 
 

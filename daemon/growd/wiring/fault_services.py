@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
+from growd_drivers.gpio import MAXIMUM_PIN
 from growd_hwsim.errors import FaultError
 from growd_hwsim.faults import parse_fault
 
@@ -74,6 +75,9 @@ class FaultServices:
             fault = parse_fault(given)
         except FaultError as error:
             return {"success": False, "message": str(error)}
+        if fault.device.startswith("gpio-") and int(fault.device.removeprefix("gpio-")) > MAXIMUM_PIN:
+            message = f"device must be a pin from gpio-0 to gpio-{MAXIMUM_PIN}, not {fault.device!r}"
+            return {"success": False, "message": message}
         if len(self._faults.active()) >= MOST_FAULTS:
             return {"success": False, "message": f"there are {MOST_FAULTS} faults already; clear some"}
         self._faults.inject(fault)
