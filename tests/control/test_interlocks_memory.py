@@ -184,19 +184,34 @@ async def test_a_failing_memory_is_tried_again(error, caplog):
         state = scene.bus.topics.get(f"e/interlocks/{NAME}").last.value
         assert (state["tripped"], state["needs_reset"]) == (True, False)  # a reset is not possible now
         assert state["reason"] == f"the state before the start cannot be read: {error}"
-        assert caplog.text.count(f"{NAME}: the state before") == 1
+        assert caplog.text.count(f"{NAME} has tripped: the state before") == 1
         memory.error = None
         await scene.clock.advance(RETRY_S)
         assert scene.may_open()
         saves, memory.error = memory.saves, error
         await scene.dosed(200)
         assert memory.saves == saves
+        text = f"e/interlocks: the state can't be saved and is lost if growd ends: {error}"
+        assert {"text": text, "is_failure": False} in scene.interlocks.node.details()["problems"]
         memory.error = None
         await scene.clock.advance(RETRY_S + 2)
         assert memory.saves == saves + 1
+        assert text not in str(scene.interlocks.node.details()["problems"])
         memory.error = error
         await scene.interlocks.close()
     assert caplog.text.count(f"cannot save the state: {error}") == 2  # once while it ran, once at the end
+
+
+async def test_after_an_unclean_end_the_valve_may_have_been_open():
+    clock = ManualClock()
+    async with Scene(SlowMemory(), clock, dose_s=100.0).running() as scene:
+        await scene.dosed(95)
+        await clock.advance(RETRY_S)
+    assert not scene.dose.reason
+    async with Scene(scene.memory, clock, dose_s=100.0).running() as scene:
+        assert scene.dose.reason.startswith(
+            "the valve may have been open (growd ended without saving how long) for 10"
+        )
 
 
 DOSE_S = 100.0

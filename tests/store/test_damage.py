@@ -209,7 +209,7 @@ async def test_a_damaged_log_is_reported_once_and_its_readable_points_stay(path)
             await add_durably(outbox, [point])
     log = path.with_name("points.log")
     content = bytearray(await asyncio.to_thread(log.read_bytes))
-    content[2 * 512 + 100] ^= 1
+    content[3 * 512 + 100] ^= 1  # behind the first frame, which has no points
     await asyncio.to_thread(log.write_bytes, content)
     async with opened_at(path, clock) as outbox:
         (notice,) = outbox.notices
@@ -220,6 +220,48 @@ async def test_a_damaged_log_is_reported_once_and_its_readable_points_stay(path)
         assert outbox.undelivered == 5
     (kept,) = log.parent.glob("points.log.damaged-*")
     assert await asyncio.to_thread(kept.read_bytes) == content
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "points.log is missing"),
+        (b"", "points.log is cut off: it has 0 of 1048576 bytes"),
+        ("cut", "points.log is cut off: it has 300000 of 1048576 bytes"),
+        (bytes(1_048_576), "points.log is empty"),
+    ],
+    ids=["deleted", "emptied", "truncated", "zeros"],
+)
+async def test_a_lost_log_is_reported_once(path, content, words):
+    clock = ManualClock()
+    async with opened_at(path, clock) as outbox:  # the first start
+        assert outbox.notices == []
+        await add_durably(outbox, POINTS[:6])
+    async with opened_at(path, clock) as outbox:
+        assert outbox.notices == []
+    log = path.with_name("points.log")
+
+    def damage() -> None:
+        if content is None:
+            log.unlink()
+        else:
+            log.write_bytes(log.read_bytes()[:300_000] if content == "cut" else content)
+
+    await asyncio.to_thread(damage)
+    async with opened_at(path, clock) as outbox:
+        (notice,) = outbox.notices
+        assert words in notice
+        assert "points that were not delivered may be lost" in notice
+        assert outbox.undelivered == (6 if content == "cut" else 0)
+    assert len(list(path.parent.glob("points.log.damaged-*"))) == (content is not None)
+    async with opened_at(path, clock) as outbox:
+        assert outbox.notices == []
+
+
+async def test_a_first_start_that_a_power_cut_interrupted_is_no_damage(path):
+    await asyncio.to_thread(path.with_name("points.log").write_bytes, bytes(1024))
+    async with opened_at(path, ManualClock()) as outbox:
+        assert outbox.notices == []
 
 
 async def test_a_log_of_another_format_is_quarantined(path):

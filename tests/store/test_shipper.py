@@ -298,6 +298,15 @@ async def test_a_failure_between_the_two_databases_loses_and_doubles_nothing(rig
     assert await rig.outbox.rejected() == []
 
 
+async def test_no_recovery_is_logged_while_one_of_two_databases_takes_nothing(rig, caplog):
+    caplog.set_level(logging.WARNING, "growd.store.shipper")
+    rig.server.script.extend([status(503), FaultyServer.serve_step, status(503)])
+    await add_durably(rig.outbox, mixed(range(3)))
+    await rig.ship_all(rig.shipper())
+    words = [record.message.partition(",")[0] for record in caplog.records if "points" in record.message]
+    assert words == ["points wait", "the database stores points again"]
+
+
 @pytest.mark.parametrize("code", [401, 403, 404])
 async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(rig, code):
     async def prepare() -> None:

@@ -40,6 +40,7 @@ PROGRESS_S: Final = 60.0
 LOAD_RETRY_S: Final = 30.0
 LOOK_UP_S: Final = 5.0  # between two look-ups of the running recipe's document
 LOOK_UP_TIMEOUT_S: Final = 1.0
+_SAVING_BY_HAND: Final = "saving the set points by hand"
 
 
 class RecipeRunner:
@@ -80,12 +81,14 @@ class RecipeRunner:
         self._is_shown = True
         self._active: ActiveRun | None = None
         self._errors: dict[str, str] = {}  # logged ones, by operation
+        self._unsaved_by_hand = ""  # why set points by hand can't be saved
         self._database_revision = ""  # of the running recipe's document
         self._look_up_at = 0.0
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
         self._events = self.node.publisher(f"{environment}/events")
         self._status = RunStatus(self.node, environment)
+        self.node.describe("problems", self._problems)
         self.by_hand = SetPointsByHand(
             bus, environment, self, self._publish_event, set_points, reach=library.reach
         )
@@ -384,9 +387,18 @@ class RecipeRunner:
         try:
             await self.by_hand.save()
         except OSError as error:
-            self._log_error("saving the set points by hand", error)
+            self._log_error(_SAVING_BY_HAND, error)
+            self._unsaved_by_hand = str(error)
         else:
-            self._errors.pop("saving the set points by hand", None)
+            self._errors.pop(_SAVING_BY_HAND, None)
+            self._unsaved_by_hand = ""
+
+    def _problems(self) -> list[dict[str, Any]]:
+        """For `growd status`."""
+        if not self._unsaved_by_hand:
+            return []
+        text = f"set points by hand can't be saved and are lost if growd ends: {self._unsaved_by_hand}"
+        return [{"text": f"{self._environment}: {text}", "is_failure": False}]
 
     def _is_progress_due(self, active: ActiveRun) -> bool:
         if active.ending:

@@ -78,9 +78,9 @@ class Database:
         # that of the next request.
         connector = aiohttp.TCPConnector(force_close=True)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-        base = str(self._external) if self._external is not None else lambda: self._embedded.owner_url
+        base = str(self._external) if self._external is not None else lambda: self._running(self._embedded.owner_url)
         self.couch = Couch(self._session, base, credentials=self._credentials)
-        self.stranger = Couch(self._session, lambda: self.address)
+        self.stranger = Couch(self._session, lambda: self._running(self.address))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -152,13 +152,22 @@ class Database:
         except (TimeoutError, CouchError):
             return None
 
+    def _running(self, address: str | None) -> str:
+        """The address. Raises `CouchUnavailableError` with the reason if the embedded server is down."""
+        if address is None:
+            raise CouchUnavailableError(f"no database is running{self._why_down()}")
+        return address
+
+    def _why_down(self) -> str:
+        return f": {self._embedded.fault}" if self._embedded.fault else ""
+
     async def _until_ready(self) -> None:
         """Wait for the embedded server. Raises `CouchUnavailableError` after `READY_S`."""
         try:
             async with asyncio.timeout(READY_S):
                 await self._embedded.ready()
         except TimeoutError:
-            sentence = f"the embedded database has not come up within {READY_S:g} s"
+            sentence = f"the embedded database has not come up within {READY_S:g} s{self._why_down()}"
             raise CouchUnavailableError(sentence) from None
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:

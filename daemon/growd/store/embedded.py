@@ -65,6 +65,8 @@ class EmbeddedDatabase:
         self._is_up = asyncio.Event()
         self._last_line = ""
         self._logged = ""  # the failure that was logged last
+        self.fault = ""
+        """Why it is down; "" while it listens, or before the first failure."""
         self.starts = 0
         self.hangs = 0
         """How often it was restarted since it did not answer."""
@@ -98,6 +100,7 @@ class EmbeddedDatabase:
             try:
                 await self._live()
             except EmbeddedDatabaseError as error:
+                self.fault = str(error)
                 if loop.time() - began >= _STEADY:
                     delay = self._first_backoff
                 level = logging.ERROR if str(error) != self._logged else logging.DEBUG
@@ -116,7 +119,7 @@ class EmbeddedDatabase:
             self._port, self._password = await self._read_first_line(process, log)
             self._is_up.set()
             self.starts += 1
-            self._logged = ""
+            self._logged = self.fault = ""
             _log.info("the embedded database listens at %s", self.url)
             self.on_up()
             await self._until_end(process, process.stdout, self._port)

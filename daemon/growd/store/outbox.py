@@ -45,6 +45,7 @@ _log = logging.getLogger(__name__)
 _MEGABYTE: Final = 1_000_000
 _FRAME_POINTS: Final = 500  # at most in one write of the log
 _NEAR: Final = 0.9  # of the budget: above it, waiting points are thinned
+_LOG_BYTES: Final = "log_bytes"  # the size of the log of an earlier run, which had a frame
 _THINNED_TOGETHER: Final = 400  # points in memory, on the event loop
 
 
@@ -140,7 +141,8 @@ class Outbox:
         """
         worker = Worker("point log")
         try:
-            log, notices = await worker.run(open_log, local.path.with_name(LOG_NAME))
+            had_bytes = await local.state(_LOG_BYTES, 0)
+            log, notices = await worker.run(open_log, local.path.with_name(LOG_NAME), had_bytes)
             row_numbers = await local.read(point_tables.RowNumbers)
             outbox = cls(local, log, clock, worker=worker, row_numbers=row_numbers, **options)
             outbox.notices = notices
@@ -340,8 +342,17 @@ class Outbox:
             with contextlib.suppress(LocalStoreError):
                 await self._move_into_file(list(self._logged.values()))
                 await self._append_released()
+        await self._note_log()
         if self.sendable:
             self.added.set()
+
+    async def _note_log(self) -> None:
+        """Save that the log has a frame, so that the next start detects a missing, short or empty one."""
+        if not self._log.has_frames:
+            return
+        with contextlib.suppress(LocalStoreError):  # the next start tries again
+            if await self._local.state(_LOG_BYTES, 0) != self._log.size:
+                await self._local.save_state(_LOG_BYTES, self._log.size)
 
     async def _take_over_log(self) -> None:
         """Leave out points that are in the log twice, or in growd.sqlite3 too.

@@ -20,6 +20,7 @@ from __future__ import annotations
 import os
 import struct
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 from zlib import crc32
@@ -102,6 +103,16 @@ class PointLog:
         self.recovered = {number: points[number] for number in sorted(points) if number > self._released}
         missing = self._last - self._released - len(self.recovered)
         self.damage = f"{missing} of its points can't be read" if missing else ""
+
+    @property
+    def has_frames(self) -> bool:
+        """Whether a frame was found or written."""
+        return self._next_number > 1
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+        return self._file.size
 
     @property
     def last(self) -> int:
@@ -218,25 +229,51 @@ def newer_log(path: Path) -> str:
     return f"{path} was written by a newer growd: its format is {version}, this growd knows up to {FORMAT}"
 
 
-def open_log(path: Path) -> tuple[PointLog, list[str]]:
-    """The log at `path`, and notices about damage. Raises `LocalStoreError`."""
+def open_log(path: Path, had_bytes: int = 0) -> tuple[PointLog, list[str]]:
+    """Open the log or make a new one, and sentences about damage. Raises `LocalStoreError`. Blocking.
+
+    `had_bytes` is its size in an earlier run that wrote frames; 0 if there was none.
+    """
     if newer := newer_log(path):
         raise LocalStoreError(newer)
     try:
+        damage, notices = _missing_part(path, had_bytes), []
+        if damage:
+            notices.append(f"{path} {damage}; points that were not delivered may be lost; {_kept_copy(path)}")
         try:
             log = _log_at(path)
         except ValueError as error:
             kept = quarantine_file(path)
-            return _log_at(path), [f"{path} can't be read ({error}); it is kept as {kept}"]
+            log, notices = _log_at(path), [f"{path} can't be read ({error}); it is kept as {kept}"]
     except OSError as error:
         raise LocalStoreError(f"{path} can't be opened: {error.strerror or error}") from error
-    if not log.damage:
-        return log, []
+    if not notices and had_bytes and not log.has_frames:
+        notices.append(f"{path} is empty; points that were not delivered may be lost; {_kept_copy(path)}")
+    elif not notices and log.damage:
+        notices.append(f"{path} was damaged: {log.damage}; {_kept_copy(path)}")
+    if not log.has_frames:
+        with suppress(OSError):  # the first points make one
+            log.append([], 0)  # from now on, an empty log is damage
+    return log, notices
+
+
+def _missing_part(path: Path, had_bytes: int) -> str:
+    """What is missing of a log that an earlier run wrote, "" if nothing is."""
+    if not had_bytes or path.is_symlink():
+        return ""
+    if not path.exists():
+        return "is missing"
+    size = path.stat().st_size
+    return f"is cut off: it has {size} of {had_bytes} bytes" if size < had_bytes else ""
+
+
+def _kept_copy(path: Path) -> str:
+    if not path.exists():
+        return "a new one was made"
     try:
-        kept_as = f"it is kept as {quarantine_file(path, copy=True)}"
+        return f"it is kept as {quarantine_file(path, copy=True)}"
     except OSError as error:
-        kept_as = f"no copy of it could be made: {error.strerror or error}"
-    return log, [f"{path} was damaged: {log.damage}; {kept_as}"]
+        return f"no copy of it could be made: {error.strerror or error}"
 
 
 def _log_at(path: Path) -> PointLog:

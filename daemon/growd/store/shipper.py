@@ -207,6 +207,7 @@ class Shipper:
             await self._prepare_once()
             while batch := await self._outbox.next_batch(self._max_batch):
                 await self._send_batch(batch)
+                self._report_success()  # only here: both databases took their part
         except StoreError as error:
             self._report_failure(error)
             return False
@@ -325,7 +326,6 @@ class Shipper:
                 undecided += 1
         if undecided:
             raise CouchUnavailableError(f"the database could not store {undecided} of {len(points)} points")
-        self._report_success()
         return bool(stored)
 
     def _is_final(self, point: WaitingPoint, outcome: Document, *, any_stored: bool) -> bool:

@@ -219,6 +219,7 @@ class DosePerHour(PersistentInterlock):
         self._counted = times.total(0.0)
         self._given = self._given_in_state = self._given_when_saved = 0.0
         self._assumed = ""
+        self._uncertain_at = -math.inf  # monotonic, when a part of the dose was assumed
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
@@ -227,7 +228,7 @@ class DosePerHour(PersistentInterlock):
         dose = self._dose.within_hour(now)
         if dose >= self._limit and not self.reason:
             self.reason = self._assumed or (
-                f"the valve {_was_open(self._times, now, HOUR_S)} for {self._amount(dose)} of the last hour; "
+                f"the valve {self._was_open(now)} for {self._amount(dose)} of the last hour; "
                 f"the limit is {self._amount(self._limit)}"
             )
         elif dose < RELEASE_SHARE * self._limit:
@@ -258,6 +259,7 @@ class DosePerHour(PersistentInterlock):
         self._dose.restore(saved, now, away)
         if not was_clean:
             self._dose.add(SAVED_SHARE * self._limit, now)
+            self._uncertain_at = now
 
     def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
@@ -265,6 +267,11 @@ class DosePerHour(PersistentInterlock):
             f"how long the valve was open in the last hour is unknown ({why}), so the dose counts as used "
             "up; the valve can open again an hour after the start"
         )
+
+    def _was_open(self, now: float) -> str:
+        if now - self._uncertain_at < HOUR_S:
+            return "may have been open (growd ended without saving how long)"
+        return _was_open(self._times, now, HOUR_S)
 
     def _count(self, now: float) -> None:
         total = self._times.total(now)

@@ -115,7 +115,7 @@ class Interlocks:
         self._since: dict[str, float] = {}
         self._quiet: set[str] = set()
         self._is_loaded = False
-        self._is_save_failing = False
+        self._save_error = ""  # why the state can't be saved
         self._changed = asyncio.Event()  # a state needs saving
         self._saving = asyncio.Lock()
         self._wall = SteadyWallClock(bus.clock)
@@ -374,6 +374,8 @@ class Interlocks:
     def _problems(self) -> list[dict[str, Any]]:
         """Problems that need attention."""
         problems = [each.problem for each in self._interlocks if each.problem]
+        if self._save_error:
+            problems.append(f"the state can't be saved and is lost if growd ends: {self._save_error}")
         return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
 
     def _nudge(self) -> None:
@@ -476,11 +478,11 @@ class Interlocks:
             async with self._saving:
                 await self._save()
         except _SAVE_ERRORS as error:
-            if not self._is_save_failing:
+            if not self._save_error:
                 logger.error("%s: cannot save the state: %s", self.node.name, error)  # noqa: TRY400  no bug
-            self._is_save_failing = True
+            self._save_error = str(error) or type(error).__name__
             return False
-        self._is_save_failing = False
+        self._save_error = ""
         return True
 
     async def _save(self, *, is_clean: bool = False, reset: Interlock | None = None) -> None:
