@@ -510,7 +510,7 @@ async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
         assert machines[0].gpio.high(23) == 0
     assert machines[0].gpio.high(23) == 1
     assert app.shutdown_errors == []
-    said = [record.levelname for record in caplog.records if "valve is" in record.message]
+    said = [record.levelname for record in caplog.records if "environment_1/valve " in record.message]
     assert said == ["WARNING", "INFO"]
 
 
