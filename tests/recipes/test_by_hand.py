@@ -127,7 +127,10 @@ async def test_on_a_full_disk_a_set_point_applies_and_the_answer_warns(chamber):
         assert now(chamber) == 21.5
         node = chamber.runner.node
         await chamber.clock.advance(1)
-        assert "set points by hand can't be saved and are lost if growd ends" in node.details()["problems"][0]["text"]
+        assert (
+            "set points by hand can't be saved and are lost if growd ends"
+            in node.details()["problems"][0]["text"]
+        )
         chamber.set_points_by_hand.broken = False
         await chamber.clock.advance(1)
         assert node.details()["problems"] == []

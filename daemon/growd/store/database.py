@@ -78,7 +78,11 @@ class Database:
         # that of the next request.
         connector = aiohttp.TCPConnector(force_close=True)
         self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
-        base = str(self._external) if self._external is not None else lambda: self._running(self._embedded.owner_url)
+        base = (
+            str(self._external)
+            if self._external is not None
+            else lambda: self._running(self._embedded.owner_url)
+        )
         self.couch = Couch(self._session, base, credentials=self._credentials)
         self.stranger = Couch(self._session, lambda: self._running(self.address))
         return self
