@@ -234,7 +234,7 @@ async def test_waiting_for_the_embedded_server_ends_with_an_error(outbox, tmp_pa
 async def test_a_failed_start_of_the_embedded_server_is_the_reason_of_each_error(tmp_path):
     node = str(tmp_path / "node")
     async with Database(files=FILES, data=tmp_path, design_name="svc", node=node) as database:
-        with pytest.raises(CouchUnavailableError, match="no database is running$"):
+        with pytest.raises(CouchUnavailableError, match=r"no database is running$"):
             await database.stranger.get("db", "any")
         async with in_tasks(database):
             reason = f"no database is running: .* can't be started with {node}: No such file or directory"
