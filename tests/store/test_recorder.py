@@ -303,6 +303,18 @@ async def test_the_configured_rule_of_a_variable_applies_to_it(rig):
     assert [other.admits(50.0, now) for now in (0.0, 59.0, 60.0)] == [True, False, True]
 
 
+async def test_configured_bands_do_not_apply_to_commands(tmp_path: Path):
+    clock = ManualClock(time=1_700_000_000.0)
+    in_degc = config.StorageRuleOptions(absolute_band=100, relative_band=1, minimum_interval_s=0)
+    async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:
+        rig = Rig(outbox, clock, config.Store(variable={"air_temperature": in_degc}))
+        async with in_tasks(rig.recorder):
+            await clock.settle()
+            for share in (0.0, 0.4, 0.2):
+                await rig.publish(COMMANDED, share)
+            assert await rig.values() == [0.0, 0.4, 0.2]
+
+
 async def test_rules_can_change_while_it_records(tmp_path: Path):
     clock = ManualClock(time=1_700_000_000.0)
     async with opened_at(tmp_path / "growd.sqlite3", clock) as outbox:

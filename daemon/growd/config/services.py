@@ -179,10 +179,10 @@ class StorageRuleOptions(Section, frozen=True):
     """Which values of one variable are stored, if different from [store] and the table of variables."""
 
     absolute_band: Annotated[float, Meta(ge=0)] | None = None
-    """Dead band in the unit of the variable. The larger of the two bands applies."""
+    """Dead band of measured values, in the unit of the variable. The larger of the two bands applies."""
 
     relative_band: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Dead band as a share of the last stored value."""
+    """Dead band of measured values, as a share of the last stored one."""
 
     minimum_interval_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
     """At most one value in this time."""

@@ -92,7 +92,7 @@ class Actuator(ABC):
         self._retry_at = 0.0
 
     async def run(self) -> None:
-        """Follow the commands until cancelled; the caller then calls `make_safe`. An error does so too.
+        """Follow the commands until cancelled; the caller then calls `make_safe`. An error calls it here.
 
         Commands that arrive while it is not running are ignored: controllers repeat them each second.
         """

@@ -32,7 +32,7 @@ NOTE: Final = "note"
 _STORED_BY_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
 _HTTP_NODE: Final = "http"
 _BANDS: Final = {"air_carbon_dioxide": 0.1}
-"""Of commands that swing with each dose; the doses are stored as commands of the switch."""
+"""Dead bands of commands that change with each dose. The doses are stored as commands of the switch."""
 _DEPTH: Final = 1000
 _IN_MEMORY: Final = (
     "it can't be written to the disk: {}; it waits in memory and is lost if growd is killed; "
@@ -203,7 +203,9 @@ class Recorder:
 
     def _rule_of(self, source: _Source) -> StorageRule:
         if source.topic not in self._rules:
-            self._rules[source.topic] = StorageRule(source.as_variable(), self._settings)
+            self._rules[source.topic] = StorageRule(
+                source.as_variable(), self._settings, is_command=source.category == COMMANDED
+            )
         return self._rules[source.topic]
 
     def _point(

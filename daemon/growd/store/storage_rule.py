@@ -13,19 +13,22 @@ if TYPE_CHECKING:
 
 
 class StorageRule:
-    """Decides which measured values of one variable are stored.
+    """Decides which measured values or commands of one variable are stored.
 
     At most one each `minimum_interval_s`, at least one each `maximum_interval_s` (monotonic seconds, while
     values come at all), and in between only a value that differs from the last stored one by more than the
-    dead band. 0 is a value like any other. Bands that are not configured are those of the variable.
+    dead band. 0 is a value like any other. Bands that are not configured are those of the variable. The
+    configured bands are in the unit of measured values, so they do not apply to commands (`is_command`).
     """
 
-    def __init__(self, variable: Variable, settings: Store | None = None) -> None:
+    def __init__(
+        self, variable: Variable, settings: Store | None = None, *, is_command: bool = False
+    ) -> None:
         self._options = options = (settings or Store()).rule_of(variable.name)
         self._absolute, self._relative = variable.absolute_band, variable.relative_band
-        if options.absolute_band is not None:
+        if options.absolute_band is not None and not is_command:
             self._absolute = options.absolute_band
-        if options.relative_band is not None:
+        if options.relative_band is not None and not is_command:
             self._relative = options.relative_band
         self._stored_at: float | None = None
         self._stored: Value = None
