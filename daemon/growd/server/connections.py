@@ -96,6 +96,7 @@ class ConnectionFactory:
         self.limits = limits
         self.certificate = certificate
         self.is_leaving = False
+        self.refused: set[ClientConnection] = set()  # aiohttp does not know them any more
         self._handshakes: set[asyncio.Task[None]] = set()
 
     def __call__(self) -> ClientConnection:
@@ -110,6 +111,12 @@ class ConnectionFactory:
         """Keep a handshake until it is over or `leave` ends it."""
         self._handshakes.add(handshake)
         handshake.add_done_callback(self._handshakes.discard)
+
+    async def abort_refused(self) -> None:
+        """End the refused connections that are still open."""
+        for connection in [*self.refused]:
+            connection.abort()
+        await asyncio.sleep(0)  # asyncio closes the sockets in the next turn
 
     async def leave(self) -> None:
         """Refuse new connections and end handshakes.
@@ -166,6 +173,11 @@ class ClientConnection(asyncio.Protocol):
         if body is not None and body.is_eof():  # else aiohttp closes the connection
             self._is_waiting = True
             self._admission.mark_idle(self)
+
+    def abort(self) -> None:
+        """End the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
 
     def close(self) -> None:
         """Close the connection, which is idle."""
@@ -229,6 +241,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = None
         self._stop_timer()
         self._admission.forget(self)
+        self._factory.refused.discard(self)
         if self._http is not None:
             self._http.connection_lost(exc)
 
@@ -353,6 +366,7 @@ class ClientConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None or transport.is_closing():
             return
+        self._factory.refused.add(self)
         transport.write(_whole(error))
         if transport.can_write_eof():
             transport.write_eof()

@@ -94,6 +94,7 @@ class Listener:
         factory.http.pre_shutdown()  # no further request on open connections
         await self._end_handlers()
         await factory.http.shutdown(CLOSE_S)
+        await factory.abort_refused()
 
     async def _end_handlers(self) -> None:
         """Cancel each once and wait: aiohttp would cancel them again during their cleanup."""
