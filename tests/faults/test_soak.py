@@ -275,7 +275,7 @@ class Diary(logging.Handler):
                     self.carbon_dioxide.append((now, message.quality is Quality.OK))
 
     def emit(self, record: logging.LogRecord) -> None:
-        device, _, sentence = record.getMessage().removeprefix("environment_1/").partition(" is ")
+        device, _, sentence = record.getMessage().removeprefix("environment_1/").partition(" ")
         self.logged[device, sentence.split(":")[0].split(" after")[0]] += 1
 
     def forget(self) -> None:
@@ -409,9 +409,9 @@ class Soak:
         for device in RECOVERY_S:
             folder = "actuators" if device in ("light", "valve") else "samplers"
             outages = self.rig.device(f"{folder}/{device}")["counters"]["outages"]
-            assert self.diary.logged[device, "failed"] == outages
-            troubles = outages + self.diary.logged[device, "degraded"]
-            assert 0 < self.diary.logged[device, "ok again"] <= troubles
+            assert self.diary.logged[device, "has failed"] == outages
+            troubles = outages + self.diary.logged[device, "is degraded"]
+            assert 0 < self.diary.logged[device, "works again"] <= troubles
 
 
 @asynccontextmanager
