@@ -9,21 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from growd.cli.options import refuse
-from growd.cli.systemd_install import (
-    CONFIGURATION,
-    DATA,
-    PROFILE,
-    InstallError,
-    Machine,
-    install_steps,
-    refuse_older,
-    source_at,
-    uninstall_steps,
-)
 from growd.config.profiles import PROFILES
+from growd.installation.machine import CONFIGURATION, DATA, InstallError, Machine
+from growd.installation.service import PROFILE, install_steps, refuse_older, uninstall_steps
+from growd.installation.sources import source_at
 
 if TYPE_CHECKING:
-    from growd.cli.systemd_install import Step
+    from growd.installation.steps import Step
 
 root_option = click.option(
     "--root",

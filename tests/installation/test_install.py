@@ -17,18 +17,11 @@ import pip
 import pytest
 from click.testing import CliRunner
 
-from growd.cli import systemd_install as installation
 from growd.cli.main import main
-from growd.cli.systemd_install import (
-    PLACES,
-    WATCHDOG,
-    InstallError,
-    Machine,
-    install_steps,
-    source_at,
-    uninstall_steps,
-)
 from growd.config.profiles import profile_text
+from growd.installation.machine import PLACES, WATCHDOG, InstallError, Machine, run_program
+from growd.installation.service import install_steps, refuse_older, uninstall_steps
+from growd.installation.sources import source_at
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
@@ -206,7 +199,7 @@ def test_an_upgrade_preserves_socket_configuration_and_data(fresh: Fresh, tmp_pa
     data.parent.mkdir(parents=True)
     data.write_text("points")
     newer = wheel(tmp_path, "1.10.0", "# an option that is new\n")
-    installation.refuse_older(fresh.machine, source_at(newer))
+    refuse_older(fresh.machine, source_at(newer))
     fresh.install(newer)
     assert (fresh.root / "etc/systemd/system/growd.service").read_text().endswith("# an option that is new\n")
     assert mine.read_text() == "# my own\n"
@@ -221,7 +214,7 @@ def test_an_upgrade_preserves_socket_configuration_and_data(fresh: Fresh, tmp_pa
 def test_an_older_version_is_refused(fresh: Fresh, tmp_path: Path):
     fresh.install(wheel(tmp_path, "1.10.0"))
     with pytest.raises(InstallError, match=r"growd 1\.9\.0 is older than the installed 1\.10\.0"):
-        installation.refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
+        refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.9.0")))
 
 
 def newer_schema(data: Path) -> None:
@@ -250,9 +243,7 @@ async def test_data_of_a_newer_growd_are_refused(fresh, tmp_path, write, words):
     await asyncio.to_thread(write, data)
     before = await asyncio.to_thread(contents, data)
     with pytest.raises(InstallError, match=words):
-        await asyncio.to_thread(
-            lambda: installation.refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.0.0")))
-        )
+        await asyncio.to_thread(lambda: refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.0.0"))))
     with pytest.raises(LocalStoreError, match=words):
         await opened(data)
     after = await asyncio.to_thread(contents, data)
@@ -361,9 +352,9 @@ def test_an_invalid_wheel_changes_nothing(fresh: Fresh, tmp_path: Path):
 
 def test_a_failed_program_ends_the_installation_with_its_output(tmp_path: Path):
     with pytest.raises(InstallError, match=r"failed: no network"):
-        installation.run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
+        run_program([sys.executable, "-c", "import sys; sys.exit('no network')"])
     with pytest.raises(InstallError, match="can't be started: No such file"):
-        installation.run_program([str(tmp_path / "nothing")])
+        run_program([str(tmp_path / "nothing")])
 
 
 @pytest.fixture(scope="module")
@@ -378,9 +369,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_pip_of_the_tests(command: list[str]) -> None:
     """Run a program, but install no pip into an environment, which is slow."""
     if "venv" not in command:
-        installation.run_program(command)
+        run_program(command)
         return
-    installation.run_program([*command, "--without-pip"])
+    run_program([*command, "--without-pip"])
     (packages,) = Path(command[-1]).glob("lib/python*/site-packages")
     (packages / "pip").symlink_to(Path(pip.__file__).parent)
 

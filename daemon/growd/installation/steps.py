@@ -1,0 +1,80 @@
+"""Steps of an installation. A step knows whether it is already done, so an installation can be continued."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from growd.runtime.atomic_file import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from growd.installation.machine import Machine
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step: what it does in words, and whether it is already done."""
+
+    words: str
+    do: Callable[[], None]
+    is_done: Callable[[], bool] = lambda: False
+
+
+def file_step(machine: Machine, place: Path, content: str, words: str = "write") -> Step:
+    """Write a file that another program may read at any time."""
+    path = machine.at(place)
+    return Step(f"{words} {path}", lambda: write(path, content), lambda: holds(path, content))
+
+
+def link_step(machine: Machine, place: Path, target: str) -> Step:
+    """Enable a unit by a symbolic link."""
+    path = machine.at(place)
+
+    def make() -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+    words = f"enable {target.removeprefix('../')}: {path}"
+    return Step(words, make, lambda: path.is_symlink() and str(path.readlink()) == target)
+
+
+def removal_step(path: Path) -> Step:
+    """Remove a file, a link or a folder with its content."""
+
+    def remove() -> None:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    return Step(f"remove {path}", remove, lambda: not path.exists() and not path.is_symlink())
+
+
+def command_step(machine: Machine, words: str, *command: str) -> Step:
+    """Run a program; always, since it can't be known whether it has run."""
+    return Step(f"{words}: {' '.join(command)}", lambda: machine.run(list(command)))
+
+
+def write(path: Path, content: str) -> None:
+    """Write a file atomically, and its folder if it is missing."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, content.encode())
+
+
+def holds(path: Path, content: str) -> bool:
+    """Whether a file has this content."""
+    try:
+        return path.read_text(encoding="utf-8") == content
+    except (OSError, ValueError):
+        return False
+
+
+def digest_of(text: str) -> str:
+    """The SHA-256 of a text, in hexadecimal."""
+    return hashlib.sha256(text.encode()).hexdigest()
