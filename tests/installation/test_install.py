@@ -107,19 +107,8 @@ def test_a_checkout_installs_exactly_the_locked_packages(fresh: Fresh):
     assert pips == [
         f"--require-hashes --no-deps -r {CHECKOUT}/requirements/build.lock",
         f"--require-hashes --no-deps -r {CHECKOUT}/requirements/run.lock",
-        f"--require-hashes --no-deps -r {CHECKOUT}/requirements/pi.lock",
         f"--no-deps --no-build-isolation {CHECKOUT}",
     ]
-
-
-@pytest.mark.parametrize(("machine", "extra"), [("aarch64", "[pi]"), ("x86_64", "")])
-def test_a_wheel_installs_the_pin_packages_on_a_raspberry_pi(
-    fresh: Fresh, tmp_path: Path, monkeypatch, machine: str, extra: str
-):
-    monkeypatch.setattr("platform.machine", lambda: machine)
-    source = wheel(tmp_path, "1.2.0")
-    fresh.install(source)
-    assert [command[-1] for command in fresh.commands if "pip" in command] == [f"{source}{extra}"]
 
 
 def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):

@@ -28,7 +28,6 @@ REQUIREMENTS = {
     "test": PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"],
     "build": [*PYPROJECT["build-system"]["requires"], *lines("build.in")],
     "node": lines("node.in"),
-    "pi": lines("pi.in"),
 }
 
 
@@ -42,11 +41,6 @@ def entries(lock):
         )
         for name, version, rest in blocks
     }
-
-
-def test_a_raspberry_pi_gets_the_packages_of_the_extra_pi():
-    (extra,), (locked,) = PROJECT["optional-dependencies"]["pi"], lines("pi.in")
-    assert locked == f"{extra} ; platform_machine == 'aarch64'"
 
 
 @pytest.mark.parametrize("lock", sorted(REQUIREMENTS))

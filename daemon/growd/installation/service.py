@@ -6,7 +6,6 @@ The record of what is installed is written last.
 from __future__ import annotations
 
 import json
-import platform
 import re
 import sys
 from pathlib import Path
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
     from growd.installation.sources import InstallSource
 
 PROFILE: Final = "food-computer"
-_PI: Final = "aarch64"  # a Pi needs an extra package for its pins
 _PIP: Final = ("-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "install")
 
 
@@ -171,7 +169,7 @@ def _program(machine: Machine, source: InstallSource, was: Mapping[str, Any]) ->
 def _installs(source: InstallSource) -> Iterator[Sequence[str]]:
     """Arguments for pip; from a checkout, the locked packages with their hashes."""
     if source.is_wheel:
-        yield (f"{source.path}[pi]" if platform.machine() == _PI else str(source.path),)
+        yield (str(source.path),)
         return
     for lock in LOCKS:
         yield ("--require-hashes", "--no-deps", "-r", str(source.path / lock))

@@ -13,7 +13,7 @@ from typing import Final
 from growd.installation.machine import InstallError
 
 _SOURCES: Final = ("daemon", "drivers", "hw-sim", "couchdb", "systemd")
-LOCKS: Final = tuple(f"requirements/{name}.lock" for name in ("build", "run", "pi"))
+LOCKS: Final = tuple(f"requirements/{name}.lock" for name in ("build", "run"))
 _WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
 
 
