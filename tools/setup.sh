@@ -105,7 +105,7 @@ is_64_bit() { "$python" -I -S -c 'import sys; sys.exit(sys.maxsize < 2**32)'; }
 install_pip() {
     if quietly "$venv/bin/python" -I -m ensurepip; then return; fi
     say "fetching pip"
-    wheel=$("$venv/bin/python" -I "$root/tools/get_pip.py" "$root/requirements/build.lock" "$venv" 2>"$log") ||
+    wheel=$("$venv/bin/python" -I "$root/daemon/growd/installation/get_pip.py" "$root/requirements/build.lock" "$venv" 2>"$log") ||
         fail "pip could not be fetched ($(cat "$log")); the first start needs a network"
     quietly "$venv/bin/python" -I "$wheel/pip" install --no-index --no-deps "$wheel" ||
         fail "pip could not be installed; its output is in $log"

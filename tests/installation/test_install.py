@@ -332,9 +332,7 @@ def test_impossible_installations_are_one_sentence(fresh: Fresh, tmp_path: Path,
 
 def test_an_invalid_wheel_changes_nothing(fresh: Fresh, tmp_path: Path):
     (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
-    with pytest.raises(
-        InstallError, match=r"growd-1.0-py3-none-any.whl does not contain growd/config/shipped"
-    ):
+    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: it is not a zip archive"):
         fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
     assert list(fresh.root.iterdir()) == []
 

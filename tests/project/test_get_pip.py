@@ -1,4 +1,4 @@
-"""tools/get_pip.py against a package index on a real socket."""
+"""get_pip.py against a package index on a real socket."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def digest(content):
 
 
 def get_pip(lock, **environment):
-    command = [sys.executable, "-I", ROOT / "tools" / "get_pip.py", lock, lock.parent]
+    command = [sys.executable, "-I", ROOT / "daemon/growd/installation/get_pip.py", lock, lock.parent]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STANDINS = Path(__file__).parent / "standins"
-SCRIPTS = ["run", "test", ".ci/run", "tools/setup.sh", "tools/lock", "tools/get_pip.py"]
+SCRIPTS = ["run", "test", ".ci/run", "tools/setup.sh", "tools/lock", "daemon/growd/installation/get_pip.py"]
 TIME_LIMIT = 30.0  # seconds; only a hang takes that long
 
 

@@ -1,74 +1,91 @@
-"""What can be installed: a checkout or a wheel."""
+"""What can be installed: a checkout, a wheel, or a version folder. Needs the standard library alone."""
 
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import tomllib
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from growd.installation.machine import InstallError
 
-_SOURCES: Final = ("daemon", "drivers", "hw-sim", "couchdb", "systemd")
-LOCKS: Final = tuple(f"requirements/{name}.lock" for name in ("build", "run"))
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from importlib.resources.abc import Traversable
+
+LOCKS: Final = ("requirements/build.lock", "requirements/run.lock")
 _WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
+_LEFT_OUT: Final = {"__pycache__", "node_modules", "test.lock", "build.in", "node.in", "RECORD", "WHEEL"}
 
 
 @dataclass(frozen=True)
 class InstallSource:
-    """A checkout or a wheel to install; `digest` changes with its contents."""
+    """A source of growd; `digest` changes with its contents. Names of files are those in the wheel."""
 
     path: Path
     version: str
     digest: str
+    roots: Mapping[str, Traversable] = field(repr=False, compare=False)
+    """Where the files are whose names begin with the key; "" stands for all."""
 
     @property
     def is_wheel(self) -> bool:
         return self.path.suffix == ".whl"
 
+    def read(self, name: str) -> bytes:
+        """The content of a file, such as "growd/_systemd/growd.service"."""
+        prefix = max((root for root in self.roots if f"{name}/".startswith(root)), key=len)
+        try:
+            return self.roots[prefix].joinpath(name.removeprefix(prefix).lstrip("/")).read_bytes()
+        except (OSError, KeyError, ValueError):
+            raise InstallError(f"{self.path} does not contain {name}") from None
+
     def unit(self, name: str) -> str:
         """The text of a file in systemd/ of this source."""
-        return self._text(f"growd/_systemd/{name}", f"systemd/{name}")
+        return self.read(f"growd/_systemd/{name}").decode()
 
     def profile(self, name: str) -> str:
         """The text of a shipped configuration of this source."""
-        file = f"growd/config/shipped/{name}.toml"
-        return self._text(file, f"daemon/{file}")
+        return self.read(f"growd/config/shipped/{name}.toml").decode()
 
-    def _text(self, packaged: str, checked_out: str) -> str:
-        try:
-            if self.is_wheel:
-                with zipfile.ZipFile(self.path) as archive:
-                    return archive.read(packaged).decode()
-            return (self.path / checked_out).read_text(encoding="utf-8")
-        except (OSError, KeyError, ValueError, zipfile.BadZipFile):
-            raise InstallError(
-                f"{self.path} does not contain {packaged if self.is_wheel else checked_out}"
-            ) from None
+    def files(self) -> Iterator[tuple[str, bytes]]:
+        """All files by name, in the same order on each machine; without what is generated or not needed."""
+        for prefix, root in sorted(self.roots.items()):
+            yield from _files(prefix, root)
 
 
 def source_at(path: Path | None) -> InstallSource:
-    """The wheel or checkout at `path`; by default the checkout of the running growd."""
-    path = (Path(__file__).parents[3] if path is None else path).absolute()
+    """The wheel, checkout or version folder at `path`; by default that of the running growd."""
+    path = (_own_path() if path is None else path).absolute()
     if path.suffix == ".whl":
         return _wheel(path)
+    if (path / "version.json").is_file():
+        return _version(path)
+    return _checkout(path)
+
+
+def _own_path() -> Path:
+    packages = Path(__file__).parents[2]  # daemon/ of a checkout, lib/ of a version, or a wheel
+    return packages if packages.suffix == ".whl" else packages.parent
+
+
+def _checkout(path: Path) -> InstallSource:
+    """The wheel has the same files, since both follow pyproject.toml."""
     try:
-        version = tomllib.loads((path / "pyproject.toml").read_text())["project"]["version"]
+        project = tomllib.loads((path / "pyproject.toml").read_text(encoding="utf-8"))
+        version = project["project"]["version"]
+        folders = project["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
     except (OSError, ValueError, KeyError):
         raise InstallError(f"{path} is neither a checkout nor a wheel of growd") from None
-    files = [path / "pyproject.toml", *(path / lock for lock in LOCKS)]
-    files += [file for folder in _SOURCES for file in sorted((path / folder).rglob("*")) if _counts(file)]
-    digest = hashlib.sha256()
-    for file in files:
-        digest.update(f"{file.relative_to(path)}\0".encode() + file.read_bytes())
-    return InstallSource(path, version, digest.hexdigest())
-
-
-def _counts(file: Path) -> bool:
-    return file.is_file() and not {"__pycache__", "node_modules"} & set(file.parts)
+    source = InstallSource(path, version, "", {name: path / folder for folder, name in folders.items()})
+    digest = hashlib.sha256(version.encode())
+    for name, content in source.files():
+        digest.update(f"{name}\0{len(content)}\0".encode() + content)
+    return InstallSource(path, version, digest.hexdigest(), source.roots)
 
 
 def _wheel(path: Path) -> InstallSource:
@@ -76,6 +93,26 @@ def _wheel(path: Path) -> InstallSource:
     if found is None:
         raise InstallError(f"{path} is not a wheel of growd (growd-VERSION-py3-none-any.whl)")
     try:
-        return InstallSource(path, found["version"], hashlib.sha256(path.read_bytes()).hexdigest())
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        return InstallSource(path, found["version"], digest, {"": zipfile.Path(path)})
     except OSError as error:
         raise InstallError(f"{path} can't be read: {error.strerror}") from None
+    except zipfile.BadZipFile:
+        raise InstallError(f"{path} is damaged: it is not a zip archive") from None
+
+
+def _version(path: Path) -> InstallSource:
+    try:
+        known = json.loads((path / "version.json").read_text(encoding="utf-8"))
+        return InstallSource(path, str(known["version"]), str(known["digest"]), {"": path / "lib"})
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InstallError(f"{path / 'version.json'} can't be read: {error}") from None
+
+
+def _files(name: str, item: Traversable) -> Iterator[tuple[str, bytes]]:
+    if item.is_dir():
+        for inner in sorted(item.iterdir(), key=lambda found: found.name):
+            if inner.name not in _LEFT_OUT:
+                yield from _files(f"{name}/{inner.name}".lstrip("/"), inner)
+    elif item.is_file():
+        yield name, item.read_bytes()

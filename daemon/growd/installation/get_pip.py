@@ -5,7 +5,7 @@
 Puts the wheel into the folder and prints its path. Needs the standard library alone. The index is the one
 that pip's own settings name (PIP_INDEX_URL, pip.conf), else the Python Package Index; it is read in the HTML
 form of PEP 503, which every index has. It is not trusted: the file must have one of the lock's hashes.
-"""  # noqa: INP001 - a script beside the project, in no package
+"""
 
 from __future__ import annotations
 
