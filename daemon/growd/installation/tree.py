@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,6 +23,8 @@ from growd.installation.packages import PackageTools
 from growd.runtime.atomic_file import write_atomically
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from growd.installation.machine import Run
     from growd.installation.sources import InstallSource
 
@@ -80,8 +83,11 @@ class VersionTree:
         """The name of the folder, the same wherever it is built."""
         return f"{self.source.version}-{self.digest[:8]}"
 
-    def build(self, folder: Path, run: Run) -> None:
-        """Build the version at `folder`, which appears complete or not at all. Raises `InstallError`."""
+    def build(self, folder: Path, run: Run, *, with_byte_code: bool = True) -> None:
+        """Build the version at `folder`, which appears complete or not at all. Raises `InstallError`.
+
+        Byte code is for the Pythons of this machine, so a folder for other machines is built without it.
+        """
         part = folder.with_name(folder.name + PART)
         shutil.rmtree(part, ignore_errors=True)
         part.mkdir(parents=True)
@@ -95,7 +101,9 @@ class VersionTree:
             if self.with_node:
                 tools.install_node(part / "node", self.machine)
             shutil.rmtree(part / "tmp", ignore_errors=True)
-            finish(part, run, self._version())
+            if with_byte_code:
+                compile_for_this_machine(part, self.pythons, run)
+            finish(part, self._version())
             put_in_place(part, folder)
         except BaseException:
             shutil.rmtree(part, ignore_errors=True)
@@ -162,26 +170,27 @@ def _remove_other_machines(database: Path, kept: str) -> None:
             shutil.rmtree(prebuilt)
 
 
-def finish(folder: Path, run: Run, version: dict[str, object]) -> None:
-    """Compile byte code for the Pythons of this machine, set the modes, and write version.json on disk."""
-    compile_for_this_machine(folder, run, version["pythons"])
+def compile_for_this_machine(folder: Path, pythons: Iterable[str], run: Run) -> None:
+    """Compile byte code for each of `pythons` that this machine has; without it growd only starts slowly.
+
+    It is never compared with its source, whose time a copy changes: the source does not change.
+    """
+    jobs = "0" if Path("/dev/shm").is_dir() else "1"  # noqa: S108  several jobs share memory
+    options = ("-q", "-j", jobs, "--invalidation-mode", "unchecked-hash", "-s", str(folder))
+    for python in pythons:
+        if program := shutil.which(f"python{python}"):
+            with suppress(InstallError):  # pyenv has programs that only fail
+                run([program, "-I", "-m", "compileall", *options, str(folder / "lib")])
+
+
+def finish(folder: Path, version: Mapping[str, object]) -> None:
+    """Let all users read the folder, and write version.json when all other files are on disk."""
     for path in (folder, *folder.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
     os.sync()
     write_atomically(folder / "version.json", (json.dumps(version, indent=2) + "\n").encode())
-
-
-def compile_for_this_machine(folder: Path, run: Run, pythons: object) -> None:
-    """Compile for each of `pythons` that this machine has.
-
-    Byte code is never compared with its source, whose time a copy changes: the source does not change.
-    """
-    jobs = "0" if Path("/dev/shm").is_dir() else "1"  # noqa: S108  several jobs share memory
-    options = ("-q", "-j", jobs, "--invalidation-mode", "unchecked-hash", "-s", str(folder))
-    for python in pythons if isinstance(pythons, list) else []:
-        if program := shutil.which(f"python{python}"):
-            run([program, "-I", "-m", "compileall", *options, str(folder / "lib")])
+    (folder / "version.json").chmod(0o644)
 
 
 def put_in_place(part: Path, folder: Path) -> None:
