@@ -112,8 +112,10 @@ class Inline:
         return False
 
 
-class Hold:
+class HoldingGuard:
     """Stands in for the interlocks: an output that is held is 0, and nobody is asked."""
+
+    is_on_hold = False
 
     def __init__(self) -> None:
         self.is_held = False
@@ -160,7 +162,7 @@ class Loop:
             self.clock.monotonic, setting.parameters, seed=setting.seed, time_of_day_s=setting.time_of_day_s
         )
         self.valve_open = self.fan_on = False
-        self.valve_hold = Hold()
+        self.valve_hold = HoldingGuard()
         self.openings = 0
         self.open_s = 0.0
         self._opened = 0.0
@@ -264,7 +266,7 @@ class LightLoop:
         self.chamber = SimulatedChamber(self.clock.monotonic, dark)
         self.daylight = 0.0
         self.quality = Quality.OK  # of what the sensor says
-        self.hold = Hold()
+        self.hold = HoldingGuard()
         self._lamp = lamp
         self._raw = self.bus.node("sensor").publisher(f"{ENVIRONMENT}/raw/{LUX}")
         self._client = self.bus.node("client")

@@ -341,6 +341,8 @@ async def test_a_switch_is_safe_at_the_start_and_when_its_command_ends_or_is_rel
 class Strict:
     """A guard that holds some outputs at 0, and records what was written."""
 
+    is_on_hold = False
+
     def __init__(self):
         self.held = set()
         self.written = []

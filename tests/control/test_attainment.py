@@ -117,9 +117,7 @@ async def test_an_interlock_that_holds_the_lamp_is_the_reason():
         on.loop.hold.set(True)
         on.held = "air_temperature is 37 degC"
         on.loop.want(5_000)
-        await on.misses(
-            "light_illuminance is 0 lux", "an interlock holds its output (air_temperature is 37 degC)"
-        )
+        await on.misses("light_illuminance is 0 lux", "its output is held (air_temperature is 37 degC)")
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from growd.bus import Bus
+from growd.control.hold import OutputHold
 from growd.runtime.liveness import Liveness
 from growd.wiring.chamber import AllChambers
 from growd.wiring.simulator import simulated_hardware
@@ -24,6 +25,7 @@ from support.memory import ShortMemory
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
 
     from growd.config import Config
     from growd.runtime.worker import Worker, _Call
@@ -307,7 +309,7 @@ def answer_at_once(machine: SimulatedHardware) -> None:
 class Rig:
     """A chamber on simulated hardware, with a clock that jumps."""
 
-    def __init__(self, config: Config, memory: ShortMemory | None = None) -> None:
+    def __init__(self, config: Config, memory: ShortMemory | None = None, data: Path | None = None) -> None:
         self.config = config
         self.memory = memory or ShortMemory()
         self.clock = JumpingClock()
@@ -316,8 +318,14 @@ class Rig:
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
         answer_at_once(self.machine)
         self.complaints: list[str] = []
+        self.hold = None if data is None else OutputHold(self.bus, data, config.chambers())
         self.chambers = AllChambers(
-            config, self.bus, self.machine, memory=self.memory, report=self.complaints.append
+            config,
+            self.bus,
+            self.machine,
+            memory=self.memory,
+            report=self.complaints.append,
+            hold=self.hold,
         )
 
     def last(self, topic: str) -> Any:
@@ -332,9 +340,14 @@ class Rig:
 
 
 @asynccontextmanager
-async def rigged(config: Config, memory: ShortMemory | None = None) -> AsyncIterator[Rig]:
-    """Run the chamber of a configuration around the body; `memory` is that of its interlocks."""
-    rig = Rig(config, memory)
+async def rigged(
+    config: Config, memory: ShortMemory | None = None, data: Path | None = None
+) -> AsyncIterator[Rig]:
+    """Run the chamber of a configuration around the body; `memory` is that of its interlocks.
+
+    With a `data` folder it has a hold, which the body reads.
+    """
+    rig = Rig(config, memory, data)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
         async with rig.chambers.running():

@@ -34,6 +34,11 @@ class LastingPins:
         lines = self._file.read_text(encoding="ascii").splitlines()
         return {int(pin): float(level) for _, _, pin, level in map(str.split, lines)}
 
+    def written(self) -> list[tuple[int, float]]:
+        """Every write so far, the oldest first: the pin and its level."""
+        lines = self._file.read_text(encoding="ascii").splitlines()
+        return [(int(pin), float(level)) for _, _, pin, level in map(str.split, lines)]
+
     @contextmanager
     def here(self) -> Iterator[None]:
         """This process is the program, for as long as the context lasts."""

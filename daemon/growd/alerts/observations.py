@@ -10,6 +10,7 @@ from growd.alerts.messages import Place
 from growd.alerts.rules import Level, band_level
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
+from growd.host.hold import Holder
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -168,6 +169,13 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             yield Observation(each.name, _level(is_raised=each.tripped), text, place)
 
 
+def _hold(_: AlertOptions, status: Status) -> Iterator[Observation]:
+    held = {hold.holder: str(hold) for hold in status.holds}
+    for holder in Holder:
+        text = held.get(holder, "the hold is released")
+        yield Observation(f"hold/{holder}", _level(is_raised=holder in held), text)
+
+
 def _stalled(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) -> Iterator[Observation]:
     for each in status.recipes:
         environment = each.environment
@@ -260,6 +268,7 @@ _OBSERVERS: Final[dict[str, Callable[[AlertOptions, Status], Iterator[Observatio
     "no_value": _no_value,
     "device_failed": _device_failed,
     "interlock": _interlock,
+    "hold": _hold,
     "outbox": _outbox,
     "database": _database,
     "points_lost": _points_lost,

@@ -224,15 +224,15 @@ class Api:
         service = self.bus.services.get(call.name)
         if self.access is not None:
             self.access.require_leave_to_call(call.request, service)
-        answer = await self._whole(service, call.body)
+        answer = await self._whole(service, call.body, self._who(call.request))
         if answer["success"]:
             return json_answer(answer)
         # a client that looks only at the status must see a refusal
         return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
 
-    async def _whole(self, service: Service, given: Any) -> dict[str, Any]:
+    async def _whole(self, service: Service, given: Any, who: str) -> dict[str, Any]:
         """Call a service to its end, even if the client disconnects."""
-        task = asyncio.create_task(service.call(given), name=f"call {service.name}")
+        task = asyncio.create_task(service.call(given, who), name=f"call {service.name}")
         self._calls.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)

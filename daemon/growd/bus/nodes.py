@@ -160,11 +160,13 @@ class Node:
         reply: tuple[Field, ...] = SUCCESS,
         doc: str = "",
         is_administrative: bool = False,
+        names_caller: bool = False,
     ) -> Service:
         """Offer a service; see `Service`."""
         service = Service(
-            normalise(name), request_type, self.name, handler, arguments, reply, doc, is_administrative
-        )
+            normalise(name), request_type, self.name, handler, arguments, reply, doc, is_administrative,
+            names_caller,
+        )  # fmt: skip
         self._bus.services.add(service)
         self._services.append(service.name)
         return service

@@ -42,14 +42,17 @@ class Service:
     reply: tuple[Field, ...] = SUCCESS
     doc: str = ""
     is_administrative: bool = False
+    names_caller: bool = False
+    """The handler also takes `who`: the user, else the address, of the caller."""
 
-    async def call(self, given: Any = None) -> dict[str, Any]:
+    async def call(self, given: Any = None, who: str = "") -> dict[str, Any]:
         """Call it with an array of arguments in order, an object of them by name, or None for none.
 
         Raises `InvalidArgumentsError` or `InvalidValueError` before the handler is called, and
         `InvalidAnswerError` if its answer does not match `reply`.
         """
-        answer = await self.handler(**self.bind(given))
+        caller = {"who": who} if self.names_caller else {}
+        answer = await self.handler(**self.bind(given), **caller)
         return {field.name: self._answered(field, answer) for field in self.reply}
 
     def bind(self, given: Any) -> dict[str, Any]:

@@ -1,47 +1,132 @@
-"""`growd safe`: drive all outputs to their safe states, without the daemon."""
+"""`growd safe`: drive all outputs to their safe states, without the daemon; and hold them there."""
 
 from __future__ import annotations
 
+import getpass
 import logging
 import sys
-from typing import TYPE_CHECKING
+import time
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
-from growd.cli.options import config_option, data_option, refuse, set_option
+from growd.cli.client import NotReachedError
+from growd.cli.options import client_options, data_option, refuse
 from growd.config import load_outputs
 from growd.host.data_folder import running_in
+from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
 from growd.runtime.text import printable
 from growd.wiring.safe_outputs import FILE_NAME, make_safe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from growd.cli.options import DaemonOptions
     from growd.config import Config
     from growd.wiring.safe_outputs import Outcome
 
+_TIMEOUT_S: Final = 20.0  # the answer waits for outputs and disk
+
 
 @click.command()
+@click.option(
+    "--hold",
+    "reason",
+    is_flag=False,
+    flag_value="",
+    metavar="[REASON]",
+    help="Hold all outputs at their safe states until --release, also over restarts.",
+)
+@click.option("--release", "is_release", is_flag=True, help="Release the hold of --hold.")
 @data_option
-@config_option
-@set_option
-def safe(*, data: Path, config: Path | None, settings: tuple[str, ...]) -> None:
+@client_options
+@click.pass_context
+def safe(
+    context: click.Context, *, daemon: DaemonOptions, data: Path, reason: str | None, is_release: bool
+) -> None:
     """Drive all outputs to their safe states, and exit.
 
     The outputs are those of the configuration or, if it is invalid, those of the last run in the data
     folder. growd must not be running: it owns the outputs, and makes them safe when it stops.
+
+    --hold and --release ask the running growd. Without one they change the data folder, and --hold makes the
+    outputs safe; the next start begins held.
     """
     logging.basicConfig(format="growd: %(message)s")
-    configuration = load_outputs(config, settings)
+    if reason is None and not is_release:
+        sys.exit(int(not _make_safe(daemon, data)))
+    if reason is not None and is_release:
+        raise click.UsageError("--hold and --release exclude each other")
+    if reason is not None and len(reason) > MOST_CHARACTERS:
+        raise click.BadParameter(f"expected at most {MOST_CHARACTERS} characters", param_hint="--hold")
+    is_named = context.get_parameter_source("data") is ParameterSource.COMMANDLINE
+    why_alone = "" if is_named and running_in(data) is None else _ask(daemon, reason)
+    if why_alone is not None:
+        _change_alone(daemon, data, reason, why_alone)
+
+
+def _ask(daemon: DaemonOptions, reason: str | None) -> str | None:
+    """Ask the running growd to set or release the hold. Returns why none answers, None if it is done."""
+    service, arguments = ("hold/release", {}) if reason is None else ("hold/set", {"reason": reason})
+    try:
+        with daemon.client(_TIMEOUT_S) as client:
+            answer = client.call(service, arguments, kind=dict[str, Any])
+    except NotReachedError as error:
+        return str(error)
+    if not answer["success"]:
+        refuse(answer["message"])
+    click.echo(printable(answer["message"]))
+    return None
+
+
+def _change_alone(daemon: DaemonOptions, data: Path, reason: str | None, why_alone: str) -> None:
+    """Set or release the hold in the data folder. The next start reads it, or a reload."""
+    if not data.is_dir():
+        folder = f"there is no data folder {data}; name it with --data"
+        refuse(
+            f"{f'{why_alone}; ' if why_alone else ''}{folder} "
+            "(of the service: --config /etc/growd/growd.toml --data /var/lib/growd)"
+        )
+    trouble = _changed(data, reason)
+    if owner := running_in(data):
+        wait = "it reads the hold at its next start, or at `systemctl reload growd`"
+        running = f"growd is running in the data folder {data} (process {owner}), but {why_alone}"
+        refuse(f"{trouble or wait}; {running}")
+    is_safe = reason is None or _make_safe(daemon, data)
+    if trouble:
+        refuse(trouble)
+    sys.exit(int(not is_safe))
+
+
+def _changed(data: Path, reason: str | None) -> str:
+    """Change the file and print what is in force. Returns what failed, or ""."""
+    try:
+        if reason is None:
+            was_held = release_hold(data, Holder.PERSON)
+            click.echo("the hold is released" if was_held else "there was no hold to release")
+        else:
+            save_hold(data, Hold(Holder.PERSON, reason, getpass.getuser(), time.time()))
+    except OSError as error:
+        what = "released" if reason is None else "saved"
+        return f"the hold was not {what} in {data}: {error.strerror or error}"
+    for hold in read_holds(data):
+        click.echo(printable(f"the next start begins held: {hold}"))
+    return ""
+
+
+def _make_safe(daemon: DaemonOptions, data: Path) -> bool:
+    """Drive the outputs, and print each. Returns whether all are safe."""
+    configuration = load_outputs(daemon.config, daemon.settings)
     outcome = make_safe(configuration, data)
-    name = str(config or "the configuration")
+    name = str(daemon.config or "the configuration")
     if configuration is None and (outcome.safe or outcome.failures):
         click.echo(f"growd: {name} is invalid; these are the outputs of the last run", err=True)
     for pin in outcome.safe:
         click.echo(printable(str(pin)))
     if not outcome.safe and not outcome.failures:
         _report_no_outputs(configuration, name, data)
-    _report_failures(outcome, data)
+    return _report_failures(outcome, data)
 
 
 def _report_no_outputs(configuration: Config | None, name: str, data: Path) -> None:
@@ -53,8 +138,8 @@ def _report_no_outputs(configuration: Config | None, name: str, data: Path) -> N
         click.echo("The configuration has no outputs.")
 
 
-def _report_failures(outcome: Outcome, data: Path) -> None:
-    """Ends with status 1 if an output may not be safe."""
+def _report_failures(outcome: Outcome, data: Path) -> bool:
+    """Ends with status 1 if growd owns the outputs. Returns whether all are safe."""
     for failure in outcome.failures:
         click.echo(f"growd: not safe: {printable(failure)}", err=True)
     owner = running_in(data)
@@ -63,5 +148,4 @@ def _report_failures(outcome: Outcome, data: Path) -> None:
             f"growd is running in the data folder {data} (process {owner}) and owns these outputs; "
             "stop it to make them safe: systemctl stop growd, or Ctrl-C"
         )
-    if outcome.failures:
-        sys.exit(1)
+    return not outcome.failures

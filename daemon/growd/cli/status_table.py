@@ -34,10 +34,11 @@ _GIGABYTE: Final = 1e9
 
 
 def report(status: Status) -> str:
-    """Devices, variables, recipes, tripped interlocks, store, replications, machine; failures at the end."""
+    """Holds, devices, variables, recipes, tripped interlocks, store, replications, machine; failures last."""
     now = status.time
     replications = [_replication_row(each, status.machine_time) for each in status.replications]
     parts = [
+        _lines(f"HELD: {hold}" for hold in status.holds),
         _table(_HEADINGS, [_row(device, now) for device in status.devices]),
         _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in status.variables])
         if status.variables
@@ -56,7 +57,8 @@ def report(status: Status) -> str:
 
 def _verdict(status: Status) -> Iterator[str]:
     yield from (f"FAILED: {sentence}" for sentence in status.failures)
-    yield from (f"warning: {sentence}" for sentence in status.warnings)
+    above = {str(hold) for hold in status.holds}
+    yield from (f"warning: {sentence}" for sentence in status.warnings if sentence not in above)
     if not status.failures and not status.warnings:
         yield "All is well."
 

@@ -21,6 +21,7 @@ Kind = Literal[
     "no_value",
     "device_failed",
     "interlock",
+    "hold",
     "recipe_ended",
     "recipe_stalled",
     "outbox",
@@ -39,11 +40,12 @@ class AlertOptions(Section, frozen=True):
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
     `set_point_missed`: a controlled variable does not reach its set point; the message has the reason.
     `no_value`: no valid value is measured. `device_failed`: a sensor or output has failed. `interlock`: an
-    interlock has tripped. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes no progress.
-    `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`: points were
-    lost, refused, or are not on disk. `problem`: `growd status` shows a failure that no other rule watches,
-    such as a part of growd that keeps failing. `replication`: a replication fails. `disk_full`: the disk of
-    the data folder. `too_hot`: the machine is too hot, throttled or lacks power.
+    interlock has tripped. `hold`: a hold keeps all outputs safe. `recipe_ended`. `recipe_stalled`: a recipe
+    is paused or makes no progress. `outbox`: many points wait for the database. `database`: it takes no
+    points. `points_lost`: points were lost, refused, or are not on disk. `problem`: `growd status` shows a
+    failure that no other rule watches, such as a part of growd that keeps failing. `replication`: a
+    replication fails. `disk_full`: the disk of the data folder. `too_hot`: the machine is too hot, throttled
+    or lacks power.
     """
 
     name: Name
@@ -198,6 +200,7 @@ DEFAULT_ALERTS: Final = (
     AlertOptions(name="no-value", kind="no_value", for_s=900.0),
     AlertOptions(name="set-point-missed", kind="set_point_missed", for_s=900.0),
     AlertOptions(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
+    AlertOptions(name="hold", kind="hold", for_s=0.0),
     AlertOptions(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
     AlertOptions(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),
     AlertOptions(name="database", kind="database", for_s=1_800.0),

@@ -24,7 +24,17 @@ _DATABASE_NAME = re.compile(r"[a-z][a-z0-9_$()+/-]*")
 RESERVED = frozenset(
     {
         "environments",  # older clients use this word for all environments
-        *("alerts", "configuration", "database", "http", "machine", "recorder", "replication", "simulator"),
+        *(
+            "alerts",
+            "configuration",
+            "database",
+            "hold",
+            "http",
+            "machine",
+            "recorder",
+            "replication",
+            "simulator",
+        ),
         *("status", "store"),  # nodes of the daemon itself
     }
 )

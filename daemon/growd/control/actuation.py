@@ -90,6 +90,7 @@ class Actuator(ABC):
         self._failing: set[str] = set()
         self._failures = 0
         self._retry_at = 0.0
+        self._is_writing = False
 
     async def run(self) -> None:
         """Follow the commands until cancelled; the caller then calls `make_safe`. An error calls it here.
@@ -123,6 +124,11 @@ class Actuator(ABC):
         if not is_safe:
             logger.error("%s could not be made safe", self.node.name)
         return is_safe
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether every output was written to its safe level last."""
+        return self._written == self._safe and not self._is_writing
 
     @property
     @abstractmethod
@@ -181,6 +187,8 @@ class Actuator(ABC):
                     await self._changed.wait()
                 self._changed.clear()
                 heart.beat()
+                if self._guard is not None and self._guard.is_on_hold:
+                    self._commands.clear()  # so the outputs wait for new ones after the release
                 await self._apply({output: self._target(output) for output in self._safe})
 
     async def _apply(self, target: dict[str, float]) -> None:
@@ -195,10 +203,13 @@ class Actuator(ABC):
         }
         if not changes:
             return
+        self._is_writing = True
         try:
             failures = await self._calls.run(self._write_all, changes)
         except DEVICE_ERRORS as error:
             failures = dict.fromkeys(changes, error)
+        finally:
+            self._is_writing = False
         self._note(changes, failures)
 
     def _write_all(self, levels: dict[str, float]) -> dict[str, Exception]:

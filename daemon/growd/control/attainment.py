@@ -301,7 +301,7 @@ class AttainmentWatch:
             if last is not None and last.value["level"] >= LEVELS[State.FAILED]:
                 return f"its output {device} has failed ({last.value['message']})"
         if why := self._why_held((loop.variable, *loop.outputs)):
-            return f"an interlock holds its output ({why})"
+            return f"its output is held ({why})"
         return " and ".join(self._own_set_points(loop, is_low=is_low))
 
     def _own_set_points(self, loop: Loop, *, is_low: bool) -> Iterator[str]:

@@ -244,6 +244,11 @@ class DosedSwitchController(Controller):
         finally:
             self._forget_edge()
 
+    def end_dose(self) -> None:
+        """End a dose and drop what is due: the switch is off from now on, for `minimum_off` at least."""
+        self._doser.end()
+        self._advanced = self._clock.monotonic()
+
     def _act(self, inbox: Subscription) -> None:
         super()._act(inbox)
         self._forget_edge()

@@ -49,6 +49,11 @@ class Doser:
         """Seconds until the next edge with a constant demand; infinity if there is none."""
         return max(0.0, self._wait_s(demand))
 
+    def end(self) -> None:
+        """Count as off from now on, and drop what is due."""
+        self.is_on = False
+        self._since_s = self._owed_s = 0.0
+
     def shut(self) -> None:
         """Switch off at once, and drop what is due."""
         if self.is_on:

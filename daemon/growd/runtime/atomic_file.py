@@ -37,8 +37,16 @@ def write_atomically(path: Path, content: bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     new.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Put the names in a folder on the disk; syncing a file does not ensure its name (fsync(2)).
+
+    Blocking. Raises OSError.
+    """
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        os.fsync(folder)  # the new name; syncing the file alone does not ensure it (fsync(2))
+        os.fsync(descriptor)
     finally:
-        os.close(folder)
+        os.close(descriptor)

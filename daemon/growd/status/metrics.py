@@ -22,6 +22,7 @@ from prometheus_client.openmetrics.exposition import generate_latest as generate
 
 from growd.bus.messages import Quality
 from growd.control.health import State
+from growd.host.hold import Holder
 from growd.host.machine import TROUBLES
 from growd.store.replication_status import ReplicationState
 from growd.variables import VARIABLES
@@ -80,6 +81,8 @@ class _Families:
         yield from _recipes(status)
         yield from _devices(status)
         yield from _interlocks(status)
+        held = [([holder], any(hold.holder is holder for hold in status.holds)) for holder in Holder]
+        yield _gauge("held", "Whether a hold keeps all outputs safe.", held, ["holder"])
         if status.store is not None:
             yield from _store(status.store)
         if status.database is not None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from growd.control.health import State
+from growd.host.hold import Hold  # noqa: TC001  msgspec reads it
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
@@ -198,7 +199,8 @@ class Status(msgspec.Struct, frozen=True):
     """A snapshot at `time`, in UNIX seconds of the daemon's clock, which may run fast in a simulation.
 
     Times of replications are of the machine's clock, as `machine_time` is. `stuck` names the loops that have
-    not advanced in time. `recipe_ends` lists the last recipe ends since growd started, oldest first.
+    not advanced in time. `recipe_ends` lists the last recipe ends since growd started, oldest first. While
+    there are `holds`, all outputs are safe.
     """
 
     time: float
@@ -221,6 +223,7 @@ class Status(msgspec.Struct, frozen=True):
     attainment: list[AttainmentStatus] = []
     recipe_ends: list[RecipeEnd] = []
     http: HttpStatus | None = None
+    holds: list[Hold] = []
 
     @property
     def failures(self) -> list[str]:
@@ -246,6 +249,7 @@ class Status(msgspec.Struct, frozen=True):
         yield from (problem.text for problem in self.problems if problem.is_failure)
 
     def _warnings(self) -> Iterator[str]:
+        yield from map(str, self.holds)
         for interlock in self.interlocks:
             if interlock.tripped and not interlock.needs_reset:
                 yield f"{interlock.name} has tripped: {interlock.reason}"

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from growd.bus.errors import UnknownNameError
 from growd.control.topics import commanded, desired, measured
+from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
 from growd.status.model import (
     AttainmentStatus,
@@ -112,6 +113,7 @@ class StatusNode:
             attainment=found.several("attainment", AttainmentStatus),
             recipe_ends=self._recipe_ends(),
             http=found.one("http", HttpStatus),
+            holds=found.several("holds", Hold),
         )
 
     def _components(self) -> list[ComponentStatus]:

@@ -33,7 +33,7 @@ def readiness(status: Status) -> str:
 def service_line(status: Status) -> str:
     """Such as "2 of 3 devices well; recipe lettuce in phase 2; 0 points waiting".
 
-    The first failure comes first: "FAILED: the data folder is gone (and 1 more); ...".
+    A hold and the first failure come first: "FAILED: the data folder is gone (and 1 more); ...".
     """
     well = sum(device.state == State.OK for device in status.devices)
     devices = f"{well} of {counted(len(status.devices), 'device')} well"
@@ -42,7 +42,8 @@ def service_line(status: Status) -> str:
     points = f"{counted(waiting, 'point')} waiting"
     if status.store is not None and status.store.shipping:
         points += f", the database stores no points: {status.store.shipping}"
-    return "; ".join([*_failure(status), devices, *recipes, points])
+    held = [f"HELD: {hold}" for hold in status.holds]
+    return "; ".join([*held, *_failure(status), devices, *recipes, points])
 
 
 def _failure(status: Status) -> Iterator[str]:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus import Bus
 from growd.bus.errors import BusError
 from growd.bus.params import Parameters
+from growd.control.hold import OutputHold
 from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode
 from growd.host.systemd import ServiceManager
@@ -99,6 +100,7 @@ class App:
         self._hung_up = asyncio.Event()
         self._liveness = Liveness(config.simulator.speed)
         self._manager = ServiceManager()
+        self._hold: OutputHold | None = None
 
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
@@ -142,6 +144,8 @@ class App:
         declare_topics(config, bus)
         bus.node("configuration").describe("problems", lambda: self._problems)
         status = StatusNode(bus, config.chambers())
+        self._hold = OutputHold(bus, self.data, config.chambers())
+        await self._hold.read()
         machine = MachineNode(bus, self.data)
         stack.push_async_callback(machine.close)
 
@@ -178,7 +182,9 @@ class App:
         hardware = await start(opened_hardware(config, bus))
         zone = await asyncio.to_thread(config.environment.zone)
         memory = InterlockMemory(local)
-        chambers = AllChambers(config, bus, hardware, memory=memory, report=self._report, zone=zone)
+        chambers = AllChambers(
+            config, bus, hardware, memory=memory, report=self._report, zone=zone, hold=self._hold
+        )
         await start(chambers.running())
         documents = run_documents(bus, local, database)
         runners = recipe_runners(
@@ -227,6 +233,8 @@ class App:
             await self._started.wait()
             self._manager.reloading()
             try:
+                if self._hold is not None:
+                    await self._hold.read()
                 await self._reloader.reload()
             finally:
                 self._manager.ready()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.nodes import Node
     from growd.config import Chamber, Config, RelayOptions
+    from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks, Memory
     from growd.runtime.worker import Worker
     from growd.wiring.outputs import OutputDevice
@@ -63,7 +64,7 @@ class AllChambers:
     """The control of each environment on `hardware`, which the caller closes.
 
     `memory` keeps what has to outlast a restart. Days begin in `zone` (None: local). `report` gets a sentence
-    for each output that may not be safe at the end.
+    for each output that may not be safe at the end. `hold` keeps all outputs safe while it is set.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class AllChambers:
         memory: Memory,
         report: Callable[[str], None],
         zone: tzinfo | None = None,
+        hold: OutputHold | None = None,
     ) -> None:
         self._clock = bus.clock
         self._liveness = bus.liveness
@@ -83,10 +85,12 @@ class AllChambers:
         """A thread for each bus, each serial line and each output, shared by all environments."""
         self.by_environment = {
             chamber.environment: ChamberControl(
-                chamber, bus, hardware, self.workers, memory=memory, report=report, zone=zone
+                chamber, bus, hardware, self.workers, memory=memory, report=report, zone=zone, hold=hold
             )
             for chamber in chambers_of(config)
         }
+        if hold is not None:
+            hold.judge_by(self._unsafe)
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -103,6 +107,10 @@ class AllChambers:
             await _all_of(self._report, (chamber.close() for chamber in chambers))
             await self.workers.close(LAST_READ_S)
 
+    def _unsafe(self) -> list[str]:
+        """The actuators whose outputs are not known to be safe."""
+        return [name for chamber in self.by_environment.values() for name in chamber.unsafe()]
+
 
 class ChamberControl:
     """Samplers, filters, controllers, interlocks and actuators of one environment."""
@@ -117,6 +125,7 @@ class ChamberControl:
         memory: Memory,
         report: Callable[[str], None],
         zone: tzinfo | None,
+        hold: OutputHold | None = None,
     ) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
@@ -126,6 +135,7 @@ class ChamberControl:
         self._workers = workers
         self._memory = memory
         self._zone = zone
+        self._hold = hold
         self._report_unsafe = report
         self._interlocks: Interlocks | None = None
         self._actuators: list[Actuator] = []
@@ -133,7 +143,7 @@ class ChamberControl:
 
     def components(self) -> list[NodeTask]:
         """All components, new. Actuators, which make their outputs safe, come right after the interlocks."""
-        interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone)
+        interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone, self._hold)
         self._interlocks = interlocks
         self._actuators = [*self._lamp(interlocks), *self._relays(interlocks)]
         return [
@@ -147,6 +157,10 @@ class ChamberControl:
             *self.combiners(),
             *self.samplers(),
         ]
+
+    def unsafe(self) -> list[str]:
+        """The actuators whose outputs are not known to be safe."""
+        return [actuator.node.name for actuator in self._actuators if not actuator.is_safe]
 
     async def make_safe(self) -> None:
         """Make all outputs safe, after their components have ended."""
@@ -267,7 +281,7 @@ class ChamberControl:
 
     def _dosed(self, relay: RelayOptions) -> DosedSwitchController:
         options, is_valve = self._options.carbon_dioxide, relay.variable == VALVE
-        return DosedSwitchController(
+        controller = DosedSwitchController(
             self._bus,
             self._environment,
             relay.variable,
@@ -276,6 +290,9 @@ class ChamberControl:
             command_stale_after_s=self.chamber.scaled(COMMAND_STALE_S),
             override_s=relay.override_s,
         )
+        if self._hold is not None:
+            self._hold.watch(controller.end_dose)
+        return controller
 
     def _carbon_dioxide_control(
         self, interlocks: Interlocks

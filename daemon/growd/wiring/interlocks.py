@@ -22,9 +22,12 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Chamber
+    from growd.control.hold import OutputHold
 
 
-def interlocks_of(chamber: Chamber, bus: Bus, memory: Memory, zone: tzinfo | None) -> Interlocks:
+def interlocks_of(
+    chamber: Chamber, bus: Bus, memory: Memory, zone: tzinfo | None, hold: OutputHold | None = None
+) -> Interlocks:
     """All interlocks of a chamber. `memory` keeps them over a restart; days begin in `zone` (None: local)."""
     needed = chamber.needed()
     used = {CARBON_DIOXIDE, TEMPERATURE, *needed} if chamber.lamp_channels or chamber.switched else set()
@@ -42,6 +45,8 @@ def interlocks_of(chamber: Chamber, bus: Bus, memory: Memory, zone: tzinfo | Non
         sensors={name: chamber.sensor_names(name) if name in chamber.shared else () for name in judged},
         memory=memory,
         patience_s=chamber.scaled(PATIENCE_S),
+        outputs=(*chamber.lamp_channels, *chamber.switched),
+        hold=hold,
     )
     interlocks.track(valves, [VALVE])
     interlocks.track(fans, [FAN])

@@ -45,6 +45,10 @@ class SensorReadings:
 class Guard(Protocol):
     """What an actuator asks before each write, and reports after it. Both return at once."""
 
+    @property
+    def is_on_hold(self) -> bool:
+        """Whether all outputs are held at their safe states. Commands that come meanwhile are dropped."""
+
     def permit(self, output: str, level: float) -> float:
         """The level that an output may have now, if `level` is wanted."""
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.calibration import Calibration
+    from growd.control.hold import OutputHold
     from growd.control.interlocks.base import Guard, Interlock, SensorReadings
     from growd.control.interlocks.on_times import OnTimes
 
@@ -36,6 +37,8 @@ RETRY_S: Final = 10.0
 FRESH_S: Final = 0.01  # one update serves an actuator that asks for several outputs in a row
 _SAVE_ERRORS: Final = (OSError, RuntimeError)
 _MALFORMED: Final = object()
+HOLD: Final = "the hold"
+"""What holds an output while all outputs are held, for `growd status`."""
 
 INTERLOCK: Final = MessageType(
     "growd/Interlock",
@@ -70,6 +73,9 @@ class Interlocks:
     interlock that needs a reset has a service `<environment>/interlocks/<name>/reset`. The inputs are the
     topics `<environment>/raw`, which only samplers and combiners publish.
 
+    `outputs` names all outputs, also those without an interlock. All of them are safe while there is a
+    `hold`, whether this task runs or not.
+
     The outputs are safe while this task has not run for `patience_s` seconds, and until it has read the saved
     state (`memory`). The state is saved when an interlock trips for good, when the dose or the hours of light
     have grown by a tenth of their limit, at the start, and at a clean end (`close`).
@@ -85,18 +91,21 @@ class Interlocks:
         sensors: Mapping[str, Sequence[str]],
         memory: Memory,
         patience_s: float = PATIENCE_S,
+        outputs: Iterable[str] = (),
+        hold: OutputHold | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/interlocks")
         self._bus = bus
         self._clock = bus.clock
         self._interlocks = tuple(interlocks)
         self._persistent = tuple(each for each in self._interlocks if isinstance(each, PersistentInterlock))
-        outputs = {output for each in self._interlocks for output in each.holds}
+        limited = {output for each in self._interlocks for output in each.holds}
         self._holding = {
-            output: tuple(each for each in self._interlocks if output in each.holds) for output in outputs
+            output: tuple(each for each in self._interlocks if output in each.holds) for output in limited
         }
+        self._hold = hold
         self._environment = environment
-        self._driven = _driven(outputs)
+        self._driven = _driven(limited.union(outputs))
         self._safe: dict[str, float] = {}
         self._held: dict[str, str] = {}  # by output: the interlock that holds it now
         self._levels: dict[str, float | None] = {}  # as written
@@ -141,8 +150,15 @@ class Interlocks:
         self._safe |= safe
         return _Guard(self, device, safe)
 
+    @property
+    def hold_reason(self) -> str:
+        """Why all outputs are held, "" while they are not."""
+        return self._hold.reason if self._hold is not None else ""
+
     def why_held(self, outputs: Iterable[str]) -> str:
         """Why one of these outputs, or an output of these variables, is held; "" if none is."""
+        if self.hold_reason:
+            return self.hold_reason
         held = {output for name in outputs for output in self._driven.get(name, [name])}
         return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
 
@@ -182,8 +198,12 @@ class Interlocks:
 
     def permitted(self, output: str, level: float, safe: float) -> float:
         """See `Guard.permit`. `safe` is the safe level of the output."""
+        if self.hold_reason:
+            self._held[output] = HOLD
+            return safe
         holding = self._holding.get(output)
         if holding is None:
+            self._held.pop(output, None)
             return level
         now = self._clock.monotonic()
         if self._alive_at is None or now - self._alive_at > self._patience:
@@ -212,6 +232,8 @@ class Interlocks:
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
         self._nudges.append(nudge)
+        if self._hold is not None:
+            self._hold.watch(nudge)
 
     def judges(self, device: str) -> bool:
         """Whether an interlock uses the CO2 readings of this sensor."""
@@ -365,8 +387,10 @@ class Interlocks:
             value = max(value.values())
         is_switch = variable in VARIABLES and VARIABLES[variable].unit == "switch"
         level = float(value >= ON_FROM if is_switch else value > 0)
+        if self.hold_reason:
+            return f"has no effect yet: {self.hold_reason}"
         for output in outputs:
-            for each in self._holding[output]:
+            for each in self._holding.get(output, ()):
                 if each.reason and each.hold(output, level, self._safe.get(output, 0.0)) != level:
                     return f"{_named(output)} is held by {each.name}: {each.reason}"
         return ""
@@ -518,6 +542,10 @@ class _Guard:
         self._device = device
         self._safe = dict(safe)
         self.watch = interlocks.watch
+
+    @property
+    def is_on_hold(self) -> bool:
+        return bool(self._interlocks.hold_reason)
 
     def permit(self, output: str, level: float) -> float:
         return self._interlocks.permitted(output, level, self._safe.get(output, 0.0))

@@ -1,0 +1,192 @@
+"""The hold of the whole program: over kill -9, a start, `growd safe`, and an upgrade without a login."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from growd.host.hold import Hold, Holder, read_holds, release_hold, save_hold
+from support.lasting_pins import LastingPins
+from support.program import PATIENCE_S, heeding_hangups, home_on, said, started
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+    from support.program import Program
+
+VALVE, OPEN, SHUT = 23, 0, 1
+CONFIG = """
+[simulator]
+enabled = false
+[[sensor]]
+name = "lux"
+kind = "bh1750"
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+active = "low"
+needs = ""
+"""
+
+
+class Chamber:
+    """Pins, a configuration and a data folder; `start` runs growd with them."""
+
+    def __init__(self, folder: Path, home: tuple[str, ...]) -> None:
+        self.pins = LastingPins(folder)
+        self.data = folder / "data"
+        self.data.mkdir()
+        self.config = folder / "growd.toml"
+        self.config.write_text(CONFIG)
+        self._home = home
+
+    def start(self):
+        return started(
+            self.data, "--config", str(self.config), *self._home, environment=self.pins.environment
+        )
+
+    async def safe(self, *arguments: str, url: str = "") -> tuple[int, str]:
+        """`growd safe`: the exit status and the output."""
+        known = ("--url", f"{url}/_svc") if url else ("--data", str(self.data), "--config", str(self.config))
+        with self.pins.here():
+            return await asyncio.to_thread(said, "safe", *arguments, *known)
+
+    async def upgrade(self, reason: str) -> None:
+        hold = Hold(Holder.UPGRADE, reason, "growd upgrade", time.time())
+        await asyncio.to_thread(save_hold, self.data, hold)
+
+    def is_open(self) -> bool:
+        return self.pins.levels()[VALVE] == OPEN
+
+    def was_opened(self, mark: int) -> bool:
+        return (VALVE, OPEN) in self.pins.written()[mark:]
+
+
+@pytest.fixture
+async def chamber(tmp_path: Path, database_server: DatabaseServer):
+    async with home_on(database_server, shared=True) as home:
+        yield await asyncio.to_thread(Chamber, tmp_path, home.arguments)
+
+
+async def commanding(program: Program, until: Callable[[], bool]) -> None:
+    """Command the valve to open until something is so."""
+    url = f"{program.api}/topic/environment_1/commanded/air_carbon_dioxide_valve_on"
+    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+        while not until():
+            async with session.post(url, json=[1]) as answer:
+                assert answer.status == 200, await answer.text()
+            await asyncio.sleep(0.05)
+
+
+async def commanding_in_vain(program: Program) -> None:
+    """Command the valve to open, and wait while the controller repeats that."""
+    topic = "environment_1/commanded/air_carbon_dioxide_valve_on"
+    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+        async with session.post(f"{program.api}/topic/{topic}", json=[1]) as answer:
+            assert (await answer.json())["hint"].startswith("has no effect yet: all outputs are safe since ")
+        for _ in range(2):
+            async with session.get(f"{program.api}/topic_data/{topic}") as answer:
+                assert (await answer.json())["result"] == 1
+
+
+async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(chamber: Chamber):
+    async with chamber.start() as program:
+        await commanding(program, chamber.is_open)
+        status, printed = await chamber.safe("--hold", "cleaning", url=program.address)
+        assert (status, chamber.is_open()) == (0, False), printed
+        assert printed.startswith("all outputs are safe since ")
+        assert printed.endswith(" by 127.0.0.1: cleaning; release with `growd safe --release`\n")
+        mark = len(chamber.pins.written())
+        await commanding_in_vain(program)
+        program.process.kill()
+        await program.process.wait()
+    status, printed = await chamber.safe()  # as the service does after the kill
+    assert (status, printed) == (0, "valve: GPIO 23 is high, its safe level\n")
+    async with chamber.start() as program:
+        assert "all outputs are safe since " in program.printed
+        await commanding_in_vain(program)
+        assert not chamber.was_opened(mark)
+        status, printed = await chamber.safe("--release", url=program.address)
+        assert (status, printed) == (0, "the hold is released\n")
+        await commanding(program, chamber.is_open)
+        await program.end(signal.SIGTERM)
+    assert not chamber.is_open()
+
+
+async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_next_start(chamber: Chamber):
+    async with chamber.start() as program:
+        await commanding(program, chamber.is_open)
+        program.process.kill()
+        await program.process.wait()
+    assert chamber.is_open()
+    mark = len(chamber.pins.written())
+    status, printed = await chamber.safe("--hold", "gas bottle")
+    assert (status, chamber.is_open()) == (0, False)
+    first, second = printed.splitlines()
+    assert first.startswith("the next start begins held: all outputs are safe since ")
+    assert second == "valve: GPIO 23 is high, its safe level"
+    async with chamber.start() as program:
+        await commanding_in_vain(program)
+        assert not chamber.was_opened(mark)
+        program.process.kill()
+        await program.process.wait()
+    assert await chamber.safe("--release") == (0, "the hold is released\n")
+    assert await chamber.safe("--release") == (0, "there was no hold to release\n")
+    async with chamber.start() as program:
+        await commanding(program, chamber.is_open)
+
+
+async def test_an_upgrade_holds_and_releases_by_file_and_hangup(chamber: Chamber):
+    await chamber.upgrade("trial of 9.9")
+    with heeding_hangups():
+        async with chamber.start() as program:
+            await commanding_in_vain(program)
+            assert not chamber.was_opened(0)
+            status, printed = await chamber.safe("--release", url=program.address)
+            assert (status, chamber.is_open()) == (0, False)
+            assert "still held: all outputs are safe since " in printed
+            await asyncio.to_thread(release_hold, chamber.data, Holder.UPGRADE)
+            program.process.send_signal(signal.SIGHUP)
+            await commanding(program, chamber.is_open)
+            await chamber.upgrade("another trial")
+            program.process.send_signal(signal.SIGHUP)
+            await commanding(program, lambda: not chamber.is_open())
+
+
+async def test_a_growd_that_does_not_answer_reads_the_hold_later(chamber: Chamber):
+    async with chamber.start() as program:
+        with chamber.pins.here():
+            status, printed = await asyncio.to_thread(
+                said, "safe", "--hold", "x", "--data", str(chamber.data), "--url", "http://127.0.0.1:1/_svc"
+            )
+        assert status == 1
+        assert "reads the hold at its next start, or at `systemctl reload growd`" in printed
+        assert f"(process {program.process.pid}), but no daemon answers at http://127.0.0.1:1" in printed
+        assert await asyncio.to_thread(read_holds, chamber.data)
+
+
+def test_a_hold_needs_a_data_folder_that_exists(tmp_path: Path):
+    status, printed = said("safe", "--hold", "--data", str(tmp_path / "none"))
+    assert (status, (tmp_path / "none").exists()) == (1, False)
+    assert f"there is no data folder {tmp_path / 'none'}; name it with --data" in printed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--hold", "x", "--release"), "--hold and --release exclude each other"),
+        (("--hold", "x" * 201), "expected at most 200 characters"),
+    ],
+)
+def test_wrong_options_change_nothing(arguments: tuple[str, ...], words: str, tmp_path: Path):
+    status, printed = said("safe", *arguments, "--data", str(tmp_path))
+    assert (status, words in printed) == (2, True), printed
+    assert list(tmp_path.iterdir()) == []
