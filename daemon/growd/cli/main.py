@@ -29,6 +29,9 @@ COMMANDS: Final = {
     "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
     "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
     "install": Command("growd.cli.install:install", "Install growd as a systemd service."),
+    "setup-pi": Command(
+        "growd.cli.setup_pi:setup_pi", "Show and write the boot settings of a Raspberry Pi for the chamber."
+    ),
     "uninstall": Command("growd.cli.install:uninstall", "Remove the systemd service."),
     "topic": Command("growd.cli.topic:topic", "Read, publish and measure topics of the running daemon."),
     "param": Command("growd.cli.param:param", "Read and set parameters of the running daemon."),

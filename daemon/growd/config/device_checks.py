@@ -57,6 +57,11 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
             yield Finding(("store", "variable", name), _no_variable(name))
 
 
+def is_header_port(port: str) -> bool:
+    """Whether a serial port, or a pattern of ports, can be the one on the header's pins 8 and 10."""
+    return any(fnmatchcase(uart, port) for uart in _UARTS)
+
+
 def _names(chamber: Chamber) -> Iterator[Finding]:
     """Names are unique, since topics have them. The lamp is "light"."""
     options = chamber.options
@@ -111,8 +116,8 @@ def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
     """The header pins of the bus or port of a sensor, and who uses them."""
     if sensor.port is None:
         return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
-    is_on_header = any(fnmatchcase(uart, sensor.port) for uart in _UARTS)
-    return dict.fromkeys(_UART_PINS if is_on_header else (), f"sensor {name} at {sensor.port}")
+    pins = _UART_PINS if is_header_port(sensor.port) else ()
+    return dict.fromkeys(pins, f"sensor {name} at {sensor.port}")
 
 
 def _sensors(chamber: Chamber) -> Iterator[Finding]:

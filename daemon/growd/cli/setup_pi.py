@@ -1,0 +1,168 @@
+"""`growd setup-pi`: the boot settings of a Raspberry Pi for the chamber."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from growd.cli.options import config_option, refuse, set_option
+from growd.config import ConfigError, load
+from growd.raspberry_pi.boot_files import included_files, planned_files, undone_files
+from growd.raspberry_pi.model import MODELS, PiError, model_at
+from growd.raspberry_pi.plan import boot_plan
+from growd.runtime.text import printable
+from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from growd.config import Config
+    from growd.raspberry_pi.boot_files import BootFile
+    from growd.raspberry_pi.model import PiModel
+
+INSTALLED: Final = Path("etc/growd/growd.toml")
+_HERE: Final = Path("/")
+
+
+@click.command("setup-pi")
+@config_option
+@set_option
+@click.option("--write", "writes", is_flag=True, help="Write the changes; asks first at a terminal.")
+@click.option("--undo", is_flag=True, help="Show, and with --write take back, the changes of growd only.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--model", type=click.Choice(tuple(MODELS)), help="The model, for a card in another computer.")
+@click.option(
+    "--root",
+    type=click.Path(path_type=Path, exists=True, file_okay=False),
+    default=_HERE,
+    metavar="FOLDER",
+    help="Use the file system at FOLDER, for example a mounted card.  [default: /]",
+)
+def setup_pi(
+    *,
+    config: Path | None,
+    settings: tuple[str, ...],
+    writes: bool,
+    undo: bool,
+    yes: bool,
+    model: str | None,
+    root: Path,
+) -> None:
+    """Show what config.txt and cmdline.txt of a Raspberry Pi should say for the chamber.
+
+    The configuration names the sensors and outputs (default: /etc/growd/growd.toml). --write writes the
+    changes, --undo --write takes exactly them back. Both take effect after a reboot.
+    """
+    try:
+        the_model = _model(root, model)
+        if undo:
+            files = undone_files(root, the_model.filters)
+        else:
+            files = _planned(root, the_model, _configuration(root, config, settings))
+    except (ConfigError, PiError) as error:
+        refuse(error)
+    changed = [file for file in files if file.is_changed]
+    if not changed:
+        click.echo("There is nothing to take back." if undo else "The boot files are as growd needs them.")
+        return
+    for line in _shown(changed, undo=undo):
+        click.echo(printable(line))
+    command = "growd setup-pi --undo --write" if undo else "growd setup-pi --write"
+    if not writes:
+        click.echo(f"Nothing is written yet. To write it: sudo {command}")
+    elif root == _HERE and os.geteuid():
+        refuse("this needs root: use sudo")
+    elif yes or _agrees(command):
+        _write(files, undo=undo)
+        _reboot(is_here=root == _HERE, may_ask=not yes)
+
+
+def configuration_at(root: Path, config: Path | None) -> Path | None:
+    """The given configuration, else the installed one. Raises `PiError` if that can't be read."""
+    installed = root / INSTALLED
+    try:
+        return config or (installed if installed.is_file() else None)
+    except OSError as error:
+        raise PiError(f"{installed} can't be read: {error.strerror}; use sudo, or --config FILE") from None
+
+
+def _configuration(root: Path, config: Path | None, settings: tuple[str, ...]) -> Config:
+    file = configuration_at(root, config)
+    if file is None and not settings:
+        raise PiError(
+            f"there is no {root / INSTALLED}: say which chamber with --config FILE or --profile NAME"
+        )
+    return load(
+        file,
+        settings,
+        checks=DEVICE_CHECKS,
+        doubts=DOUBTS,
+        warn=lambda sentence: click.echo(f"warning: {printable(sentence)}"),
+    )
+
+
+def _model(root: Path, name: str | None) -> PiModel:
+    found = model_at(root) if name is None else MODELS[name]
+    if found is None:
+        machine = "this machine" if root == _HERE else f"the machine of {root}"
+        raise PiError(
+            f"{machine} is not a Raspberry Pi 3, 4, 5 or Zero 2; for a card of one use --root and --model"
+        )
+    return found
+
+
+def _planned(root: Path, model: PiModel, config: Config) -> list[BootFile]:
+    plan = boot_plan(config, model)
+    files = planned_files(root, plan, model.filters)
+    click.echo(f"{model.name}:")
+    for note in plan.notes:
+        click.echo(f"note: {printable(note)}")
+    for name in included_files(root):
+        click.echo(f"note: config.txt includes {printable(name)}, which growd does not read")
+    return files
+
+
+def _shown(files: Iterable[BootFile], *, undo: bool) -> Iterator[str]:
+    """The changes with their reasons, then the diffs."""
+    for file in () if undo else files:
+        yield f"{file.path}"
+        for change in file.changes:
+            what = change.line or f"without {change.before}"
+            old = f" (now {change.before})" if change.line and change.before else ""
+            yield f"  {what}{old}: {change.reason}"
+    for file in files:
+        yield from file.diff()
+
+
+def _agrees(command: str) -> bool:
+    if not sys.stdin.isatty():
+        refuse(f"there is no terminal to ask at; use {command} --yes")
+    return click.confirm("Write this?")
+
+
+def _write(files: Iterable[BootFile], *, undo: bool) -> None:
+    """Whatever the umask is, all users may read the files."""
+    umask = os.umask(0o022)
+    try:
+        for file in files:
+            if undo:
+                file.take_back()
+            else:
+                file.write()
+    except PiError as error:
+        refuse(error)
+    finally:
+        os.umask(umask)
+
+
+def _reboot(*, is_here: bool, may_ask: bool) -> None:
+    """Reboot this machine if the user says so."""
+    if is_here and may_ask and click.confirm("The settings hold after a reboot. Reboot now?"):
+        subprocess.run(["/usr/bin/systemctl", "reboot"], check=False)  # our own words
+    else:
+        click.echo("Written. The settings hold after a reboot: sudo reboot")

@@ -1,0 +1,162 @@
+"""The boot files of a Raspberry Pi: what growd would change in them, the change, and the way back.
+
+Before the first change a copy of each file is kept beside it, with `.growd-before` at the end of its name. It
+is for a Pi that does not boot: any computer can read the card and put the copy back. All functions block.
+"""
+
+from __future__ import annotations
+
+import difflib
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from growd.raspberry_pi.cmdline import taken_back, with_words, words_in
+from growd.raspberry_pi.config_txt import LineChange, includes_in, undone, value_of, with_wanted
+from growd.raspberry_pi.model import PiError
+from growd.raspberry_pi.plan import CONSOLES, MEMORY_CGROUP
+from growd.runtime.atomic_file import write_atomically
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+    from pathlib import Path
+
+    from growd.raspberry_pi.plan import BootPlan
+
+_FOLDERS: Final = ("boot/firmware", "boot")  # since Raspberry Pi OS bookworm, and before
+_ENCODING: Final = "latin-1"  # each byte is a character: nothing is lost
+COPY: Final = ".growd-before"
+
+
+@dataclass(frozen=True, slots=True)
+class BootFile:
+    """A boot file: its text, the text that it should have, and the changes with their reasons."""
+
+    path: Path
+    before: str
+    after: str
+    changes: tuple[LineChange, ...] = ()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is something to write."""
+        return self.before != self.after
+
+    def diff(self) -> Iterator[str]:
+        """The lines of a unified diff."""
+        old, new = (text.replace("\r", "").splitlines() for text in (self.before, self.after))
+        yield from difflib.unified_diff(old, new, str(self.path), str(self.path), lineterm="", n=1)
+
+    def write(self) -> None:
+        """Write the new text, and keep a copy of the old one unless there is one. Raises `PiError`."""
+        copy = _copy_of(self.path)
+        with _explained(self.path):
+            if self.is_changed and not copy.exists():
+                write_atomically(copy, self.before.encode(_ENCODING))
+            self._replace()
+
+    def take_back(self) -> None:
+        """Write the text without the changes of growd, and remove the copy. Raises `PiError`."""
+        with _explained(self.path):
+            self._replace()
+            _copy_of(self.path).unlink(missing_ok=True)
+
+    def _replace(self) -> None:
+        if self.is_changed:
+            write_atomically(self.path, self.after.encode(_ENCODING))
+
+
+def config_txt_at(root: Path) -> Path:
+    """The path of config.txt below `root`. Raises `PiError` without one."""
+    for folder in _FOLDERS:
+        path = root / folder / "config.txt"
+        try:
+            if path.is_file():
+                return path
+        except OSError as error:
+            raise PiError(f"{path} can't be read: {error.strerror or error}") from None
+    raise PiError(
+        f"there is no config.txt in {root / _FOLDERS[0]} or {root / _FOLDERS[1]}: "
+        "is the boot partition mounted?"
+    )
+
+
+def planned_files(root: Path, plan: BootPlan, filters: Collection[str]) -> list[BootFile]:
+    """Both files as the plan wants them. Raises `PiError`."""
+    config = _read(config_txt_at(root))
+    after, changes = with_wanted(config.before, plan.lines, filters)
+    cmdline = _cmdline(config, filters)
+    original = _original(cmdline)
+    words = [word.line for word in plan.words]
+    text = with_words(original, words, plan.consoles)
+    return [
+        replace(config, after=after, changes=changes),
+        replace(cmdline, after=text, changes=tuple(_word_changes(original, text, plan))),
+    ]
+
+
+def undone_files(root: Path, filters: Collection[str]) -> list[BootFile]:
+    """Both files without the changes of growd. Raises `PiError`."""
+    config = _read(config_txt_at(root))
+    config = replace(config, after=undone(config.before))
+    cmdline = _cmdline(config, filters)
+    return [config, replace(cmdline, after=_original(cmdline))]
+
+
+def included_files(root: Path) -> list[str]:
+    """The files that config.txt includes, and that growd does not read."""
+    return includes_in(_read(config_txt_at(root)).before)
+
+
+def _cmdline(config: BootFile, filters: Collection[str]) -> BootFile:
+    """The file with the kernel's command line, which config.txt may name."""
+    prefix = value_of(config.before, "os_prefix", filters) or ""
+    name = value_of(config.before, "cmdline", filters) or "cmdline.txt"
+    folder = config.path.parent
+    path = folder / f"{prefix}{name}"
+    return _read(path if prefix and path.is_file() else folder / name)
+
+
+def _original(cmdline: BootFile) -> str:
+    """Its text without the changes of growd, which the copy shows."""
+    copy = _copy_of(cmdline.path)
+    try:
+        before = copy.read_bytes().decode(_ENCODING)
+    except FileNotFoundError:
+        return cmdline.before
+    except OSError as error:
+        raise PiError(f"{copy} can't be read: {error.strerror or error}") from None
+    return taken_back(cmdline.before, before, (MEMORY_CGROUP,), CONSOLES)
+
+
+def _word_changes(before: str, after: str, plan: BootPlan) -> Iterator[LineChange]:
+    old, new = words_in(before), words_in(after)
+    for word in old:
+        if word not in new:
+            yield LineChange("", "no console on the serial port of a sensor", word)
+    for item in plan.words:
+        if item.line not in old:
+            yield LineChange(item.line, item.reason)
+
+
+def _read(path: Path) -> BootFile:
+    try:
+        text = path.read_bytes().decode(_ENCODING)
+    except OSError as error:
+        raise PiError(f"{path} can't be read: {error.strerror or error}") from None
+    return BootFile(path, text, text)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise PiError(
+            f"{path} can't be written: {error.strerror or error}; if the boot partition is read-only, "
+            f"make it writable: sudo mount -o remount,rw {path.parent}"
+        ) from None
+
+
+def _copy_of(path: Path) -> Path:
+    return path.with_name(path.name + COPY)

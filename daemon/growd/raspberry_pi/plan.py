@@ -1,0 +1,177 @@
+"""What the boot files of a Raspberry Pi should say for a configuration."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from growd.config import chambers_of
+from growd.config.device_checks import is_header_port
+from growd.raspberry_pi.config_txt import Wanted
+from growd.wiring.safe_outputs import safe_pins
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from growd.config import Config, Light, Sensor
+    from growd.raspberry_pi.model import PiModel
+
+MEMORY_CGROUP: Final = "cgroup_enable=memory"
+CONSOLES: Final = tuple(
+    f"console={port}{rest}" for port in ("serial0", "ttyS0", "ttyAMA0") for rest in ("", ",*")
+)
+"""Patterns of words that put a console on the serial port of the header."""
+
+_DEBUG_PORT: Final = "/dev/serial0"
+_PI5_CONSOLES: Final = CONSOLES[-2:]  # serial0 is the debug connector there
+_PL011: Final = "/dev/ttyAMA0"
+_SLOW_KIND: Final = "scd30"
+_SLOW_HZ: Final = 50_000
+"""Sensirion, SCD30 Interface Description, 1.1: "a maximal I2C speed of 50 kHz is recommended"."""
+
+_OVERLAY_BUSES: Final = {
+    "pi4": {3: (4, 5), 4: (8, 9), 5: (12, 13), 6: (22, 23)},
+    "pi5": {2: (4, 5), 3: (6, 7)},
+}
+"""Further I2C buses, with the default SDA and SCL (BCM) of their overlays (overlays/README)."""
+
+_PWM_FUNCTION: Final = {12: 4, 13: 4, 18: 2, 19: 2}
+"""The function that connects a pin with the PWM (overlays/README, pwm). A Pi 5 takes the same numbers, since
+its pin driver translates them (Linux, pinctrl-rp1.c, legacy_fsel_map)."""
+
+_FIRST_CHANNEL: Final = (12, 18)
+_PWM_PINS: Final = 2  # that one overlay can connect
+
+
+@dataclass(frozen=True, slots=True)
+class BootPlan:
+    """Lines for config.txt, words for cmdline.txt, and what only the user can do.
+
+    A word of `words` is added to cmdline.txt; those that match a pattern of `consoles` are removed.
+    """
+
+    lines: tuple[Wanted, ...] = ()
+    words: tuple[Wanted, ...] = ()
+    consoles: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def boot_plan(config: Config, model: PiModel) -> BootPlan:
+    """What the boot files should say. With simulated hardware, only what growd needs by itself."""
+    notes: list[str] = []
+    lines: list[Wanted] = []
+    ports: list[str] = []
+    if not config.simulator.enabled:
+        sensors = [
+            (chamber.device(each.name), each)
+            for chamber in chambers_of(config)
+            for each in chamber.options.sensor
+        ]
+        ports = [port for _, sensor in sensors if (port := sensor.port) is not None and is_header_port(port)]
+        lines += _buses(sensors, model, notes)
+        lines += _serial(sensors, ports, model, notes)
+        lines += _pwm(config, model, notes)
+        lines += _outputs(config)
+    lines.append(Wanted("dtparam=watchdog=on", "the watchdog that resets a hanging Pi"))
+    consoles = (_PI5_CONSOLES if model.is_pi5 else CONSOLES) if ports else ()
+    word = Wanted(MEMORY_CGROUP, "memory limits of services; the firmware switches them off")
+    return BootPlan(tuple(lines), (word,), consoles, tuple(notes))
+
+
+def _buses(sensors: Iterable[tuple[str, Sensor]], model: PiModel, notes: list[str]) -> Iterator[Wanted]:
+    """Each bus with sensors, and 50 kHz for those with an SCD30."""
+    names: dict[int, list[str]] = {}
+    slow: dict[int, str] = {}
+    for name, sensor in sensors:
+        if sensor.port is None:
+            names.setdefault(sensor.bus, []).append(name)
+            if sensor.kind == _SLOW_KIND:
+                slow[sensor.bus] = name
+    for bus, users in sorted(names.items()):
+        reason = f"I2C bus {bus} for {', '.join(users)}"
+        slowly = f"50 kHz, the most that Sensirion recommends for the SCD30 {slow.get(bus)}"
+        if bus in (0, 1):
+            name = "i2c_arm" if bus else "i2c_vc"
+            yield Wanted(f"dtparam={name}=on", reason)
+            if bus in slow:
+                yield Wanted(f"dtparam={name}_baudrate={_SLOW_HZ}", slowly)
+        elif (pins := _overlay_pins(model, bus)) is not None:
+            speed = f",baudrate={_SLOW_HZ}" if bus in slow else ""
+            slowness = f"; {slowly}" if bus in slow else ""
+            yield Wanted(
+                f"dtoverlay=i2c{bus}{speed}", f"{reason}: SDA GPIO {pins[0]}, SCL GPIO {pins[1]}{slowness}"
+            )
+        else:
+            notes.append(
+                f"{users[0]} is on I2C bus {bus}, which a {model.name} has only in software: choose two "
+                f"free pins and add dtoverlay=i2c-gpio,bus={bus},i2c_gpio_sda=PIN,i2c_gpio_scl=PIN yourself"
+            )
+
+
+def _overlay_pins(model: PiModel, bus: int) -> tuple[int, int] | None:
+    return next((buses.get(bus) for name, buses in _OVERLAY_BUSES.items() if name in model.filters), None)
+
+
+def _serial(
+    sensors: Iterable[tuple[str, Sensor]], ports: list[str], model: PiModel, notes: list[str]
+) -> Iterator[Wanted]:
+    """The serial port on GPIO 14 and 15 (Raspberry Pi documentation, "Configure UARTs")."""
+    users = ", ".join(name for name, sensor in sensors if sensor.port in ports)
+    if not ports:
+        return
+    if model.is_pi5:
+        yield Wanted("dtparam=uart0=on", f"the serial port on GPIO 14 and 15 for {users}")
+        if _DEBUG_PORT in ports:
+            notes.append(
+                f'{users}: set port = "{_PL011}" in the configuration; on a Pi 5 {_DEBUG_PORT} is the debug '
+                "connector"
+            )
+        return
+    yield Wanted("enable_uart=1", f"the serial port on GPIO 14 and 15 for {users}; also fixes its clock")
+    if _PL011 in ports:
+        yield Wanted("dtoverlay=disable-bt", f"{_PL011} on these pins instead of Bluetooth")
+        notes.append(
+            f"Bluetooth will be off, because {_PL011} serves it otherwise; with "
+            f'port = "{_DEBUG_PORT}" it can stay'
+        )
+
+
+def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
+    lamps = [chamber.options.light for chamber in chambers_of(config)]
+    pins = sorted({pin for light in lamps for pin in _hardware_pins(light)})
+    if not pins:
+        return
+    if not model.is_pi5:
+        yield Wanted("dtparam=audio=off", "analog audio uses the same PWM")
+        pins.sort(key=lambda pin: pin not in _FIRST_CHANNEL)
+    chosen = pins[:_PWM_PINS]
+    names = ("pin", "func"), ("pin2", "func2")
+    parameters = "".join(
+        f",{pin_name}={pin},{function_name}={_PWM_FUNCTION[pin]}"
+        for pin, (pin_name, function_name) in zip(chosen, names, strict=False)
+    )
+    overlay = "pwm" if len(chosen) == 1 else "pwm-2chan"
+    reason = f"hardware PWM of the lamp on GPIO {' and '.join(map(str, chosen))}"
+    yield Wanted(f"dtoverlay={overlay}{parameters}", reason)
+    if others := pins[_PWM_PINS:]:
+        notes.append(
+            f"the lamp has hardware PWM on {len(pins)} pins, and the overlay connects two: GPIO "
+            f"{', '.join(map(str, others))} will stay dark; set another pin there, which uses software PWM"
+        )
+
+
+def _hardware_pins(light: Light) -> list[int]:
+    is_pwm = light.enabled and light.hardware_pwm and not light.switched
+    return [channel.pin for channel in light.channel if is_pwm and channel.pin in _PWM_FUNCTION]
+
+
+def _outputs(config: Config) -> Iterator[Wanted]:
+    """The safe level of each output from some seconds after power-on."""
+    for level, word in ((1, "dh"), (0, "dl")):
+        pins = sorted({pin.pin: pin.device for pin in safe_pins(config) if pin.level == level}.items())
+        if pins:
+            numbers = ",".join(str(pin) for pin, _ in pins)
+            names = ", ".join(name for _, name in pins)
+            yield Wanted(
+                f"gpio={numbers}=op,{word}", f"safe from boot, {'high' if level else 'low'}: {names}"
+            )

@@ -1,0 +1,175 @@
+"""`growd setup-pi` on the boot partition of a card."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from growd.raspberry_pi.boot_files import BootFile
+from growd.raspberry_pi.model import PiError
+
+CONFIG = "dtparam=audio=on\n\n[cm4]\notg_mode=1\n\n[all]\n"
+CMDLINE = "console=serial0,115200 console=tty1 root=PARTUUID=4d8097e2-02 rootfstype=ext4 rootwait\n"
+
+
+@pytest.fixture
+def card(tmp_path):
+    """The file system of a Pi 4 with Raspberry Pi OS bookworm."""
+    boot = tmp_path / "boot/firmware"
+    boot.mkdir(parents=True)
+    (boot / "config.txt").write_text(CONFIG)
+    (boot / "cmdline.txt").write_text(CMDLINE)
+    (tmp_path / "boot/config.txt").write_text("# the file has moved\n")
+    tree = tmp_path / "proc/device-tree"
+    tree.mkdir(parents=True)
+    (tree / "model").write_bytes(b"Raspberry Pi 4 Model B Rev 1.4\0")
+    return tmp_path
+
+
+def setup_pi(card, *arguments, profile="minimal", given=None):
+    profiles = () if profile is None else ("--profile", profile)
+    return CliRunner().invoke(main, ["setup-pi", "--root", str(card), *profiles, *arguments], input=given)
+
+
+def content(card):
+    boot = card / "boot/firmware"
+    return {file.name: file.read_text() for file in boot.iterdir()}
+
+
+def test_a_dry_run_shows_each_line_with_its_reason_and_writes_nothing(card):
+    result = setup_pi(card)
+    assert result.exit_code == 0
+    assert "  enable_uart=1: the serial port on GPIO 14 and 15 for mhz19_1" in result.stdout
+    assert "  gpio=24=op,dh: safe from boot, high: light white" in result.stdout
+    assert "  without console=serial0,115200: no console on the serial port of a sensor" in result.stdout
+    assert "+enable_uart=1" in result.stdout
+    assert "Nothing is written yet. To write it: sudo growd setup-pi --write" in result.stdout
+    assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}
+
+
+def test_what_is_written_is_kept_and_taken_back(card):
+    assert setup_pi(card, "--write", "--yes").exit_code == 0
+    written = content(card)
+    assert "enable_uart=1\n" in written["config.txt"]
+    assert written["cmdline.txt"] == (
+        "console=tty1 root=PARTUUID=4d8097e2-02 rootfstype=ext4 rootwait cgroup_enable=memory\n"
+    )
+    assert written["config.txt.growd-before"] == CONFIG
+    assert written["cmdline.txt.growd-before"] == CMDLINE
+
+    again = setup_pi(card, "--write", "--yes")
+    assert "The boot files are as growd needs them." in again.stdout
+    assert content(card) == written
+
+    assert setup_pi(card, "--undo", "--write", "--yes").exit_code == 0
+    assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}
+    assert "There is nothing to take back." in setup_pi(card, "--undo").stdout
+
+
+def test_another_configuration_replaces_the_lines_of_the_first(card):
+    setup_pi(card, "--write", "--yes")
+    result = setup_pi(card, "--write", "--yes", profile="food-computer")
+    assert "-enable_uart=1" in result.stdout
+    now = content(card)
+    assert "dtparam=i2c_arm_baudrate=50000" in now["config.txt"]
+    assert "enable_uart" not in now["config.txt"]
+    assert now["cmdline.txt"] == CMDLINE.replace("\n", " cgroup_enable=memory\n")
+    assert now["config.txt.growd-before"] == CONFIG
+
+
+def test_undo_only_shows_without_write(card):
+    setup_pi(card, "--write", "--yes")
+    written = content(card)
+    result = setup_pi(card, "--undo")
+    assert "-enable_uart=1" in result.stdout
+    assert "To write it: sudo growd setup-pi --undo --write" in result.stdout
+    assert content(card) == written
+
+
+def test_without_a_terminal_writing_needs_yes(card):
+    result = setup_pi(card, "--write")
+    assert result.exit_code == 1
+    assert "there is no terminal to ask at; use growd setup-pi --write --yes" in result.stderr
+    assert content(card)["config.txt"] == CONFIG
+
+
+def test_the_installed_configuration_is_the_default(card):
+    assert f"there is no {card}/etc/growd/growd.toml" in setup_pi(card, profile=None).stderr
+    (card / "etc/growd").mkdir(parents=True)
+    (card / "etc/growd/growd.toml").write_text(
+        "[simulator]\nenabled = false\n[[sensor]]\nname='a'\nkind='scd30'\n"
+    )
+    assert "dtparam=i2c_arm_baudrate=50000" in setup_pi(card, profile=None).stdout
+
+
+def test_a_card_in_another_computer_needs_the_model(card):
+    (card / "proc/device-tree/model").unlink()
+    result = setup_pi(card)
+    assert result.exit_code == 1
+    assert "is not a Raspberry Pi 3, 4, 5 or Zero 2" in result.stderr
+    assert "dtparam=uart0=on" in setup_pi(card, "--model", "5").stdout
+    assert 'port = "/dev/ttyAMA0"' in setup_pi(card, "--model", "5").stdout
+
+
+def test_a_system_before_bookworm_has_its_files_in_boot(card):
+    for file in (card / "boot/firmware").iterdir():
+        file.rename(card / "boot" / file.name)
+    setup_pi(card, "--write", "--yes")
+    assert "enable_uart=1" in (card / "boot/config.txt").read_text()
+    assert (card / "boot/config.txt.growd-before").read_text() == CONFIG
+
+
+def test_a_missing_boot_partition_gets_one_sentence(card):
+    for name in ("boot/firmware/config.txt", "boot/config.txt"):
+        (card / name).unlink()
+    result = setup_pi(card)
+    assert result.exit_code == 1
+    assert result.stderr.startswith("growd: there is no config.txt in ")
+    assert "is the boot partition mounted?" in result.stderr
+
+
+def test_a_file_that_cannot_be_written_gets_one_sentence_with_the_remedy(card):
+    folder = card / "boot/firmware/config.txt.part"
+    folder.mkdir()  # the place of the new file
+    file = BootFile(card / "boot/firmware/config.txt", CONFIG, CONFIG + "#\n")
+    with pytest.raises(
+        PiError, match=r"config.txt can't be written: .*; .*sudo mount -o remount,rw /.*/firmware"
+    ):
+        file.write()
+    assert (card / "boot/firmware/config.txt").read_text() == CONFIG
+
+
+def test_config_txt_may_name_another_command_line(card):
+    boot = card / "boot/firmware"
+    (boot / "config.txt").write_text("cmdline=mine.txt\n")
+    (boot / "mine.txt").write_text("console=ttyS0,115200 quiet")
+    setup_pi(card, "--write", "--yes")
+    assert (boot / "mine.txt").read_text() == "quiet cgroup_enable=memory"
+    assert (boot / "cmdline.txt").read_text() == CMDLINE
+
+
+def test_an_included_file_is_named(card):
+    (card / "boot/firmware/config.txt").write_text("include more.txt\n")
+    assert "note: config.txt includes more.txt, which growd does not read" in setup_pi(card).stdout
+
+
+def test_bytes_that_are_not_text_survive(card):
+    file = card / "boot/firmware/config.txt"
+    old = b"# caf\xe9 \x85\xa0\r\ndtparam=i2c_arm=off\r\n\xff"
+    file.write_bytes(old)
+    setup_pi(card, "--write", "--yes", profile="food-computer")
+    assert b"\r\ndtparam=i2c_arm=on\r\n" in file.read_bytes()
+    setup_pi(card, "--undo", "--write", "--yes")
+    assert file.read_bytes() == old
+
+
+def test_the_mode_of_the_files_stays_readable(card):
+    umask = os.umask(0o077)
+    try:
+        setup_pi(card, "--write", "--yes")
+    finally:
+        os.umask(umask)
+    assert (card / "boot/firmware/config.txt").stat().st_mode & 0o777 == 0o644
