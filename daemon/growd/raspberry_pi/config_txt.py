@@ -5,9 +5,9 @@ a comment with the old line. The comment has a checksum of the line below it, so
 is left alone. Other lines are never touched. `undone` gives the exact text of before.
 
 The rules of the file: Raspberry Pi documentation, config.txt, "File format" and "Conditional filters".
-Filters of one kind replace each other, filters of different kinds add up, and [all] ends them. A later setting
-overrides an earlier one, so growd's lines are at the end of the file. A `dtparam` goes to the overlay before
-it if that has such a parameter; an empty `dtoverlay=` ends the overlay.
+Filters of one kind replace each other, filters of different kinds add up, and [all] ends them. A later
+setting overrides an earlier one, so growd's lines are at the end of the file. A `dtparam` goes to the overlay
+before it if that has such a parameter; an empty `dtoverlay=` ends the overlay.
 """
 
 from __future__ import annotations
