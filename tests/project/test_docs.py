@@ -83,7 +83,7 @@ def test_every_example_of_a_configuration_is_valid(page: Path, tmp_path: Path):
 def test_every_command_in_the_documentation_exists():
     text = "\n".join(page.read_text(encoding="utf-8") for page in PAGES if page.name != "CHANGELOG.md")
     blocks = "".join(re.findall(r"^```\w*\n(.*?)^```", text, re.DOTALL | re.MULTILINE))
-    command = r"growd (?!is )([a-z-]+)(?: ([a-z]+))?(?![,:])"
+    command = r"growd (?!is )([a-z][a-z-]*)(?: ([a-z]+))?(?![,:])"
     used = {
         *re.findall(rf"`{command}", text),
         *re.findall(rf"^(?:\$ )?(?:\S+bin/)?{command}", blocks, re.MULTILINE),

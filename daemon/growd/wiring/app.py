@@ -15,6 +15,7 @@ from growd.bus.params import Parameters
 from growd.control.hold import OutputHold
 from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.machine import MachineNode
+from growd.host.mounts import memory_below
 from growd.host.systemd import ServiceManager
 from growd.runtime.clock import RealClock
 from growd.runtime.liveness import Liveness
@@ -148,6 +149,7 @@ class App:
         await self._hold.read()
         machine = MachineNode(bus, self.data)
         stack.push_async_callback(machine.close)
+        await self._warn_of_memory(machine)
 
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
         DatabaseNode(bus, database)
@@ -202,6 +204,18 @@ class App:
             with lock:
                 raise unusable(self.data, error) from None
         return lock
+
+    async def _warn_of_memory(self, machine: MachineNode) -> None:
+        """A data folder in memory is gone after a power cut; a simulated chamber may have it there."""
+        memory = await asyncio.to_thread(memory_below, self.data)
+        if memory is None or self.config.simulator.enabled:
+            return
+        text = (
+            f"the data folder {self.data} is in memory ({memory}): its points are lost at a power cut and a "
+            "reboot; put it on a disk (docs/raspberry-pi.md, \"Read-only root\")"
+        )
+        _log.warning("%s", text)
+        machine.node.describe("problems", lambda: [{"text": text, "is_failure": False}])
 
     async def _until_ready(self, database: Database) -> None:
         """Wait until the database is set up, until the time limit, or until `stop()`."""
