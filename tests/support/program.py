@@ -70,11 +70,17 @@ def heeding_hangups() -> Iterator[None]:
 
 @asynccontextmanager
 async def started(
-    data: Path, *arguments: str, environment: Mapping[str, str] | None = None
+    data: Path,
+    *arguments: str,
+    environment: Mapping[str, str] | None = None,
+    inside: tuple[str, ...] = (),
 ) -> AsyncIterator[Program]:
-    """Start growd on a free port and wait for its greeting. Kills it at the end if it still runs."""
+    """Start growd on a free port and wait for its greeting. Kills it at the end if it still runs.
+
+    `inside` is a command that runs another one, in its own process.
+    """
     process = await asyncio.create_subprocess_exec(
-        str(GROWD), "run", "--port", "0", "--data", str(data), *arguments,
+        *inside, str(GROWD), "run", "--port", "0", "--data", str(data), *arguments,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
         env={**os.environ, **(environment or {})},

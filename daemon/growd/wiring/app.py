@@ -212,7 +212,7 @@ class App:
             return
         text = (
             f"the data folder {self.data} is in memory ({memory}): its points are lost at a power cut and a "
-            "reboot; put it on a disk (docs/raspberry-pi.md, \"Read-only root\")"
+            'reboot; put it on a disk (docs/raspberry-pi.md, "Read-only root")'
         )
         _log.warning("%s", text)
         machine.node.describe("problems", lambda: [{"text": text, "is_failure": False}])

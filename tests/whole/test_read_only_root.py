@@ -1,0 +1,86 @@
+"""growd on a root that keeps nothing: a real overlay, with its changes in memory."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+
+from growd.host.mounts import memory_below
+from support.lasting_pins import LastingPins
+from support.mount_namespace import on_read_only_root
+from support.program import home_on, started
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+    from support.program import Home, Program
+
+CHAMBER = """
+[simulator]
+enabled = false
+[[sensor]]
+name = "lux"
+kind = "bh1750"
+[[relay]]
+name = "fan"
+pin = 23
+variable = "air_flush_on"
+"""
+
+
+async def call(method: str, address: str, value: object = None) -> dict[str, object]:
+    async with aiohttp.ClientSession() as session, session.request(method, address, json=value) as answer:
+        assert answer.status == 200, await answer.text()
+        return await answer.json()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "growd.toml"
+    file.write_text(CHAMBER)
+    return file
+
+
+async def test_a_data_folder_in_the_overlay_is_reported_and_lost(
+    config: Path, tmp_path: Path, database_server: DatabaseServer
+):
+    data = tmp_path / "data"
+    async with home_on(database_server, shared=True) as home, run(data, config, home) as program:
+        assert "is in memory" in program.printed
+        problems = str(await call("GET", f"{program.api}/node/status"))
+        assert f"the data folder {data} is in memory (an overlay with its changes in tmpfs)" in problems
+        await program.end(signal.SIGTERM)
+    assert not data.exists()
+
+
+async def test_a_data_folder_on_a_disk_of_its_own_survives_power_cuts(
+    config: Path, tmp_path: Path, database_server: DatabaseServer
+):
+    if await asyncio.to_thread(memory_below, tmp_path):
+        pytest.skip("the folder of this test is in memory")
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    async with home_on(database_server, shared=True) as home:
+        async with run(disk / "data", config, home, disk=str(disk)) as program:
+            await call("POST", f"{program.api}/param/grower/note", {"value": "basil"})
+            assert "is in memory" not in program.printed
+            await program.end(signal.SIGKILL)
+        async with run(disk / "data", config, home, disk=str(disk)) as program:
+            note = await call("GET", f"{program.api}/param/grower/note")
+            assert note["result"] == "basil"
+
+
+@asynccontextmanager
+async def run(data: Path, config: Path, home: Home, disk: str = "") -> AsyncIterator[Program]:
+    pins = LastingPins(config.parent)
+    inside = await asyncio.to_thread(on_read_only_root, disk)
+    arguments = ("--config", str(config), *home.arguments)
+    async with started(data, *arguments, environment=pins.environment, inside=inside) as program:
+        yield program
