@@ -1,4 +1,3 @@
-# ruff: noqa: INP001 - a script
 """Draws a day of a chamber from a CSV of `growd db export`: measured values, and set points as dashed lines.
 
     growd db export --category all -o points.csv

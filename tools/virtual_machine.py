@@ -1,8 +1,8 @@
 """Virtual machines with the header of a Raspberry Pi: Debian with systemd in QEMU. `tools/vm` is the command.
 
-An `Image` is made once by mmdebstrap and cached. A `VirtualMachine` runs on a disk of its own, which stores only
-the differences from the disk of an image or of another machine. It boots, or resumes the saved state of another
-machine. Commands go through QEMU's guest agent, so they need neither a network nor a login.
+An `Image` is made once by mmdebstrap and cached. A `VirtualMachine` runs on a disk of its own, which stores
+only the differences from the disk of an image or of another machine. It boots, or resumes the saved state of
+another machine. Commands go through QEMU's guest agent, so they need neither a network nor a login.
 """
 
 from __future__ import annotations
