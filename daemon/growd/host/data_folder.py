@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-_LOCK_NAME: Final = "growd.lock"
+LOCK_NAME: Final = "growd.lock"
 _PID_WIDTH: Final = 20
 
 
@@ -73,17 +73,17 @@ def running_in(folder: Path) -> str | None:
 
 def _open_lock(folder: Path, flags: int) -> int:
     """Open the lock file; a link is refused, since its target would be overwritten. Raises OSError."""
-    place = folder / _LOCK_NAME
+    place = folder / LOCK_NAME
     try:
         descriptor = os.open(place, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise OSError(errno.ELOOP, f"{_LOCK_NAME} is a link") from None
+            raise OSError(errno.ELOOP, f"{LOCK_NAME} is a link") from None
         raise
     status = os.fstat(descriptor)
     if not stat.S_ISREG(status.st_mode) or status.st_nlink > 1:
         os.close(descriptor)
-        raise OSError(errno.ELOOP, f"{_LOCK_NAME} is a link or not a file")
+        raise OSError(errno.ELOOP, f"{LOCK_NAME} is a link or not a file")
     return descriptor
 
 

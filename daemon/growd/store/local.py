@@ -30,6 +30,9 @@ T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
 SCHEMA_VERSION: Final = 2
+OLDEST_SCHEMA: Final = 1
+"""The oldest that can be read; opening brings it to `SCHEMA_VERSION`."""
+
 _MAX_PENDING: Final = 1000
 _TABLES: Final = ("waiting", "rejected", "parameters", "state")
 _DEVICE: Final = "device"

@@ -1,0 +1,98 @@
+"""growd as a service of systemd, seen from an upgrade: stop, start, and whether it runs without a restart."""
+
+from __future__ import annotations
+
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from growd.installation.machine import SOCKET_WANTED, InstallError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from growd.installation.machine import Machine
+
+SERVICE: Final = "growd.service"
+SOCKET: Final = "growd.socket"
+COMMAND_S: Final = 180.0
+"""Time limit of a program that an upgrade runs: growd ends within 15 s, and `growd safe` within seconds."""
+
+
+def output_of(command: Sequence[str], limit_s: float = COMMAND_S) -> str:
+    """What a program prints. Raises `InstallError` with the last line of its errors."""
+    try:
+        done = subprocess.run(  # noqa: S603  our own words
+            command, check=True, capture_output=True, text=True, errors="replace", timeout=limit_s
+        )
+    except OSError as error:
+        raise InstallError(f"{command[0]} can't be started: {error.strerror}") from None
+    except subprocess.TimeoutExpired:
+        raise InstallError(f"{' '.join(command)} did not end within {limit_s:g} s") from None
+    except subprocess.CalledProcessError as error:
+        said = (error.stderr or error.stdout).strip().splitlines()[-1:] or [f"status {error.returncode}"]
+        raise InstallError(f"{' '.join(command)} failed: {said[0].strip()}") from None
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class ServiceState:
+    """`active` is systemd's ActiveState; `invocation` changes with each start, also with a restart."""
+
+    active: str
+    invocation: str
+    result: str
+
+    @property
+    def runs(self) -> bool:
+        return self.active in {"active", "reloading"}
+
+    @property
+    def has_ended(self) -> bool:
+        return self.active in {"failed", "inactive"}
+
+
+class GrowdService:
+    """The service of this machine."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+
+    def stop(self) -> None:
+        """Stop it, and its socket, which would start it again. Raises `InstallError`."""
+        output_of(["systemctl", "stop", SOCKET, SERVICE])
+
+    def start(self) -> None:
+        """Begin to start it; `state` follows. Raises `InstallError`."""
+        with suppress(InstallError):  # there may be nothing to reset
+            output_of(["systemctl", "reset-failed", SERVICE])
+        if self._machine.at(SOCKET_WANTED).is_symlink():
+            output_of(["systemctl", "start", SOCKET])
+        output_of(["systemctl", "start", "--no-block", SERVICE])
+
+    def reload(self) -> None:
+        """Let it read its configuration and the holds again."""
+        with suppress(InstallError):  # a growd that has just ended reads them at its next start
+            output_of(["systemctl", "reload", SERVICE])
+
+    def read_units(self) -> None:
+        """Let systemd read the unit files. Raises `InstallError`."""
+        output_of(["systemctl", "daemon-reload"])
+
+    def state(self) -> ServiceState:
+        """Raises `InstallError`."""
+        shown = output_of(
+            [
+                "systemctl",
+                "show",
+                SERVICE,
+                "--property=ActiveState",
+                "--property=InvocationID",
+                "--property=Result",
+            ]
+        )
+        found = dict(line.split("=", 1) for line in shown.splitlines() if "=" in line)
+        return ServiceState(
+            found.get("ActiveState", ""), found.get("InvocationID", ""), found.get("Result", "")
+        )

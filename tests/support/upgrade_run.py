@@ -1,0 +1,109 @@
+"""Runs upgrades in processes of their own, as the service growd-upgrade does: `python upgrade_run.py`.
+
+Each line of the input is a JSON object: `root`, the file system; `begin`, whether the upgrade begins, else it
+is only finished; `last` and `cut` as in `Boundaries`; `after_ms`, when to kill it. Each line of the output
+has `status`, the exit status or minus the signal. The file beside the root named `.count` has the number of
+boundaries of a run that ended by itself.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from growd.installation.health import Health, ProbeError
+from growd.installation.machine import Machine
+from growd.installation.upgrade import Upgrade, UpgradeRun, begin, tidy, upgrade_of
+from growd.installation.versions import VERSIONS, locked, version_at
+from support.boundaries import Boundaries
+
+STANDINS = Path(__file__).with_name("upgrade_standins")
+OLD, NEW = "1.0.0-0000", "1.1.0-1111"
+
+
+class Daemon:
+    """The stand-in for a running growd."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def health(self) -> Health:
+        try:
+            return Health((self._root / "run/answering").read_text().strip(), is_held=True)
+        except OSError:
+            raise ProbeError("no answer") from None
+
+    def read_points(self) -> None:
+        pass
+
+
+class Time:
+    """Passes only during sleeps."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.now += 100 * seconds  # a trial takes two looks
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def upgrade(root: Path, *, begins: bool) -> None:
+    machine, time_of_run = Machine(root), Time()
+    with locked(machine):
+        if begins:
+            new = Upgrade(source=OLD, target=NEW, began=1.0, before=Health(), backup=backup_of(root))
+            begin(machine, new, version_at(machine.at(VERSIONS) / OLD))
+        elif upgrade_of(machine) is None:
+            tidy(machine)
+            return
+        UpgradeRun(
+            machine, Daemon(root), lambda _: None, sleep=time_of_run.sleep, monotonic=time_of_run.monotonic
+        ).run()
+
+
+def backup_of(root: Path) -> str:
+    mode = (root / f"opt/growd/versions/{NEW}/mode").read_text()
+    return "1.0.0-20260101" if "migrates" in mode else ""
+
+
+def do(job: dict[str, object]) -> None:
+    root = Path(str(job["root"]))
+    os.environ["UPGRADE_ROOT"] = str(root)
+    boundaries = Boundaries(root, int(str(job.get("last", 0))), str(job.get("cut", "")))
+    upgrade(root, begins=bool(job.get("begin")))
+    boundaries.end()
+    Path(f"{root}.count").write_text(str(boundaries.count), encoding="ascii")
+
+
+def main() -> None:
+    os.environ["PATH"] = f"{STANDINS}:{os.environ['PATH']}"
+    for line in sys.stdin:
+        job = json.loads(line)
+        child = os.fork()
+        if not child:
+            os.close(1)
+            os.dup2(2, 1)
+            os.setpgid(0, 0)
+            try:
+                do(job)
+            except BaseException:  # noqa: BLE001
+                traceback.print_exc()
+                os._exit(1)
+            os._exit(0)
+        if "after_ms" in job:
+            time.sleep(job["after_ms"] / 1000)
+            os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
