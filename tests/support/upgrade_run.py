@@ -16,7 +16,7 @@ import time
 import traceback
 from pathlib import Path
 
-from growd.installation.health import Health, ProbeError
+from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import Machine
 from growd.installation.upgrade import Upgrade, UpgradeRun, begin, tidy, upgrade_of
 from growd.installation.versions import VERSIONS, locked, version_at
@@ -32,9 +32,9 @@ class Daemon:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def health(self) -> Health:
+    def health(self) -> GrowdHealth:
         try:
-            return Health((self._root / "run/answering").read_text().strip(), is_held=True)
+            return GrowdHealth((self._root / "run/answering").read_text().strip(), is_held=True)
         except OSError:
             raise ProbeError("no answer") from None
 
@@ -59,7 +59,7 @@ def upgrade(root: Path, *, begins: bool) -> None:
     machine, time_of_run = Machine(root), Time()
     with locked(machine):
         if begins:
-            new = Upgrade(source=OLD, target=NEW, began=1.0, before=Health(), backup=backup_of(root))
+            new = Upgrade(source=OLD, target=NEW, began=1.0, before=GrowdHealth(), backup=backup_of(root))
             begin(machine, new, version_at(machine.at(VERSIONS) / OLD))
         elif upgrade_of(machine) is None:
             tidy(machine)

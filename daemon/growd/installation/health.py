@@ -96,7 +96,7 @@ class StatusAnswer(msgspec.Struct):
             yield "database", f"the database is not reachable: {self.database.reason}"
 
 
-class Health(msgspec.Struct, frozen=True):
+class GrowdHealth(msgspec.Struct, frozen=True):
     """Failures by key; points since the start; whether an upgrade holds the outputs. None: unknown."""
 
     version: str = ""
@@ -106,7 +106,7 @@ class Health(msgspec.Struct, frozen=True):
     is_held: bool | None = None
 
     @classmethod
-    def of(cls, answer: StatusAnswer) -> Health:
+    def of(cls, answer: StatusAnswer) -> GrowdHealth:
         store, machine = answer.store, answer.machine
         return cls(
             machine.growd_version if machine else "",
@@ -116,11 +116,11 @@ class Health(msgspec.Struct, frozen=True):
             None if answer.holds is None else any(hold.holder == "upgrade" for hold in answer.holds),
         )
 
-    def worse_than(self, before: Health | None) -> Iterator[str]:
+    def worse_than(self, before: GrowdHealth | None) -> Iterator[str]:
         """A sentence for each failure that was not there before; without `before`, none is new."""
         if before is not None:
             yield from (words for key, words in self.failures.items() if key not in before.failures)
 
 
-Probe = Callable[[], Health]
+Probe = Callable[[], GrowdHealth]
 """Asks the running growd. Raises `ProbeError`."""

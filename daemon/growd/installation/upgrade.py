@@ -25,7 +25,7 @@ import msgspec
 from growd.host.hold import Hold, Holder, release_hold, save_hold
 from growd.installation.data_formats import BACKUPS, as_owner, back_up, restore, unreadable
 from growd.installation.growd_service import GrowdService, output_of
-from growd.installation.health import Health, ProbeError
+from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
 from growd.installation.versions import (
     CURRENT,
@@ -72,7 +72,7 @@ class TrialError(InstallError):
     """The new version does not work."""
 
 
-class Phase(StrEnum):
+class UpgradePhase(StrEnum):
     """The way of an upgrade; see the module."""
 
     FORWARD = "forward"
@@ -91,14 +91,14 @@ class Upgrade(msgspec.Struct, kw_only=True):
     target: str
     began: float
     trial_s: float = TRIAL_S
-    phase: Phase = Phase.FORWARD
+    phase: UpgradePhase = UpgradePhase.FORWARD
     reason: str = ""
-    before: Health | None = None
+    before: GrowdHealth | None = None
     points_per_s: float = 0.0
     backup: str = ""
 
 
-class Outcome(msgspec.Struct, kw_only=True):
+class UpgradeOutcome(msgspec.Struct, kw_only=True):
     """The end of the last upgrade; `reason` is empty if it has succeeded. Times are UNIX seconds."""
 
     source: str
@@ -111,7 +111,7 @@ class Outcome(msgspec.Struct, kw_only=True):
 class DaemonAccess(Protocol):
     """The running growd over HTTP."""
 
-    def health(self) -> Health:
+    def health(self) -> GrowdHealth:
         """Raises `ProbeError`."""
 
     def read_points(self) -> None:
@@ -128,10 +128,10 @@ def upgrade_of(machine: Machine) -> Upgrade | None:
         raise InstallError(f"{file} can't be read: {error}") from None
 
 
-def outcome_of(machine: Machine) -> Outcome | None:
+def outcome_of(machine: Machine) -> UpgradeOutcome | None:
     """The end of the last upgrade, None without one or with a damaged file."""
     try:
-        return msgspec.json.decode(machine.at(OUTCOME).read_bytes(), type=Outcome)
+        return msgspec.json.decode(machine.at(OUTCOME).read_bytes(), type=UpgradeOutcome)
     except (OSError, ValueError, msgspec.DecodeError):
         return None
 
@@ -168,16 +168,16 @@ class UpgradeRun:
         self._service = GrowdService(machine)
         self._data = machine.at(DATA)
 
-    def run(self) -> Outcome | None:
+    def run(self) -> UpgradeOutcome | None:
         """Finish the upgrade, if there is one. Raises `InstallError` or OSError if it must be tried again."""
         upgrade = upgrade_of(self._machine)
         if upgrade is None:
             tidy(self._machine)
             return None
         source = version_at(self._machine.at(VERSIONS) / upgrade.source)
-        if upgrade.phase is Phase.FORWARD:
+        if upgrade.phase is UpgradePhase.FORWARD:
             self._try(upgrade, source)
-        if upgrade.phase is Phase.ACCEPTED:
+        if upgrade.phase is UpgradePhase.ACCEPTED:
             self._accept(source)
         else:
             self._go_back(upgrade, source)
@@ -190,12 +190,12 @@ class UpgradeRun:
             self._switch(upgrade, source, target)
             self._watch(upgrade, target)
         except (InstallError, OSError) as error:
-            upgrade.phase, upgrade.reason = Phase.BACK, str(error)
+            upgrade.phase, upgrade.reason = UpgradePhase.BACK, str(error)
             self._say(f"Failed: {error}.")
             with suppress(OSError):  # a full disk must not prevent the way back
                 _write(self._machine.at(UPGRADE), upgrade)
         else:
-            upgrade.phase = Phase.ACCEPTED
+            upgrade.phase = UpgradePhase.ACCEPTED
             _write(self._machine.at(UPGRADE), upgrade)
 
     def _switch(self, upgrade: Upgrade, source: Version, target: Version) -> None:
@@ -308,8 +308,8 @@ class UpgradeRun:
         with as_owner(self._data):
             release_hold(self._data, Holder.UPGRADE)
 
-    def _end(self, upgrade: Upgrade) -> Outcome:
-        outcome = Outcome(
+    def _end(self, upgrade: Upgrade) -> UpgradeOutcome:
+        outcome = UpgradeOutcome(
             source=upgrade.source,
             target=upgrade.target,
             began=upgrade.began,
@@ -331,10 +331,10 @@ class _Trial:
     def __init__(self, upgrade: Upgrade, version: str) -> None:
         self._upgrade = upgrade
         self._version = version
-        self._first: Health | None = None
-        self._last = Health()
+        self._first: GrowdHealth | None = None
+        self._last = GrowdHealth()
 
-    def take(self, health: Health) -> None:
+    def take(self, health: GrowdHealth) -> None:
         """The next health. Raises `TrialError` if another version answers."""
         if health.version and health.version != self._version:
             raise TrialError(f"growd {health.version} answers, and not {self._version}")
