@@ -36,7 +36,9 @@ def unit(tmp_path: Path) -> Path:
     """A copy of the unit beside its socket. It names a program that is there, for that is checked too."""
     shutil.copy(FOLDER / "growd.socket", tmp_path)
     unit = tmp_path / "growd.service"
-    unit.write_text((FOLDER / "growd.service").read_text().replace("/opt/growd/bin/growd", "/bin/true"))
+    unit.write_text(
+        (FOLDER / "growd.service").read_text().replace("/opt/growd/current/bin/growd", "/bin/true")
+    )
     return unit
 
 

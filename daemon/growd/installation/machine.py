@@ -12,10 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from growd.installation.causes import cause_in
+
 PROGRAM: Final = Path("opt/growd")
 CONFIGURATION: Final = Path("etc/growd")
 DATA: Final = Path("var/lib/growd")
 RECORD: Final = PROGRAM / "installed.json"
+LOG: Final = PROGRAM / "install.log"
+COMMAND: Final = Path("usr/local/bin/growd")
+"""The link by which people start growd."""
+
 WANTED: Final = Path("etc/systemd/system/multi-user.target.wants/growd.service")
 SOCKET_WANTED: Final = Path("etc/systemd/system/sockets.target.wants/growd.socket")
 PLACES: Final = {
@@ -37,15 +43,36 @@ class InstallError(Exception):
     """An installation that can't be done; the message says why."""
 
 
-def run_program(command: list[str]) -> None:
-    """Run a program. Raises `InstallError` with the end of its output."""
+class ProgramError(InstallError):
+    """A program failed: `cause` is the line of its output that says why, and the file with all of it."""
+
+    def __init__(self, command: list[str], cause: str) -> None:
+        super().__init__(f"{' '.join(command)} failed: {cause}")
+        self.cause = cause
+
+
+def run_program(command: list[str], log: Path | None = None) -> None:
+    """Run a program, with all its output in `log`. Raises `ProgramError`."""
     try:
-        subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603  our own words
+        done = subprocess.run(command, check=False, capture_output=True, text=True)  # noqa: S603  our own words
     except OSError as error:
         raise InstallError(f"{command[0]} can't be started: {error.strerror}") from None
-    except subprocess.CalledProcessError as error:
-        said = (error.stderr or error.stdout).strip().splitlines()[-3:]
-        raise InstallError(f"{' '.join(command)} failed: {' '.join(said)}") from None
+    output = done.stdout + done.stderr
+    if log is not None:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"$ {' '.join(command)}\n{output}")
+    if done.returncode:
+        more = "" if log is None else f"; all output is in {log}"
+        raise ProgramError(command, (cause_in(output) or f"status {done.returncode}") + more)
+
+
+def ask_program(command: list[str]) -> str:
+    """What a program prints, "" if it fails."""
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()  # noqa: S603
+    except (OSError, subprocess.CalledProcessError):
+        return ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +81,7 @@ class Machine:
 
     root: Path = Path("/")
     run: Run = run_program
+    ask: Callable[[list[str]], str] = ask_program
 
     @property
     def is_live(self) -> bool:

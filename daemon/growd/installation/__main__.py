@@ -1,0 +1,62 @@
+"""Installs the growd that this file belongs to: a checkout, a wheel or a bundle, which Python runs.
+
+    sudo python3 growd-0.2.0-py3-none-any.whl/growd/installation --help
+
+Needs the standard library alone, as a new machine has no other packages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).parents[2])  # instead of this folder, which Python adds
+
+from growd.installation.installer import install
+from growd.installation.machine import InstallError
+from growd.installation.options import INSTALL_OPTIONS, InstallChoices
+from growd.installation.sources import source_at
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Install, with the options of `growd install`."""
+    choices = InstallChoices(**vars(_parser().parse_args(arguments)))
+    try:
+        install(source_at(None), choices, lambda line: print(line, flush=True))  # noqa: T201  a command line
+    except InstallError as error:
+        sys.exit(f"growd: {error}")
+    except KeyboardInterrupt:
+        sys.exit("\ngrowd: interrupted; the same command continues")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="install",
+        description="Install this growd as a systemd service, and start it. Existing configuration and data "
+        "are not changed. Run it again to continue an interrupted installation.",
+    )
+    for option in INSTALL_OPTIONS:
+        if option.metavar is None:
+            parser.add_argument(option.flag, dest=option.name, action="store_true", help=option.help)
+        else:
+            kind = Path if option.name == "root" else str
+            default = Path("/") if option.name == "root" else None
+            parser.add_argument(
+                option.flag,
+                dest=option.name,
+                metavar=option.metavar,
+                type=kind,
+                default=default,
+                help=option.help,
+            )
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Installs and removes growd, for the command line and for a machine that has nothing but Python."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from growd.installation.machine import CONFIGURATION, DATA, LOG, InstallError, Machine, run_program
+from growd.installation.running import wait_for_answer
+from growd.installation.service import install_steps, refuse_older, uninstall_steps
+from growd.installation.targets import target_of
+from growd.installation.versions import locked, refuse_while_upgrading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd.installation.options import InstallChoices
+    from growd.installation.sources import InstallSource
+    from growd.installation.steps import Step
+
+    Say = Callable[[str], None]
+
+
+def install(source: InstallSource, choices: InstallChoices, say: Say, machine: Machine | None = None) -> None:
+    """Install a source, and wait until the service answers. Raises `InstallError`."""
+    root = choices.root.absolute()
+    _check_rights(root, dry_run=choices.dry_run)
+    machine = machine or Machine(root, partial(run_program, log=root / LOG))
+    refuse_while_upgrading(machine)
+    if not choices.allow_downgrade:
+        refuse_older(machine, source)
+    steps = install_steps(machine, source, target_of(root), choices)
+    if choices.dry_run:
+        _print_steps(steps, say)
+        return
+    with locked(machine):
+        _carry_out(steps, say)
+    file = machine.at(CONFIGURATION / "growd.toml")
+    say(f"Installed growd {source.version}; its configuration is {file}.")
+    if machine.is_live:
+        for line in wait_for_answer(machine):
+            say(line)
+
+
+def uninstall(root: Path, say: Say, *, purge: bool, dry_run: bool) -> None:
+    """Remove service and program, with `purge` also configuration and data. Raises `InstallError`."""
+    machine = Machine(root.absolute())
+    _check_rights(machine.root, dry_run=dry_run)
+    refuse_while_upgrading(machine)
+    steps = uninstall_steps(machine, purge=purge)
+    if not steps:
+        raise InstallError(f"growd is not installed in {machine.root}")
+    if dry_run:
+        _print_steps(steps, say)
+        return
+    _carry_out(steps, say)
+    if not purge:
+        say(f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are still there; --purge removes them.")
+
+
+def _check_rights(root: Path, *, dry_run: bool) -> None:
+    if not root.is_dir():
+        raise InstallError(f"there is no folder {root}")
+    if root == Path("/") and os.geteuid() and not dry_run:
+        raise InstallError("this needs root: use sudo")
+
+
+def _print_steps(steps: list[Step], say: Say) -> None:
+    for step in steps:
+        say(f"already done: {step.words}" if step.is_done() else f"would {step.words}")
+
+
+def _carry_out(steps: list[Step], say: Say) -> None:
+    """Whatever the umask is, all users may read the files and only root may write them."""
+    umask = os.umask(0o022)
+    try:
+        for step in steps:
+            is_done = step.is_done()
+            say(f"already done: {step.words}" if is_done else step.words)
+            if not is_done:
+                step.do()
+    except OSError as error:
+        raise InstallError(f"{error.filename}: {error.strerror}") from None
+    finally:
+        os.umask(umask)

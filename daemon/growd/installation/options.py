@@ -1,0 +1,73 @@
+"""The options of `growd install` and `growd uninstall`, for click and for a machine that has no click yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PROFILE: Final = "food-computer"
+
+
+class InstallOption(NamedTuple):
+    """An option: its name, the name of its value, or None for a flag, and what it does."""
+
+    name: str
+    flag: str
+    metavar: str | None
+    help: str
+
+
+PLACE_OPTIONS: Final = (
+    InstallOption(
+        "root", "--root", "FOLDER", "Use the file system at FOLDER, for example a mounted card.  [default: /]"
+    ),
+    InstallOption("dry_run", "--dry-run", None, "Print the steps without doing them."),
+)
+INSTALL_OPTIONS: Final = (
+    InstallOption(
+        "profile",
+        "--profile",
+        "NAME",
+        f"The initial configuration.  [default: that of the last installation, else {PROFILE}]",
+    ),
+    InstallOption(
+        "with_socket",
+        "--socket",
+        None,
+        "Let systemd keep the address open during restarts (socket activation).",
+    ),
+    InstallOption(
+        "with_watchdog",
+        "--hardware-watchdog",
+        None,
+        "Let the Pi's hardware watchdog reset the machine if the kernel hangs (RuntimeWatchdogSec=).",
+    ),
+    InstallOption(
+        "allow_downgrade", "--allow-downgrade", None, "Allow a version older than the installed one."
+    ),
+    *PLACE_OPTIONS,
+)
+
+
+@dataclass(frozen=True)
+class InstallChoices:
+    """The values of `INSTALL_OPTIONS`."""
+
+    profile: str | None = None
+    with_socket: bool = False
+    with_watchdog: bool = False
+    allow_downgrade: bool = False
+    root: Path = Path("/")
+    dry_run: bool = False
+
+    def arguments(self) -> list[str]:
+        """The words of the command line that mean the same."""
+        words = []
+        for option in INSTALL_OPTIONS:
+            value = getattr(self, option.name)
+            if option.metavar is None:
+                words += [option.flag] * value
+            elif value is not None:
+                words += [option.flag, str(value)]
+        return words

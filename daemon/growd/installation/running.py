@@ -1,0 +1,72 @@
+"""The installed service after its start: whether it answers, where, and how its devices are."""
+
+from __future__ import annotations
+
+import ssl
+import tomllib
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from growd.installation.machine import CONFIGURATION, InstallError
+from growd.runtime.clock import RealClock
+
+if TYPE_CHECKING:
+    from growd.installation.machine import Machine
+    from growd.runtime.clock import Clock
+
+PATIENCE_S: Final = 60.0
+"""How long a started service may take to answer."""
+
+_PAUSE_S: Final = 0.5
+_JOURNAL: Final = ("journalctl", "--unit=growd", "--lines=20", "--output=cat", "--priority=err", "--no-pager")
+_STATUS: Final = ("systemctl", "show", "--property=StatusText", "--value", "growd.service")
+
+
+def address_in(text: str) -> str:
+    """The address of growd by its configuration, for a client on the same machine."""
+    options = tomllib.loads(text)
+    http = options.get("http", {})
+    host = str(http.get("host", "127.0.0.1"))
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104  addresses to listen on
+    scheme = "https" if options.get("tls", {}).get("certificate") else "http"
+    return f"{scheme}://{f'[{host}]' if ':' in host else host}:{http.get('port', 5984)}"
+
+
+def start_service(machine: Machine, *, restart: bool) -> None:
+    """Start the service. Raises `InstallError` with the last errors in the journal."""
+    try:
+        machine.run(["systemctl", "restart" if restart else "start", "growd.service"])
+    except InstallError:
+        said = machine.ask([*_JOURNAL]).splitlines()[-1:] or ["journalctl -u growd says why"]
+        raise InstallError(f"growd is installed, but its service does not start: {said[0]}") from None
+
+
+def wait_for_answer(machine: Machine, clock: Clock | None = None) -> list[str]:
+    """Wait until the service answers; its address and state in lines. Raises `InstallError`."""
+    address = address_in(machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8"))
+    clock = clock or RealClock()
+    until = clock.monotonic() + PATIENCE_S
+    while not _answers(address):
+        if clock.monotonic() > until:
+            raise InstallError(f"growd runs, but does not answer at {address}: journalctl -u growd says why")
+        clock.sleep_blocking(_PAUSE_S)
+    state = machine.ask([*_STATUS])
+    lines = [f"growd runs at {address}", *([state] if state else [])]
+    if "FAILED" in state and not any(Path("/dev").glob("i2c-*")):
+        lines.append("This machine has no I2C bus. On a Raspberry Pi: sudo growd setup-pi")
+    return lines
+
+
+def _answers(address: str) -> bool:
+    """Whether something answers in HTTP, also with an error: a login may be needed."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # nothing is sent or read
+    try:
+        with urllib.request.urlopen(address, timeout=5, context=context):  # noqa: S310  our own address
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except (OSError, ValueError):
+        return False
