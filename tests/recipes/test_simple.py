@@ -74,6 +74,12 @@ def test_a_valid_recipe_has_no_findings():
             'no variable "air_temprature"; did you mean air_temperature?',
         ),
         (simple([0, ["air_temperature"], 20]), "/operations/0/1", "expected the name of a variable"),
+        (
+            simple([0, "air_temperature", "warm"]),
+            "/operations/0/2",
+            'true or false, got "warm"; air_temperature takes -40 to 85 degC',
+        ),
+        (simple([0, "air_flush_on", "on"]), "/operations/0/2", 'got "on"; air_flush_on is a switch'),
         (simple([0, "air_temperature", 86]), "/operations/0/2", "from -40 to 85 degC, got 86"),
         (simple([0, "air_temperature", float("nan")]), "/operations/0/2", "got NaN"),
         (simple([0, "air_temperature", 10**400]), "/operations/0/2", "expected a number, true or false"),

@@ -18,7 +18,7 @@ from growd.recipes.findings import MAX_FINDINGS, MAX_NAME, RecipeFinding, error,
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from growd.recipes.plan import Plan
 
@@ -173,6 +173,7 @@ class _Reading:
 
     def __init__(self) -> None:
         self.errors: list[RecipeFinding] = []
+        self._variable: str | None = None  # of the values that are read now
 
     def members(self, node: Grammar, found: dict[str, Any], place: str) -> dict[str, Any]:
         """The members of an object that fit."""
@@ -189,9 +190,11 @@ class _Reading:
             elif others is True:
                 sound[name] = value
             elif others is False:
-                self._refuse(where, f"one of {', '.join(known)}", name)
+                self._refuse(where, f"one of {', '.join(known)}", name, _like(name, known))
             else:
+                self._variable = name
                 sound[name] = self._part(others, value, where)
+                self._variable = None
                 if not _fits(VARIABLE, name):
                     self.errors.append(error(where, _unknown_variable(name)))
         for name in node.get("required", ()):
@@ -206,7 +209,8 @@ class _Reading:
             if node is VARIABLE and isinstance(value, str):
                 self.errors.append(error(place, _unknown_variable(value)))
             else:
-                self._refuse(place, expected(node), value)
+                hint = self._range() if node is VALUE else _like(value, node.get("enum", ()), cutoff=0.7)
+                self._refuse(place, expected(node), value, hint)
             return None
         if isinstance(value, dict):
             return self.members(node, value, place)
@@ -216,7 +220,8 @@ class _Reading:
 
     def _elements(self, node: Grammar, found: list[Any], place: str) -> list[Any]:
         if "prefixItems" in node:
-            parts = zip(node["prefixItems"], found, strict=True)
+            parts = list(zip(node["prefixItems"], found, strict=True))
+            self._variable = next((value for each, value in parts if each is VARIABLE), None)
             return [
                 self._part(each, value, f"{place}/{number}") for number, (each, value) in enumerate(parts)
             ]
@@ -234,14 +239,28 @@ class _Reading:
                     f"{place}/{upper}", f"a number above {lower}, {shown(sound[lower])}", sound[upper]
                 )
 
-    def _refuse(self, place: str, wanted: str, value: Any) -> None:
+    def _range(self) -> str:
+        """The range of the variable whose value is read now, as a hint, or ""."""
+        if not isinstance(self._variable, str) or self._variable not in VARIABLES:
+            return ""
+        variable = VARIABLES[self._variable]
+        if variable.unit == "switch":
+            return f"; {variable.name} is a switch"
+        return f"; {variable.name} takes {variable.minimum:g} to {variable.maximum:g} {variable.unit}"
+
+    def _refuse(self, place: str, wanted: str, value: Any, hint: str = "") -> None:
         found = "; it is missing" if value is _MISSING else f", got {shown(value)}"
-        self.errors.append(error(place, f"expected {wanted}{found}"))
+        self.errors.append(error(place, f"expected {wanted}{found}{hint}"))
 
 
 def _unknown_variable(name: str) -> str:
-    like = get_close_matches(name[:MAX_NAME], VARIABLES, 1, cutoff=0.8)
-    return f"there is no variable {shown(name)}" + (f"; did you mean {like[0]}?" if like else "")
+    return f"there is no variable {shown(name)}{_like(name, VARIABLES)}"
+
+
+def _like(value: Any, names: Iterable[str], cutoff: float = 0.8) -> str:
+    """The most similar name, as a hint, or ""."""
+    like = get_close_matches(value[:MAX_NAME], names, 1, cutoff) if isinstance(value, str) else []
+    return f"; did you mean {like[0]}?" if like else ""
 
 
 def _fits(node: Grammar, value: Any) -> bool:
