@@ -131,8 +131,9 @@ async def test_the_set_point_of_a_channel_is_the_reason(node, whose):
             who.publisher(f"{ENVIRONMENT}/desired/light_intensity_{channel}").publish(0.0)
         on.loop.want(18_000)
         await on.misses(
-            f"held at 0 by the set point light_intensity_white {whose}",
-            f"held at 0 by the set point light_intensity_red {whose}",
+            f"lux: the full light is missed because the channel white is held at 0 by the set point "
+            f"light_intensity_white {whose} and the channel red is held at 0 by the set point "
+            f"light_intensity_red {whose}",
         )
 
 
@@ -143,13 +144,13 @@ async def test_a_channel_with_a_set_point_of_full_light_is_not_the_reason():
         await on.misses("the lamp is at full light")
 
 
-@pytest.mark.parametrize(("output", "level"), [(VALVE, 0.0), (FAN, 1.0)])
-async def test_the_set_point_of_the_valve_or_fan_is_the_reason(output, level):
+@pytest.mark.parametrize(("output", "level", "device"), [(VALVE, 0.0, "the valve"), (FAN, 1.0, "the fan")])
+async def test_the_set_point_of_the_valve_or_fan_is_the_reason(output, level, device):
     async with carbon_dioxide() as on:
         on.loop.valve_hold.set(True)
         on.loop.want(output, level)
         on.loop.want(CO2, 1000.0)
-        await on.misses(f"held at {level:g} by the set point {output} by hand")
+        await on.misses(f"ppm: {device} is held at {level:g} by the set point {output} by hand")
 
 
 async def test_a_failed_output_is_the_reason():

@@ -123,7 +123,7 @@ async def test_a_calibration_needs_a_valve_that_was_shut_for_twenty_minutes():
         await on.advance(STEADY_S + 10)
         on.valve(1)
         await on.advance(1)
-        assert "the valve has been closed for 0 s" in await on.calibrate(400)
+        assert "the valve is open, and a calibration needs steady air for 1200 s" in await on.calibrate(400)
         on.valve(0)
         await on.advance(SHUT_S - 60)
         assert "stop the recipe or release the set point, and wait" in await on.calibrate(400)
@@ -234,7 +234,9 @@ async def test_a_calibration_that_is_being_saved_refuses_others_and_an_open_valv
         await on.advance(2)
         memory.answers.set()
         await on.clock.settle()
-        assert "the valve has been closed for 0 s" in (await lowering)["message"]
+        assert (
+            "the valve is open, and a calibration needs steady air for 1200 s" in (await lowering)["message"]
+        )
         assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0
 
 

@@ -142,8 +142,10 @@ class TestCarbonDioxideCeiling:
                 await on.clock.advance(20)
                 assert not on.is_on(FAN)
         assert [(event["kind"], event["source"]) for event in published] == [("interlock", self.NAME)] * 2
-        assert published[0]["message"].startswith("air_carbon_dioxide is 5")
-        assert published[0]["message"].endswith(" ppm; the limit is 5000 ppm")
+        assert published[0]["message"].startswith("air_carbon_dioxide was 5")
+        assert published[0]["message"].endswith(
+            " ppm at the trip; the limit is 5000 ppm; releases below 4500 ppm"
+        )
         assert published[1]["message"] == "released"
         said = [record for record in caplog.records if self.NAME in record.getMessage()]
         assert [record.levelname for record in said] == ["WARNING", "INFO"]
@@ -218,6 +220,12 @@ class TestValveOpenTooLong:
             on.want(VALVE_ON, 1)
             await on.until(lambda: on.has_tripped(name), 70)
             assert "the valve may have been open (its output failed) for 60 s" in on.state(name)["reason"]
+            if name == "valve_open_too_long":
+                assert on.state(name)["reason"].endswith(
+                    "; it may be open until its output works, and is then closed for 60 s"
+                )
+                on.machine.faults.clear()
+                await on.until(lambda: on.state(name)["reason"].endswith("; it stays closed for 60 s"), 30)
 
 
 class TestDosePerHour:
@@ -246,7 +254,9 @@ class TestDosePerHour:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
             await on.until(lambda: on.has_tripped(self.NAME), 130)
-            assert on.state(self.NAME)["reason"].endswith("of the last hour; the limit is 120 s (0.5 l)")
+            assert on.state(self.NAME)["reason"].endswith(
+                "of the last hour at the trip; the limit is 120 s (0.5 l); releases below 108 s (0.45 l)"
+            )
 
     @pytest.mark.parametrize("is_killed", [False, True])
     async def test_a_restart_gives_no_second_dose(self, is_killed):

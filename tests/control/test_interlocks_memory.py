@@ -212,6 +212,15 @@ async def test_after_an_unclean_end_the_valve_may_have_been_open():
         assert scene.dose.reason.startswith(
             "the valve may have been open (growd ended without saving how long) for 10"
         )
+        await scene.interlocks.close()
+    async with Scene(scene.memory, clock, dose_s=100.0).running() as scene:  # after a clean end
+        assert scene.dose.reason.startswith(
+            "the valve may have been open (it was not known for sure before the last start) for 10"
+        )
+        await scene.interlocks.close()
+    await clock.advance(HOUR_S / 2)
+    async with Scene(scene.memory, clock, dose_s=100.0).running() as scene:
+        assert "not known for sure" in scene.dose.reason
 
 
 DOSE_S = 100.0

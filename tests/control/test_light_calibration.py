@@ -129,7 +129,7 @@ async def test_a_calibration_fails_when_the_light_does_not_rise():
         ("recipe", "a recipe drives the light; stop it first"),
         ("hand", "an override drives the light"),
         ("channel", "environment_1/commanded/light_intensity_red has a command of its own"),
-        ("interlock", "an interlock holds the lamp: air_temperature is 2"),
+        ("interlock", "an interlock holds the lamp: air_temperature was 2"),
         ("sensor", "the light sensor has failed"),
     ],
 )
@@ -167,7 +167,7 @@ async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
         if cause != "interlock":
             assert words in outcome["message"]
         else:
-            assert "an interlock holds the lamp: air_temperature is 3" in outcome["message"]
+            assert "an interlock holds the lamp: air_temperature was 3" in outcome["message"]
         assert on.curve() == []
         await on.clock.advance(2)
         driven = on.rig.last("commanded/light_illuminance").value

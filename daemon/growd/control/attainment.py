@@ -34,6 +34,7 @@ PROGRESS: Final = 0.9
 """An error that shrinks below this share of itself makes progress: its time starts again."""
 
 AT_LIMIT: Final = 0.99
+_DEVICES: Final = {VALVE: "the valve", FAN: "the fan"}
 
 
 class Attainment(StrEnum):
@@ -302,7 +303,12 @@ class AttainmentWatch:
                 return f"its output {device} has failed ({last.value['message']})"
         if why := self._why_held((loop.variable, *loop.outputs)):
             return f"its output is held ({why})"
-        return " and ".join(self._own_set_points(loop, is_low=is_low))
+        causes = " and ".join(self._own_set_points(loop, is_low=is_low))
+        return (
+            f"the full light is missed because {causes}"
+            if causes and loop.variable == ILLUMINANCE
+            else causes
+        )
 
     def _own_set_points(self, loop: Loop, *, is_low: bool) -> Iterator[str]:
         """The set points of its outputs that prevent raising it, or lowering it."""
@@ -313,7 +319,9 @@ class AttainmentWatch:
             raises = 1.0 - last.value if output == FAN else float(last.value)
             if raises < 1.0 if is_low else raises > 0.0:
                 whose = "of the recipe" if last.node == f"{self._environment}/recipe_runner" else "by hand"
-                yield f"held at {float(last.value):.3g} by the set point {output} {whose}"
+                name = output.removeprefix("light_intensity_")
+                part = f"the channel {name}" if name != output else _DEVICES.get(output, output)
+                yield f"{part} is held at {float(last.value):.3g} by the set point {output} {whose}"
 
     def _limit(self, loop: Loop, *, is_low: bool) -> str:
         last = self._last(commanded(self._environment, loop.variable))

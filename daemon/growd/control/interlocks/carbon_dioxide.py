@@ -45,6 +45,8 @@ HELD_LIMIT: Final = (
 NOTABLE_SHARE: Final = 0.8  # of the ceiling: a trip below this reading is reported as a problem
 
 _UNCALIBRATED: Final = Correction()
+_UNSAVED: Final = "growd ended without saving how long"
+_EARLIER: Final = "it was not known for sure before the last start"
 
 
 class CarbonDioxideCeiling(PersistentInterlock):
@@ -170,7 +172,10 @@ class CarbonDioxideCeiling(PersistentInterlock):
 
     def _why(self, value: float, judged: float) -> str:
         without = f" ({judged:.0f} ppm without its calibrations)" if judged > value else ""
-        return f"{CARBON_DIOXIDE} is {value:.0f} ppm{without}; the limit is {self._ceiling:g} ppm"
+        return (
+            f"{CARBON_DIOXIDE} was {value:.0f} ppm{without} at the trip; the limit is {self._ceiling:g} ppm; "
+            f"releases below {self._release:g} ppm"
+        )
 
 
 class ValveOpenTooLong(Interlock):
@@ -182,15 +187,20 @@ class ValveOpenTooLong(Interlock):
         self._times = times
         self._longest = longest_s
         self._rest = rest_s
+        self._trip = ""  # what happened, "" before a trip
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         if self._times.stretch(now) >= self._longest:
-            self.reason = (
-                f"the valve {_was_open(self._times, now, self._longest)} for {self._longest:g} s without a "
-                f"pause, which is the limit; it stays closed for {self._rest:g} s"
-            )
+            was_open = _was_open(self._times, now, self._longest)
+            self._trip = f"the valve {was_open} for {self._longest:g} s without a pause, which is the limit"
         elif self._times.rest(now) >= self._rest:
-            self.reason = ""
+            self._trip = ""
+        self.reason = f"{self._trip}; {self._outlook(now)}" if self._trip else ""
+
+    def _outlook(self, now: float) -> str:
+        if self._times.doubt(now) > 0:
+            return f"it stays closed for {self._rest:g} s"
+        return f"it may be open until its output works, and is then closed for {self._rest:g} s"
 
 
 def _was_open(times: OnTimes, now: float, within_s: float) -> str:
@@ -220,6 +230,7 @@ class DosePerHour(PersistentInterlock):
         self._given = self._given_in_state = self._given_when_saved = 0.0
         self._assumed = ""
         self._uncertain_at = -math.inf  # monotonic, when a part of the dose was assumed
+        self._uncertain_why = _UNSAVED
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
@@ -228,8 +239,9 @@ class DosePerHour(PersistentInterlock):
         dose = self._dose.within_hour(now)
         if dose >= self._limit and not self.reason:
             self.reason = self._assumed or (
-                f"the valve {self._was_open(now)} for {self._amount(dose)} of the last hour; "
-                f"the limit is {self._amount(self._limit)}"
+                f"the valve {self._was_open(now)} for {self._amount(dose)} of the last hour at the trip; "
+                f"the limit is {self._amount(self._limit)}; "
+                f"releases below {self._amount(RELEASE_SHARE * self._limit)}"
             )
         elif dose < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
@@ -240,14 +252,19 @@ class DosePerHour(PersistentInterlock):
         shut = 0.0 if self._times.is_on else self._dose.since(now)
         if shut >= SHUT_S:
             return ""
+        state = f"has been closed for {shut:.0f} s"
+        if self._times.is_on:
+            state = "is open" if self._times.doubt(now) > 0 else "may be open (its output failed)"
         return (
-            f"the valve has been closed for {shut:.0f} s, and a calibration needs steady air for "
-            f"{SHUT_S:.0f} s: stop the recipe or release the set point, and wait"
+            f"the valve {state}, and a calibration needs steady air for {SHUT_S:.0f} s: "
+            "stop the recipe or release the set point, and wait"
         )
 
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         self._given_in_state = self._given
-        return self._dose.state(now)
+        age = min(now - self._uncertain_at, self._times.doubt(now))
+        doubt = [[age, 0.0]] if age < HOUR_S else []  # an amount of 0 marks an uncertain dose
+        return [*self._dose.state(now), *doubt]
 
     def mark_saved(self) -> None:
         self._given_when_saved = self._given_in_state
@@ -256,10 +273,13 @@ class DosePerHour(PersistentInterlock):
         return self._given - self._given_when_saved >= SAVED_SHARE * self._limit
 
     def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:
-        self._dose.restore(saved, now, away)
+        self._dose.restore((each for each in saved if each[1:] != [0.0]), now, away)
+        ages = [float(age) for age, amount in saved if amount == 0]
         if not was_clean:
             self._dose.add(SAVED_SHARE * self._limit, now)
             self._uncertain_at = now
+        elif ages:
+            self._uncertain_at, self._uncertain_why = now - away - min(ages), _EARLIER
 
     def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
@@ -270,7 +290,7 @@ class DosePerHour(PersistentInterlock):
 
     def _was_open(self, now: float) -> str:
         if now - self._uncertain_at < HOUR_S:
-            return "may have been open (growd ended without saving how long)"
+            return f"may have been open ({self._uncertain_why})"
         return _was_open(self._times, now, HOUR_S)
 
     def _count(self, now: float) -> None:

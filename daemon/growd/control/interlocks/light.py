@@ -45,7 +45,10 @@ class LightOverTemperature(Interlock):
         if value is None or len(self._recent) < CONFIRMED:
             return  # unchanged: a failed sensor must not light a lamp that was too warm
         if min(self._recent) >= self._limit and not self.reason:
-            self.reason = f"{TEMPERATURE} is {value:.1f} degC; the limit for light is {self._limit:g} degC"
+            self.reason = (
+                f"{TEMPERATURE} was {value:.1f} degC at the trip; "
+                f"the limit for light is {self._limit:g} degC; releases below {self._release:g} degC"
+            )
         elif max(self._recent) < self._release:
             self.reason = ""
 
