@@ -3,7 +3,7 @@
 growd runs as `./run` starts it, with simulated hardware and the embedded database, on data of an earlier
 start. The reference is a bare aiohttp application on the same kind of event loop. "Process start to
 outputs safe" is the CPU time until the last pin of the profile "food-computer" is driven, on a stand-in
-for RPi.GPIO.
+for gpiod.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Nine clock pulses for an I2C bus whose data line a chip holds low (NXP UM10204, 3.1.16 "Bus clear").
 
 After nine clocks a chip that was interrupted in a byte releases the line. The pins belong to the I2C
-controller. The GPIO packages can't give a pin back to it; Raspberry Pi's `pinctrl` (raspi-utils) can.
+controller. The kernel's GPIO interface can't give a pin back to it; Raspberry Pi's `pinctrl` (raspi-utils)
+can.
 """
 
 from __future__ import annotations

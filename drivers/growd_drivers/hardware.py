@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from growd_drivers.bus_clear import clear_bus
 from growd_drivers.errors import HardwareUnavailableError
+from growd_drivers.gpio_lines import GpioLines, header_chip
 from growd_drivers.hardware_pwm import SysfsFiles
 from growd_drivers.i2c import I2CBus, cannot_clear
 from growd_drivers.sc16is750 import with_bridges
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
     from growd_drivers.serial_line import OpenSerial
 
 
+_OPENING: Final = threading.Lock()
+_opened: list[GpioLines] = []
+
+
 class Hardware:
     """The I2C buses, serial lines and pins of one machine.
 
     `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
-    `clear_bus` is as `bus_clear.clear_bus`. `sleep` and `monotonic` are of one clock. `gpio` is the module
-    `RPi.GPIO` or an object with its API, `pwm_files` the PWM chips (default: /sys/class/pwm).
+    `clear_bus` is as `bus_clear.clear_bus`. `sleep` and `monotonic` are of one clock. `gpio` are the pins,
+    `pwm_files` the PWM chips (default: /sys/class/pwm).
     """
 
     def __init__(
@@ -102,33 +107,15 @@ class Hardware:
 
 
 def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> Hardware:
-    """The hardware of this Raspberry Pi.
-
-    Raises `HardwareUnavailableError` on another machine, or without the GPIO package.
-    """
+    """The hardware of this Raspberry Pi. Raises `HardwareUnavailableError` without its pins."""
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
     return Hardware(SMBus, open_port, gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus)
 
 
 def gpio_module() -> GpioModule:
-    """The module `RPi.GPIO`, of RPi.GPIO or rpi-lgpio.
-
-    Raises `HardwareUnavailableError` on another machine, or without the package.
-    """
-    try:
-        from RPi import GPIO  # noqa: PLC0415  it refuses to be imported off a Pi
-    except ModuleNotFoundError as error:
-        raise HardwareUnavailableError(
-            "the package RPi.GPIO is missing: on a Raspberry Pi install growd with its GPIO package, "
-            "`pip install 'growd[pi]'`; on another machine choose simulated hardware",
-            device="gpio",
-        ) from error
-    except (ImportError, RuntimeError, OSError) as error:
-        raise HardwareUnavailableError(
-            f"the GPIO pins can't be used ({error}): on a Raspberry Pi install `growd[pi]`, "
-            "which knows every model; on another machine choose simulated hardware",
-            device="gpio",
-        ) from error
-    module: GpioModule = GPIO
-    return module
+    """The pins of this Raspberry Pi, opened once for the process. Raises `HardwareUnavailableError`."""
+    with _OPENING:
+        if not _opened:
+            _opened.append(GpioLines(header_chip()))
+        return _opened[0]

@@ -1,7 +1,4 @@
-"""A lamp of one to three channels, dimmed by pulse width on GPIO pins.
-
-In RPi.GPIO 0.7 and rpi-lgpio 0.6 a PWM runs as long as its object lives. Its pin goes low at the end.
-"""
+"""A lamp of one to three channels, dimmed by pulse width on GPIO pins."""
 
 from __future__ import annotations
 
@@ -13,12 +10,12 @@ from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.gpio import check_pin, claim_output, refusals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from growd_drivers.gpio import GpioLike, PwmLike
 
 MAXIMUM_FREQUENCY_HZ = 10_000.0
-"""lgpio's limit for software PWM."""
+"""The limit of hardware PWM here; software PWM ends at `gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
 
 
 class PwmLight:
@@ -30,7 +27,7 @@ class PwmLight:
     lit by a low pin. The pins are off from the start, and stay driven after `close`, since a floating pin
     could light an inverted lamp. docs/installation.md describes the pins after the process has ended.
 
-    All methods raise `HardwareUnavailableError` if the GPIO package refuses a pin.
+    All methods raise `HardwareUnavailableError` if the kernel refuses a pin.
     """
 
     def __init__(
@@ -38,7 +35,6 @@ class PwmLight:
         gpio: GpioLike,
         pins: Mapping[str, int],
         *,
-        sleep: Callable[[float], None],
         frequency_hz: float = 200.0,
         minimum_duty: float = 0.0,
         inverted: bool = False,
@@ -47,7 +43,6 @@ class PwmLight:
         _check_settings(pins, frequency_hz, minimum_duty, gamma)
         self._gpio = gpio
         self._pins = dict(pins)
-        self._sleep = sleep
         self._frequency_hz = frequency_hz
         self._minimum_duty = minimum_duty
         self._inverted = inverted
@@ -60,7 +55,7 @@ class PwmLight:
             for channel in self._pins:
                 self._start(channel)
         except HardwareUnavailableError:
-            self.close()  # a collected PWM leaves its pin low, which lights an inverted lamp
+            self.close()
             raise
 
     @property
@@ -90,13 +85,9 @@ class PwmLight:
         if not self._pwms:
             return
         with ExitStack() as last_first:  # all steps are taken, also if one of them raises
-            for pin in self._pins.values():
-                last_first.callback(self._put_out, pin)
-            # RPi.GPIO's thread drives the pin low up to one period after the stop (soft_pwm.c). An inverted
-            # lamp must be switched off after that.
-            last_first.callback(self._sleep, 2 / self._frequency_hz)
-            last_first.callback(self._pwms.clear)  # collected now, which drives the pins low again
+            last_first.callback(self._pwms.clear)
             for channel in self._pwms:
+                last_first.callback(self._put_out, self._pins[channel])
                 last_first.callback(self._end, channel)
 
     def _end(self, channel: str) -> None:

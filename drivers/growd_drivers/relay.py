@@ -19,7 +19,7 @@ class Relay:
     after `close`. The pin stays driven then: many relay boards switch on at a floating pin.
     docs/installation.md describes the pin after the process has ended.
 
-    All methods raise `HardwareUnavailableError` if the GPIO package refuses the pin.
+    All methods raise `HardwareUnavailableError` if the kernel refuses the pin.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """Output pins on relays: RPi.GPIO's API, where a PWM is only on or off.
 
-A relay must not be pulsed: its contacts last for some 100 000 switchings. So this starts no PWM of the GPIO
-package, whose end would also make the pin low for a moment.
+A relay must not be pulsed: its contacts last for some 100 000 switchings.
 """
 
 from __future__ import annotations

@@ -150,7 +150,6 @@ class SimulatedHardware(Hardware):
         return made
 
     def _truth(self, chamber: SimulatedChamber, senses: str) -> Any:
-        self.gpio.settle()
         return getattr(chamber, senses)()
 
     def _bridged(self, chip: WiredChip, sensor: I2CSlave | UartSlave) -> I2CSlave:

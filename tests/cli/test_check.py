@@ -17,10 +17,11 @@ from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOpt
 from growd_drivers.hardware import Hardware
 from growd_drivers.serial_line import open_port
 from growd_hwsim.faults import Fault
-from growd_hwsim.gpio import LgpioError, SimulatedGpio
+from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.clock import ManualClock
 from support.jumping import JumpingClock, answer_at_once
+from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
 from support.program import failed, said
 
@@ -285,28 +286,6 @@ async def test_a_sensor_that_warms_up_answers(sensor: Sensor, wiring: Wiring, na
     assert found == DeviceAnswer("co2", True, f"{name} answers, but is warming up")
 
 
-class ForbiddenGpio(SimulatedGpio):
-    """Pins without permission, with the error of a GPIO package."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(SleepingTime().monotonic)
-        self._error = error
-
-    def setmode(self, mode: int, /) -> None:
-        raise self._error
-
-
-@pytest.mark.parametrize(
-    "error",
-    [LgpioError("can not open gpiochip"), RuntimeError("No access to /dev/mem.  Try running as root!")],
-    ids=["rpi-lgpio", "RPi.GPIO"],
-)
-async def test_pins_without_permission_name_the_group(error: Exception):
-    found = await findings(Config(sensor=(), light=WHITE), refusing(gpio=ForbiddenGpio(error)))
-    assert not found["light"].answers
-    assert "add growd's user to the group gpio: `sudo usermod -aG gpio USER`" in found["light"].sentence
-
-
 async def test_a_busy_pin_is_reported_and_the_others_are_driven():
     fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
     config = Config(sensor=(), light=WHITE, relay=(fan,))
@@ -314,7 +293,8 @@ async def test_a_busy_pin_is_reported_and_the_others_are_driven():
     assert found["light"] == DeviceAnswer(
         "light",
         False,
-        "GPIO 12 can't be driven: 'GPIO busy'; another program drives it, such as a running growd",
+        "GPIO 12 can't be driven: it is in use by gpioset; stop that program, such as a running "
+        "growd, or remove the line in config.txt that uses the pin",
     )
     assert found["fan"].answers
 
@@ -577,10 +557,6 @@ def test_environments_can_not_share_devices(tmp_path: Path, file: str, words: st
             ["--set", "combine.air_humidity=median"],
             "growd: --set combine.air_humidity: [combine] air_humidity: only a variable with two",
         ),
-        (
-            ["--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"],
-            "pip install 'growd[pi]'",
-        ),
         (["--hardware", "--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml: can't be read"),
     ],
 )
@@ -588,6 +564,15 @@ def test_errors_that_prevent_a_check_are_one_sentence(arguments: list[str], word
     status, printed = said("check", *arguments)
     assert status == 1
     assert words in printed
+
+
+def test_real_hardware_on_another_machine_is_one_sentence(tmp_path: Path):
+    with LastingPins(tmp_path).here(chips={0: "INT34C5:00"}):
+        status, printed = said(
+            "check", "--hardware", "--set", "simulator.enabled=false", "--set", "http.port=0"
+        )
+    assert status == 1
+    assert "this machine is not a Raspberry Pi: its GPIO chips are INT34C5:00" in printed
     assert len(printed.splitlines()) == 1, printed
 
 

@@ -7,6 +7,7 @@ import pytest
 from growd.config import Config, ConfigError, Sensor, load, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.wiring.config_checks import DEVICE_CHECKS
+from growd_drivers.gpio import MAXIMUM_SOFTWARE_PWM_HZ
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -419,6 +420,10 @@ def test_no_error_shows_a_password(file: Path, text: str):
         (
             "[light]\nhardware_pwm = true\n[[light.channel]]\nname = 'red'\npin = 22\n",
             "[light] hardware_pwm: is for GPIO 12, 13, 18, 19, and the lamp",
+        ),
+        (
+            f"light = {{frequency_hz = {MAXIMUM_SOFTWARE_PWM_HZ + 1}, channel = [{{name='red', pin=22}}]}}",
+            "[light] frequency_hz: red on GPIO 22 has software PWM, of at most 1000 Hz; take",
         ),
         ("[http\nport=1", "growd.toml:1: is not TOML"),
         ("chamber = 3", "[chamber]: must be a table, got 3"),

@@ -41,7 +41,7 @@ class Bench:
         self.changes.append((pin, high))
 
     def light(self, **options) -> PwmLight:
-        return PwmLight(self.gpio, {"white": PIN}, sleep=self.clock.sleep, **options)
+        return PwmLight(self.gpio, {"white": PIN}, **options)
 
 
 @pytest.fixture
@@ -82,14 +82,14 @@ def test_a_pin_of_the_peripheral_is_never_set_up_as_gpio(bench):
     light.set("white", 0.5)
     light.close()
     assert not bench.others.history
-    with pytest.raises(RuntimeError, match="not been set up"):
+    with pytest.raises(OSError, match="not set up"):
         bench.others.output(PIN, 0)
 
 
 def test_all_other_pins_are_gpio(bench):
     relay = Relay(bench.gpio, 23)
     relay.set(True)
-    light = PwmLight(bench.gpio, {"red": 24}, sleep=bench.clock.sleep)
+    light = PwmLight(bench.gpio, {"red": 24})
     light.set("red", 0.4)
     assert (bench.others.high(23), bench.others.high(24)) == (1.0, pytest.approx(0.4))
     assert not bench.files.history
@@ -272,7 +272,7 @@ def test_the_chambers_lamp_is_lit_by_it():
     chamber = SimulatedChamber(clock.monotonic, ChamberParameters(daylight_lux=0.0))
     files = SimulatedPwmSysfs(CHANNELS, on_change=lambda _pin, high: chamber.set_lamp("white", high))
     gpio = HardwarePwmGpio(SimulatedGpio(clock.monotonic), CHANNELS, sleep=clock.sleep, files=files)
-    light = PwmLight(gpio, {"white": PIN}, sleep=clock.sleep)
+    light = PwmLight(gpio, {"white": PIN})
     assert chamber.illuminance_lux() == 0.0
     light.set("white", 1.0)
     full = chamber.illuminance_lux()

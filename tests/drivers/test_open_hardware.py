@@ -11,44 +11,62 @@ from growd_drivers.errors import DriverError, HardwareUnavailableError
 from growd_drivers.hardware import Hardware, open_hardware
 from growd_drivers.serial_line import open_port
 from growd_hwsim.gpio import SimulatedGpio
+from support.lasting_pins import LastingPins
 
 REAL_TIME = {"sleep": time.sleep, "monotonic": time.monotonic}
 
 
 @pytest.fixture
-def rpi_package(tmp_path, monkeypatch):
-    """Puts a package RPi in place whose GPIO has the source given."""
-
-    def install(source: str) -> None:
-        (tmp_path / "RPi").mkdir()
-        (tmp_path / "RPi" / "__init__.py").touch()
-        (tmp_path / "RPi" / "GPIO.py").write_text(source)
-        monkeypatch.syspath_prepend(tmp_path)
-
-    yield install
-    for name in [name for name in sys.modules if name.partition(".")[0] == "RPi"]:
-        del sys.modules[name]
+def pins(tmp_path):
+    return LastingPins(tmp_path)
 
 
-def test_without_the_gpio_package_it_says_what_to_install(monkeypatch):
-    monkeypatch.setitem(sys.modules, "RPi", None)
-    with pytest.raises(HardwareUnavailableError, match=r"pip install 'growd\[pi\]'.*simulated") as caught:
+@pytest.mark.parametrize(
+    ("chips", "words"),
+    [
+        ({}, "not a Raspberry Pi: it has no GPIO chip. Choose simulated hardware"),
+        (
+            {0: "INT34C5:00", 1: "gpio-mockup"},
+            "not a Raspberry Pi: its GPIO chips are INT34C5:00, gpio-mockup",
+        ),
+        ({0: "refused"}, "/dev/gpiochip0: Permission denied: add growd's user to the group gpio"),
+    ],
+)
+def test_without_the_pins_of_a_raspberry_pi_the_error_has_the_reason(pins, chips, words):
+    with pins.here(chips), pytest.raises(HardwareUnavailableError, match=words) as caught:
         open_hardware(**REAL_TIME)
     assert isinstance(caught.value, DriverError)
     assert isinstance(caught.value, RuntimeError)
     assert caught.value.device == "gpio"
 
 
-def test_off_a_pi_the_error_has_the_reason(rpi_package):
-    rpi_package("raise RuntimeError('This module can only be run on a Raspberry Pi!')")
-    with pytest.raises(HardwareUnavailableError, match=r"can only be run on a Raspberry Pi.*simulated"):
-        open_hardware(**REAL_TIME)
+def test_a_package_that_can_not_be_imported_is_one_sentence(pins, monkeypatch):
+    with pins.here():
+        monkeypatch.setitem(sys.modules, "gpiod", None)
+        with pytest.raises(
+            HardwareUnavailableError, match=r"gpiod can't be imported .*: install growd again"
+        ):
+            open_hardware(**REAL_TIME)
+        monkeypatch.undo()
 
 
-def test_on_a_pi_it_is_smbus2_and_the_gpio_module(rpi_package):
-    rpi_package("BCM, OUT = 11, 0")
-    hardware = open_hardware(**REAL_TIME)
-    assert hardware.gpio.__name__ == "RPi.GPIO"
+@pytest.mark.parametrize(
+    "chips",
+    [
+        {0: "pinctrl-bcm2835", 1: "raspberrypi-exp-gpio"},
+        {0: "pinctrl-bcm2711", 1: "raspberrypi-exp-gpio"},
+        {0: "gpio-brcmstb@107d508500", 4: "pinctrl-rp1"},
+        {0: "pinctrl-rp1", 10: "gpio-brcmstb@107d508500"},
+        {0: "refused", 1: "pinctrl-rp1"},
+    ],
+    ids=["Pi 3", "Pi 4", "Pi 5, old kernel", "Pi 5", "another chip refused"],
+)
+def test_on_a_raspberry_pi_it_is_smbus2_and_the_chip_of_the_header(pins, chips):
+    with pins.here(chips):
+        hardware = open_hardware(**REAL_TIME)
+        hardware.gpio.setup(23, hardware.gpio.OUT, initial=1)
+        assert hardware.gpio is open_hardware(**REAL_TIME).gpio
+    assert pins.levels() == {23: 1}
     assert hardware._open_smbus is smbus2.SMBus
     with pytest.raises(HardwareUnavailableError, match=r"no /dev/i2c-250\): switch I2C on"):
         hardware.i2c(250).writeto(0x61, b"")

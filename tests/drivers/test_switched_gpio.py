@@ -10,15 +10,10 @@ from growd_hwsim.gpio import SimulatedGpio
 class Levels:
     """A board that notes each level of a pin, and has no PWM."""
 
-    BCM, OUT = SimulatedGpio.BCM, SimulatedGpio.OUT
+    OUT = SimulatedGpio.OUT
 
     def __init__(self) -> None:
         self.levels: list[tuple[int, int]] = []
-
-    def setmode(self, mode: int, /) -> None:
-        assert mode == self.BCM
-
-    def setwarnings(self, enabled: object, /) -> None: ...
 
     def setup(self, channel: int, direction: int, *, initial: int) -> None:
         assert direction == self.OUT
@@ -34,7 +29,7 @@ class Levels:
 @pytest.mark.parametrize("inverted", [False, True])
 def test_a_lamp_on_a_relay_is_on_or_off_and_never_pulsed(inverted):
     board = Levels()
-    light = PwmLight(SwitchedGpio(board), {"white": 24}, sleep=lambda _: None, inverted=inverted)
+    light = PwmLight(SwitchedGpio(board), {"white": 24}, inverted=inverted)
     on, off = (0, 1) if inverted else (1, 0)
     assert {level for _, level in board.levels} == {off}
     for level, pin in ((1.0, on), (0.6, on), (0.4, off), (0.0, off), (1.0, on)):

@@ -136,7 +136,7 @@ _FULL = "is saturated"
 _OTHER = "is another chip"
 _FRAME = "sent no whole frame"
 _PORT = "is not there: plug it in"
-_BUSY = "can't be driven: 'GPIO busy'"
+_BUSY = "can't be driven: it is in use by gpioset"
 
 BRIDGE: Final = "i2c-1:0x4d"
 

@@ -239,7 +239,7 @@ def test_closing_the_hardware_ends_hanging_calls(bench):
 def test_a_pin_hangs_alone_and_its_late_write_fails(bench):
     gpio = bench.machine.gpio
     valve, fan = Relay(gpio, 23), Relay(gpio, 24)
-    lamp = PwmLight(gpio, {"red": 13}, sleep=bench.machine.sleep)
+    lamp = PwmLight(gpio, {"red": 13})
     lamp.set("red", 0.5)
     bench.faults.inject(Fault("hang", "gpio-23", duration=60))
     bench.faults.inject(Fault("hang", "gpio-13", duration=60))

@@ -48,7 +48,7 @@ def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
     valve, fan = Relay(bench.machine.gpio, 23), Relay(bench.machine.gpio, 24)
     bench.clock.advance(10)
     fan.set(True)
-    with pytest.raises(HardwareUnavailableError, match="GPIO 23 can't be driven: 'GPIO busy'"):
+    with pytest.raises(HardwareUnavailableError, match="GPIO 23 can't be driven: it is in use by gpioset"):
         valve.set(True)
     assert (bench.machine.gpio.high(23), bench.machine.gpio.high(24)) == (0, 1)
     bench.clock.advance(10)

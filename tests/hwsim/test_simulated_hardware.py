@@ -23,9 +23,7 @@ class Bench:
         bus = self.machine.i2c(1)
         self.sensor = Bh1750(bus, sleep=self.machine.sleep)
         self.air = Scd30(bus, sleep=self.machine.sleep)
-        self.lamps = PwmLight(
-            self.machine.gpio, self.machine.wiring.lamp_pins, sleep=self.machine.sleep, inverted=inverted
-        )
+        self.lamps = PwmLight(self.machine.gpio, self.machine.wiring.lamp_pins, inverted=inverted)
 
     def lux(self) -> float:
         return self.sensor.read().illuminance_lux
@@ -121,7 +119,7 @@ def test_other_wiring_moves_the_parts():
     wiring = Wiring(i2c=(WiredChip("bh1750", 3, 0x5C),), lamp_pins={"white": 12})
     machine = simulated(clock, wiring=wiring)
     assert machine.i2c(3).scan() == [0x5C]
-    lamp = PwmLight(machine.gpio, {"white": 12}, sleep=clock.sleep)
+    lamp = PwmLight(machine.gpio, {"white": 12})
     lamp.set("white", 1.0)
     sensor = Bh1750(machine.i2c(3), sleep=clock.sleep, address=0x5C)
     assert sensor.read().illuminance_lux == pytest.approx(20_000, rel=0.01)
@@ -183,8 +181,8 @@ def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers: Si
     machine = two_chambers
     sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
     lamps = [
-        PwmLight(machine.gpio, {"white": machine.wiring.lamp_pins["white"]}, sleep=machine.sleep),
-        PwmLight(machine.gpio, SECOND.lamp_pins, sleep=machine.sleep, inverted=True),
+        PwmLight(machine.gpio, {"white": machine.wiring.lamp_pins["white"]}),
+        PwmLight(machine.gpio, SECOND.lamp_pins, inverted=True),
     ]
     lamps[0].set("white", 0.5)
     assert [sensor.read().illuminance_lux for sensor in sensors] == [pytest.approx(10_000, rel=0.01), 0]

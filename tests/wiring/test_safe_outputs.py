@@ -7,9 +7,7 @@ import os
 import signal
 import socket
 import sqlite3
-import sys
-import threading
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -22,7 +20,6 @@ from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
 from growd.wiring import safe_outputs
 from growd.wiring.safe_outputs import FILE_NAME, SafePin, keep_run, last_run, make_safe, safe_pins
-from growd_drivers import relay as drivers
 from growd_drivers.hardware_pwm import SysfsFiles
 from growd_hwsim.hardware import Wiring
 from support.full_disk import full_disk
@@ -333,16 +330,18 @@ def test_nothing_is_driven_where_the_hardware_is_simulated(pins: LastingPins, tm
     assert pins.levels() == OPEN
 
 
-def test_growd_safe_fails_without_the_gpio_package(data: Path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "RPi", None)
-    status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
+def test_growd_safe_fails_without_the_pins(pins: LastingPins, data: Path):
+    with pins.here(chips={}):
+        status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
     assert status == 1
-    assert "not safe: the package RPi.GPIO is missing" in printed
+    assert "not safe: this machine is not a Raspberry Pi" in printed
 
 
-def test_a_start_with_a_wrong_option_makes_the_outputs_of_the_last_run_safe(data: Path, monkeypatch, caplog):
-    monkeypatch.setitem(sys.modules, "RPi", None)
-    _make_safe(None, data)
+def test_a_start_with_a_wrong_option_makes_the_outputs_of_the_last_run_safe(
+    pins: LastingPins, data: Path, caplog
+):
+    with pins.here(chips={}):
+        _make_safe(None, data)
     assert "could not make an output of the last run safe at the start: " in caplog.text
 
 
@@ -392,7 +391,7 @@ async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outpu
         await opened(pins, program)
         with pins.here():
             status, printed = await asyncio.to_thread(said, "safe", *known)
-        assert (status, "GPIO busy" in printed) == (1, True), printed
+        assert (status, "it is in use by growd" in printed) == (1, True), printed
         assert f"growd is running in the data folder {data} (process {program.process.pid})" in printed
         if ends_by == "SIGSTOP":  # as a watchdog ends a growd that hangs
             program.process.send_signal(signal.SIGSTOP)
@@ -417,52 +416,3 @@ async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outpu
     status, printed = await failed("run", *known, environment=pins.environment)
     assert status == 1
     assert pins.levels() == {23: 1}
-
-
-# the first use of the pins
-
-
-class RacingGpio:
-    """As rpi-lgpio 0.6: `setmode` opens the chip without a lock, and pins belong to a handle of it."""
-
-    BCM, OUT = 11, 0
-
-    def __init__(self, threads: int) -> None:
-        self._meeting = threading.Barrier(threads)
-        self._chip: object | None = None
-        self._owners: dict[int, object] = {}
-
-    def setwarnings(self, _enabled: bool) -> None:  # noqa: FBT001
-        pass
-
-    def setmode(self, _mode: int) -> None:
-        if self._chip is None:
-            chip = object()
-            with suppress(threading.BrokenBarrierError):
-                self._meeting.wait(0.2)  # to open a device takes a moment
-            self._chip = chip
-
-    def setup(self, pin: int, _direction: int, *, initial: int) -> None:
-        del initial
-        if self._owners.setdefault(pin, self._chip) is not self._chip:
-            raise RuntimeError("'GPIO busy'")
-
-    def output(self, pin: int, _value: int) -> None:
-        if self._owners.get(pin) is not self._chip:
-            raise RuntimeError("The GPIO channel has not been set up as an OUTPUT")
-
-
-def test_outputs_claimed_by_several_threads_at_once_can_be_driven():
-    gpio = RacingGpio(3)
-    relays: list[RelayOptions] = []
-    threads = [
-        threading.Thread(target=lambda pin=pin: relays.append(drivers.Relay(gpio, pin)))
-        for pin in (23, 24, 25)
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for relay in relays:
-        relay.set(True)
-    assert len(relays) == 3

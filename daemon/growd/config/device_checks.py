@@ -29,6 +29,9 @@ _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 _PWM_PINS: Final = (12, 13, 18, 19)
 """Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
 
+_SOFTWARE_PWM_HZ: Final = 1000.0
+"""As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
+
 _KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
 _OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
 _DIMMED: Final = Light()
@@ -175,10 +178,23 @@ def _lamp(chamber: Chamber) -> Iterator[Finding]:
         yield Finding(
             chamber.path("light", "hardware_pwm"), f"is for GPIO {pins}, and the lamp is on other pins"
         )
+    if light.frequency_hz > _SOFTWARE_PWM_HZ and not light.switched:
+        yield from _too_fast(chamber.path("light", "frequency_hz"), light)
     for option in _OF_DIMMING if light.switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
             reason = "has no effect on a lamp with switched = true"
             yield Finding(chamber.path("light", option), reason)
+
+
+def _too_fast(path: OptionPath, light: Light) -> Iterator[Finding]:
+    for channel in light.channel if light.enabled else ():
+        if not (light.hardware_pwm and channel.pin in _PWM_PINS):
+            reason = (
+                f"{channel.name} on GPIO {channel.pin} has software PWM, of at most "
+                f"{_SOFTWARE_PWM_HZ:g} Hz; take a lower frequency, or set hardware_pwm for lamps on "
+                f"GPIO {', '.join(map(str, _PWM_PINS))}"
+            )
+            yield Finding(path, reason)
 
 
 def _relays(chamber: Chamber) -> Iterator[Finding]:

@@ -110,7 +110,7 @@ class Light(Section, frozen=True):
     """Colour channels."""
 
     frequency_hz: Annotated[float, Meta(ge=1, le=10_000)] = 200.0
-    """Frequency of the PWM."""
+    """Frequency of the PWM; software PWM goes up to 1000 Hz."""
 
     minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Duty cycle at which the lamp begins to glow."""

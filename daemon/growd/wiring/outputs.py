@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from growd.config import ConfigError, chambers_of
@@ -86,7 +87,6 @@ def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLig
         lambda: PwmLight(
             lamp_gpio(hardware, light),
             {channel.name: channel.pin for channel in light.channel},
-            sleep=hardware.sleep,
             frequency_hz=light.frequency_hz,
             minimum_duty=light.minimum_duty,
             inverted=light.inverted,
@@ -128,15 +128,12 @@ def relay_device(hardware: Hardware, relay: config.RelayOptions) -> OutputDevice
 
 
 def advice_for_pin(error: Exception) -> str:
-    """What to do about a refused pin, "" if that is not known.
-
-    The GPIO packages have no error classes for it: RPi.GPIO names /dev/mem, lgpio the gpiochip.
-    """
-    text = str(error.__cause__ or error)
-    if "busy" in text:
-        return "another program drives it, such as a running growd"
-    if "gpiochip" in text or "/dev/mem" in text or isinstance(error.__cause__, PermissionError):
-        return f"add growd's user to the group gpio: {joining('gpio')}"
+    """What to do about a refused pin, "" if the error says it."""
+    cause = error.__cause__
+    if isinstance(cause, OSError) and cause.errno == errno.EBUSY:
+        return (
+            "stop that program, such as a running growd, or remove the line in config.txt that uses the pin"
+        )
     return ""
 
 

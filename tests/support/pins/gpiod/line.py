@@ -1,0 +1,14 @@
+"""As `gpiod.line`."""
+
+from enum import Enum
+
+
+class Value(Enum):
+    INACTIVE = 0
+    ACTIVE = 1
+
+
+class Direction(Enum):
+    AS_IS = 1
+    INPUT = 2
+    OUTPUT = 3
