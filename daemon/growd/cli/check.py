@@ -12,6 +12,7 @@ from growd.cli.asking import is_running
 from growd.cli.client import ClientError, DaemonClient, address_of, trusting
 from growd.cli.hardware_check import check_hardware, described
 from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
+from growd.cli.pi_check import pi_options, report_pi
 from growd.config import Config, ConfigError, load
 from growd.config.secrets import secret_path
 from growd.runtime.clock import RealClock
@@ -39,13 +40,32 @@ _SECRETS: Final = ("password_file", "secret_file", "token_file")
 @set_option
 @faults_option
 @click.option("--hardware", is_flag=True, help="Test whether each device answers.")
-def check(*, config: Path | None, settings: tuple[str, ...], faults: str | None, hardware: bool) -> None:
+@click.option(
+    "--pi", is_flag=True, help="Check the Raspberry Pi: settings, pins, power, time, card, service."
+)
+@pi_options
+def check(
+    *,
+    config: Path | None,
+    settings: tuple[str, ...],
+    faults: str | None,
+    hardware: bool,
+    pi: bool,
+    as_json: bool,
+    root: Path,
+    data: Path,
+) -> None:
     """Check the configuration, and list its devices.
 
     Also reads the referenced files with logins, secrets and certificates. With --hardware, each sensor is set
     up and read, and each output is driven to its safe value. growd must not be running then, unless the
-    hardware is simulated.
+    hardware is simulated. With --pi, the machine is checked instead; nothing is changed.
     """
+    if pi:
+        report_pi(config, settings, root=root, data=data, as_json=as_json)
+        return
+    if as_json:
+        raise click.UsageError("--json is for --pi")
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
         configuration = load(

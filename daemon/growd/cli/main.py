@@ -20,7 +20,9 @@ class Command(NamedTuple):
 COMMANDS: Final = {
     "run": Command("growd.cli.run:run", "Run the daemon until Ctrl-C."),
     "safe": Command("growd.cli.safe:safe", "Drive all outputs to their safe states, and exit."),
-    "check": Command("growd.cli.check:check", "Check the configuration and, with --hardware, the devices."),
+    "check": Command(
+        "growd.cli.check:check", "Check the configuration, the devices (--hardware) or the machine (--pi)."
+    ),
     "config": Command(
         "growd.cli.config:config", "Print a sample configuration or the reference of all options."
     ),

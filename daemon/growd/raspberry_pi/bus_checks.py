@@ -1,0 +1,236 @@
+"""Checks of the buses, ports and pins that the configuration uses, and of who else uses them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from growd.config import chambers_of
+from growd.config.device_checks import is_header_port
+from growd.raspberry_pi.boot_files import config_txt_at, planned_files
+from growd.raspberry_pi.cmdline import words_in
+from growd.raspberry_pi.config_txt import settings_in
+from growd.raspberry_pi.findings import failed, unchecked, warned, well
+from growd.raspberry_pi.model import PiError
+from growd.raspberry_pi.plan import boot_plan
+from growd.wiring.safe_outputs import safe_pins
+from growd_drivers.bus_speed import bus_speed_hz
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from growd.raspberry_pi.files import PiFiles
+    from growd.raspberry_pi.findings import PiFinding, PiScene
+
+_SETUP: Final = "sudo growd setup-pi --write, then sudo reboot"
+_SLOW_HZ: Final = 50_000
+_CLAIMS: Final = {
+    "dtparam=spi=on": (7, 8, 9, 10, 11),
+    "dtparam=i2s=on": (18, 19, 20, 21),
+}
+_PIN_OVERLAYS: Final = {
+    "w1-gpio": ("gpiopin", 4),
+    "gpio-fan": ("gpiopin", 12),
+    "gpio-shutdown": ("gpio_pin", 3),
+    "gpio-poweroff": ("gpiopin", 26),
+    "gpio-ir": ("gpio_pin", 18),
+    "dht11": ("gpiopin", 4),
+}
+"""Overlays that take a pin, with the parameter and its default (the firmware's overlays/README)."""
+
+_CHIP: Final = re.compile(
+    r"^gpiochip\d+: (?:GPIOs (?P<base>\d+)-\d+|\d+ GPIOs).*pinctrl-(?:bcm2835|bcm2711|rp1)", re.MULTILINE
+)
+_LINE: Final = re.compile(r"^ gpio-(?P<number>\d+)\s+\([^|)]*\|(?P<consumer>[^)]*)\)", re.MULTILINE)
+_MUXED: Final = re.compile(r"^pin (?P<pin>\d+) \(gpio\d+\): (?P<owner>[^(\s]\S*)", re.MULTILINE)
+
+
+def bus_findings(scene: PiScene) -> Iterator[PiFinding]:
+    """Nothing for a simulated chamber."""
+    if scene.model is not None:
+        yield from _boot_files(scene)
+    if scene.config.simulator.enabled:
+        return
+    yield from _buses(scene)
+    yield from _ports(scene)
+    yield from _pins(scene)
+    yield from _other_programs(scene)
+
+
+def _boot_files(scene: PiScene) -> Iterator[PiFinding]:
+    """What config.txt says, and whether growd would change it."""
+    if scene.model is None:
+        return
+    root, filters = scene.files.root, scene.model.filters
+    try:
+        settings = _settings(scene)
+        changes = [
+            change.line or f"without {change.before}"
+            for file in planned_files(root, boot_plan(scene.config, scene.model), filters)
+            if file.is_changed
+            for change in file.changes
+        ]
+    except PiError as error:
+        yield failed("boot settings", str(error), "sudo mount /boot/firmware")
+        return
+    overlays = [line.partition("=")[2] for line in settings if re.match("dtoverlay=.", line)]
+    yield well("overlays", ", ".join(overlays) or "none")
+    changes = [line for line in changes if line not in ("[all]", "dtoverlay=")]
+    if changes:
+        yield warned("boot settings", f"missing: {'; '.join(changes)}", "growd setup-pi")
+    elif _is_changed_since_boot(scene):
+        yield warned("boot settings", "they were changed since the machine started", "sudo reboot")
+    else:
+        yield well("boot settings", "config.txt and cmdline.txt are as growd needs them")
+
+
+def _settings(scene: PiScene) -> list[str]:
+    """The lines of config.txt that hold. Raises `PiError`."""
+    path = config_txt_at(scene.files.root)
+    text = path.read_bytes().decode("latin-1")
+    return settings_in(text, () if scene.model is None else scene.model.filters)
+
+
+def _is_changed_since_boot(scene: PiScene) -> bool:
+    booted = re.search(r"^btime (\d+)", scene.files.text("proc/stat") or "", re.MULTILINE)
+    folder = config_txt_at(scene.files.root).parent
+    files = [folder / "config.txt", folder / "cmdline.txt"]
+    return booted is not None and any(
+        file.is_file() and file.stat().st_mtime > int(booted[1]) for file in files
+    )
+
+
+def _buses(scene: PiScene) -> Iterator[PiFinding]:
+    kinds: dict[int, set[str]] = {}
+    for chamber in chambers_of(scene.config):
+        for sensor in chamber.options.sensor:
+            if sensor.port is None:
+                kinds.setdefault(sensor.bus, set()).add(sensor.kind)
+    for bus, here in sorted(kinds.items()):
+        subject = f"I2C bus {bus}"
+        if not scene.files.exists(f"dev/i2c-{bus}"):
+            yield failed(subject, f"there is no /dev/i2c-{bus}", _SETUP)
+            continue
+        speed = bus_speed_hz(bus, adapters=scene.files.root / "sys/bus/i2c/devices")
+        text = "its speed is not known" if speed is None else f"{speed / 1000:g} kHz"
+        if "scd30" in here and (speed is None or speed > _SLOW_HZ):
+            yield warned(subject, f"{text}; Sensirion recommends at most 50 kHz for the SCD30", _SETUP)
+        else:
+            yield well(subject, text)
+
+
+def _ports(scene: PiScene) -> Iterator[PiFinding]:
+    for chamber in chambers_of(scene.config):
+        for sensor in chamber.options.sensor:
+            if sensor.port is not None:
+                yield _port(scene, sensor.port)
+
+
+def _port(scene: PiScene, port: str) -> PiFinding:
+    """Whether the port is there, is on the header, and has no console."""
+    files = scene.files
+    target = files.link(port.lstrip("/"))
+    name = target or port.rpartition("/")[2]
+    text = f"it is {target}" if target else "it is there"
+    if scene.model is not None and scene.model.is_pi5 and name == "ttyAMA10":
+        remedy = 'set port = "/dev/ttyAMA0" in the configuration; growd setup-pi'
+        return failed(port, f"{text}, the debug connector, and not GPIO 14 and 15", remedy)
+    if not files.found(port.lstrip("/")):
+        remedy = _SETUP if is_header_port(port) else "plug the adapter in; ls /dev/serial/by-id"
+        return failed(port, "there is no such port", remedy)
+    names = {name, "serial0"} if files.link("dev/serial0") == name else {name}
+    consoles = {
+        word.removeprefix("console=").partition(",")[0]
+        for word in words_in(files.text("proc/cmdline") or "")
+        if word.startswith("console=")
+    }
+    if names & consoles:
+        return failed(port, f"{text}, and the kernel's console writes to it", _SETUP)
+    if files.found(f"etc/systemd/system/*.wants/serial-getty@{name}.service") or files.found(
+        f"run/systemd/generator/*.wants/serial-getty@{name}.service"
+    ):
+        return failed(
+            port, f"{text}, and a login waits on it", f"sudo systemctl disable --now serial-getty@{name}"
+        )
+    return well(port, f"{text}, and no console uses it")
+
+
+def _pins(scene: PiScene) -> Iterator[PiFinding]:
+    wanted = {pin.pin: pin for pin in safe_pins(scene.config)}
+    if not wanted:
+        return
+    users = dict(_claims(scene))
+    log = scene.files.text("sys/kernel/debug/gpio")
+    if log is not None:
+        users |= _consumers(log)
+        users |= _multiplexed(scene.files)
+    taken = {pin: user for pin, user in users.items() if pin in wanted}
+    for pin, user in sorted(taken.items()):
+        if wanted[pin].pwm_chip is None or "pwm" not in user:
+            yield failed(
+                f"GPIO {pin}",
+                f"{user} uses the pin of {wanted[pin].device}",
+                "give one of them another pin, or remove the line from config.txt",
+            )
+    free = sorted(set(wanted) - set(taken))
+    names = ", ".join(map(str, free))
+    if log is None:
+        yield unchecked("pins", f"whether other programs use GPIO {names}", "sudo growd check --pi")
+    elif free:
+        yield well("pins", f"nothing else uses GPIO {names}")
+
+
+def _claims(scene: PiScene) -> Iterator[tuple[int, str]]:
+    """Pins that settings in config.txt take."""
+    try:
+        settings = _settings(scene)
+    except (PiError, OSError):
+        return
+    for line in settings:
+        for pin in _CLAIMS.get(line, ()):
+            yield pin, line
+        name, *parameters = line.partition("dtoverlay=")[2].split(",")
+        if name in _PIN_OVERLAYS:
+            parameter, default = _PIN_OVERLAYS[name]
+            given = dict(part.partition("=")[::2] for part in parameters).get(parameter, str(default))
+            if given.isdecimal():
+                yield int(given), line
+
+
+def _consumers(text: str) -> Mapping[int, str]:
+    """The header pins that are in use, from the kernel's debugfs file gpio. growd itself does not count."""
+    chip = _CHIP.search(text)
+    if chip is None:
+        return {}
+    rest = text[chip.end() :].partition("\ngpiochip")[0]
+    base = int(chip["base"] or 0)
+    found = {int(line["number"]) - base: line["consumer"].strip() for line in _LINE.finditer(rest)}
+    return {pin: user for pin, user in found.items() if user and not user.startswith("growd")}
+
+
+def _multiplexed(files: PiFiles) -> Mapping[int, str]:
+    """The pins that belong to a device such as SPI, from the kernel's debugfs file pinmux-pins."""
+    found = {}
+    for place in files.found("sys/kernel/debug/pinctrl/*/pinmux-pins"):
+        if re.search(r"pinctrl-(bcm2835|bcm2711|rp1)", place):
+            for line in _MUXED.finditer(files.text(place) or ""):
+                found[int(line["pin"])] = line["owner"]
+    return found
+
+
+def _other_programs(scene: PiScene) -> Iterator[PiFinding]:
+    """Programs that have a bus or port open."""
+    ports = set()
+    for chamber in chambers_of(scene.config):
+        for sensor in chamber.options.sensor:
+            port = sensor.port or f"/dev/i2c-{sensor.bus}"
+            target = scene.files.link(port.lstrip("/"))
+            ports.add(f"/dev/{target}" if target else port)
+    users = {(device, program) for device, program in scene.files.open_by() if device in ports}
+    for device, program in sorted(users):
+        if not re.search(r"\bgrowd\b", program):
+            yield failed(device, f"{program} has it open", "stop that program")
+    if scene.user:
+        yield unchecked("programs", "whether programs of other users use the buses", "sudo growd check --pi")
+    elif not users:
+        yield well("programs", "no other program uses the buses and ports")

@@ -1,0 +1,68 @@
+"""`growd check --pi`."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from support.pi_tree import PiTree
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return PiTree(tmp_path)
+
+
+def check(tree, *arguments):
+    return CliRunner().invoke(main, ["check", "--pi", "--root", str(tree.root), *arguments])
+
+
+def test_each_finding_has_a_line_and_its_remedy(tree):
+    tree.remove("dev/i2c-1")
+    result = check(tree, "--profile", "food-computer")
+    assert result.exit_code == 1
+    assert "ok          model: Raspberry Pi 4 Model B Rev 1.4, revision b03114\n" in result.stdout
+    assert (
+        "failure     I2C bus 1: there is no /dev/i2c-1\n"
+        "              -> sudo growd setup-pi --write, then sudo reboot\n"
+    ) in result.stdout
+
+
+def test_json_has_the_findings(tree):
+    result = check(tree, "--json", "--profile", "food-computer")
+    document = json.loads(result.stdout)
+    assert document["model"] == "Raspberry Pi 4 Model B Rev 1.4"
+    assert document["is_supported"] is True
+    states = {finding["subject"]: finding["state"] for finding in document["findings"]}
+    assert states["I2C bus 1"] == "ok"
+    assert result.exit_code == (1 if "failure" in states.values() else 0)  # the time is that of this machine
+
+
+def test_the_installed_configuration_is_the_default(tree):
+    assert "There is no configuration, so buses and pins are not checked" in check(tree).stdout
+    tree.write("etc/growd/growd.toml", "[simulator]\nenabled = false\n[[sensor]]\nname='a'\nkind='scd30'\n")
+    assert "I2C bus 1: 50 kHz" in check(tree).stdout
+
+
+def test_another_machine_gets_one_sentence_and_what_applies(tree):
+    tree.remove("proc/device-tree/model")
+    result = check(tree)
+    assert result.stdout.startswith("This machine is not a Raspberry Pi 3, 4, 5 or Zero 2; ")
+    assert "memory limits" in result.stdout
+
+
+def test_an_invalid_configuration_gets_its_fault(tree):
+    tree.write("growd.toml", "[relay]\n")
+    result = check(tree, "--config", str(tree.root / "growd.toml"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("growd: ")
+    assert "Traceback" not in result.stderr
+
+
+def test_options_of_the_machine_need_pi(tree):
+    result = CliRunner().invoke(main, ["check", "--json"])
+    assert result.exit_code == 2
+    assert "--json is for --pi" in result.stderr

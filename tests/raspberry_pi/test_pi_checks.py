@@ -1,0 +1,308 @@
+"""Checks of a Raspberry Pi, on folder trees as root sees them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from growd.config import load
+from growd.config.profiles import profile_path
+from growd.host.machine import read_machine
+from growd.raspberry_pi.checks import check_pi
+from growd.raspberry_pi.files import PiFiles
+from growd.raspberry_pi.findings import PiScene
+from growd.raspberry_pi.model import model_named
+from support.clock import ManualClock
+from support.pi_tree import CMDLINE, CONFIG_TXT, KINDS, RELEASES, PiTree
+
+FOOD_COMPUTER = profile_path("food-computer")
+COUCHDB = ("couchdb.url=http://127.0.0.1:5985",)
+DATA = Path("/var/lib/growd")
+MHZ19 = """
+[simulator]
+enabled = false
+[[sensor]]
+name = "co2"
+kind = "mhz19"
+port = "/dev/serial0"
+"""
+
+
+class SetByTheNetwork(ManualClock):
+    def __init__(self, *, is_set: bool = True) -> None:
+        super().__init__()
+        self._is_set = is_set
+
+    def is_synchronised(self) -> bool:
+        return self._is_set
+
+
+def findings(tree, config=FOOD_COMPUTER, settings=COUCHDB, user="", *, is_set=True):
+    machine = read_machine(tree.root / "var/lib/growd", SetByTheNetwork(is_set=is_set), tree.root)
+    return check_pi(
+        PiScene(
+            files=PiFiles(tree.root),
+            machine=machine,
+            model=model_named(machine.model),
+            config=load(config, settings),
+            user=user,
+            data=DATA,
+        )
+    )
+
+
+def problems(tree, *arguments, **options):
+    """State, subject and text of all that is not well."""
+    return [
+        (it.state, it.subject, it.text) for it in findings(tree, *arguments, **options) if it.state != "ok"
+    ]
+
+
+@pytest.fixture
+def tree(tmp_path):
+    return PiTree(tmp_path)
+
+
+@pytest.fixture
+def serial(tmp_path):
+    """The configuration of a chamber with a serial sensor."""
+    file = tmp_path / "growd.toml"
+    file.write_text(MHZ19)
+    return file
+
+
+@pytest.mark.parametrize("release", RELEASES)
+@pytest.mark.parametrize("name", KINDS)
+def test_all_is_well_on_each_model_that_is_set_up(tmp_path, name, release):
+    tree = PiTree(tmp_path, name, release)
+    tree.write("boot/firmware/config.txt", CONFIG_TXT.replace("audio=on", "audio=off"))
+    found = findings(tree)
+    assert problems(tree) == []
+    text = {it.subject: it.text for it in found}
+    assert text["model"] == f"{tree.kind.model}, revision {tree.kind.revision:x}"
+    assert text["overlays"] == "vc4-kms-v3d"
+    assert text["I2C bus 1"] == "50 kHz"
+    assert text["pins"] == "nothing else uses GPIO 12, 13, 18, 23, 24"
+    assert text["memory"].endswith("511 MB of swap (zram)")
+    assert ("no clock of its own" in text["time"]) is not tree.kind.has_rtc
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "expected"),
+    [
+        ("etc/os-release", "ID=raspbian\nVERSION_ID=12\n", ("failure", "system", "32-bit system")),
+        ("etc/os-release", "ID=debian\nVERSION_ID=11\n", ("failure", "system", "Debian 12 is the oldest")),
+        ("proc/device-tree/model", "Raspberry Pi Zero W Rev 1.1", ("failure", "model", "does not support")),
+        (
+            "sys/devices/platform/soc/soc:firmware/get_throttled",
+            "50005",
+            ("failure", "power", "now: under-voltage"),
+        ),
+        (
+            "sys/devices/platform/soc/soc:firmware/get_throttled",
+            "50000",
+            ("warning", "power", "since the start: under"),
+        ),
+        (
+            "sys/devices/platform/soc/soc:firmware/get_throttled",
+            "8",
+            ("warning", "power", "soft temperature limit"),
+        ),
+        ("sys/class/thermal/thermal_zone0/temp", "81000", ("failure", "temperature", "81 °C")),
+        ("sys/class/thermal/thermal_zone0/temp", "72000", ("warning", "temperature", "72 °C")),
+        (
+            "proc/meminfo",
+            "MemTotal: 900000 kB\nMemAvailable: 50000 kB\n",
+            ("warning", "memory", "48 of 878 MB"),
+        ),
+        ("sys/block/mmcblk0/device/life_time", "0x03 0x09", ("warning", "card", "up to 90 %")),
+        ("sys/block/mmcblk0/device/life_time", "0x0b 0x01", ("failure", "card", "up to 110 %")),
+        (
+            "dev/kmsg",
+            "3,9,1,-;mmc0: error -110 whilst initialising SD card\n",
+            ("failure", "card", "mmc0: error -110"),
+        ),
+        ("dev/kmsg", "3,9,1,-;I/O error, dev mmcblk0, sector 5\n", ("failure", "card", "1 errors in")),
+        (
+            "proc/self/mountinfo",
+            "1 0 0:1 / / rw - tmpfs tmpfs rw\n",
+            ("failure", "data folder", "in memory (tmpfs)"),
+        ),
+        ("sys/fs/cgroup/cgroup.controllers", "cpu pids\n", ("warning", "memory limits", "does not limit")),
+        ("etc/systemd/system.conf.d/growd-watchdog.conf", "", ("warning", "watchdog", "does not feed")),
+        ("etc/group", "i2c:x:1:\n", ("failure", "groups", "gpio, dialout of the service do not exist")),
+        ("boot/firmware/cmdline.txt", "quiet", ("warning", "boot settings", "missing: cgroup_enable=memory")),
+        (
+            "boot/firmware/config.txt",
+            CONFIG_TXT.replace("=50000", "=400000"),
+            ("warning", "boot settings", "missing: dtparam=i2c_arm_baudrate=50000"),
+        ),
+        ("proc/stat", "btime 1\n", ("warning", "boot settings", "changed since the machine started")),
+    ],
+)
+def test_each_defect_is_found(tree, place, text, expected):
+    tree.write(place, text)
+    state, subject, words = expected
+    (found,) = [it for it in findings(tree) if it.subject == subject and it.state == state]
+    assert words in found.text
+    assert found.remedy
+
+
+@pytest.mark.parametrize(
+    ("place", "expected"),
+    [
+        ("dev/i2c-1", ("failure", "I2C bus 1", "there is no /dev/i2c-1")),
+        ("etc/systemd/system/growd.service", ("warning", "service", "growd is not installed as a service")),
+        (
+            "etc/systemd/system/multi-user.target.wants/growd.service",
+            ("warning", "service", "growd is installed, but does not start with the machine"),
+        ),
+        (
+            "sys/devices/platform/soc/soc:firmware/get_throttled",
+            ("not checked", "power", "the firmware's state can't be read"),
+        ),
+        (
+            "sys/class/thermal/thermal_zone0/temp",
+            ("not checked", "temperature", "the machine has no sensor that can be read"),
+        ),
+        ("proc/meminfo", ("not checked", "memory", "/proc/meminfo can't be read")),
+        ("dev/kmsg", ("not checked", "card", "the kernel's log can't be read")),
+        (
+            "sys/fs/cgroup/cgroup.controllers",
+            ("not checked", "memory limits", "/sys/fs/cgroup can't be read"),
+        ),
+        ("sys/class/watchdog/watchdog0/identity", None),
+    ],
+)
+def test_what_is_missing_is_not_said_to_be_well(tree, place, expected):
+    tree.remove(place)
+    assert problems(tree) == ([] if expected is None else [expected])
+
+
+def test_a_missing_boot_partition_is_found(tree):
+    tree.remove("boot/firmware/config.txt")
+    (finding,) = [it for it in findings(tree) if it.subject == "boot settings"]
+    assert (finding.state, finding.remedy) == ("failure", "sudo mount /boot/firmware")
+
+
+def test_a_pi_without_a_clock_needs_the_network(tree, tmp_path):
+    assert problems(tree, is_set=False)[0][:2] == ("failure", "time")
+    with_rtc = PiTree(tmp_path / "5", "5")
+    assert problems(with_rtc, is_set=False)[0][:2] == ("warning", "time")
+
+
+@pytest.mark.parametrize("speed", [100_000, None])
+def test_an_scd30_on_a_fast_bus_gets_the_remedy(tree, speed):
+    place = "sys/bus/i2c/devices/i2c-1/of_node/clock-frequency"
+    tree.remove(place) if speed is None else tree.cell(place, speed)
+    ((state, subject, text),) = problems(tree)
+    assert (state, subject) == ("warning", "I2C bus 1")
+    assert "at most 50 kHz for the SCD30" in text
+
+
+def test_the_embedded_database_needs_a_gigabyte(tmp_path):
+    tree = PiTree(tmp_path, "zero2")
+    assert problems(tree, settings=())[0][:2] == ("failure", "memory")
+
+
+@pytest.mark.parametrize("by_offset", [False, True])
+def test_users_of_the_pins_are_named_and_growd_is_not(tree, by_offset):
+    tree.pins({23: "onewire@17", 24: "growd valve", 12: "", 5: "button"}, by_offset=by_offset)
+    assert problems(tree) == [("failure", "GPIO 23", "onewire@17 uses the pin of valve")]
+
+
+def test_a_device_on_a_pin_is_named_and_hardware_pwm_may_have_it(tree, tmp_path):
+    tree.multiplexed({18: "fe203000.i2s", 12: "fe20c000.pwm"})
+    assert ("failure", "GPIO 12", "fe20c000.pwm uses the pin of light white") in problems(tree)
+    assert ("failure", "GPIO 18", "fe203000.i2s uses the pin of light blue") in problems(tree)
+    config = tmp_path / "growd.toml"
+    config.write_text(FOOD_COMPUTER.read_text().replace("hardware_pwm = false", "hardware_pwm = true"))
+    assert [subject for _, subject, _ in problems(tree, config)] == ["boot settings", "GPIO 18"]
+
+
+@pytest.mark.parametrize(
+    ("line", "pin"),
+    [("dtoverlay=w1-gpio,gpiopin=23", 23), ("dtoverlay=gpio-fan", 12), ("dtparam=i2s=on", 18)],
+)
+def test_settings_that_take_a_pin_are_found_without_root(tree, line, pin):
+    tree.write("boot/firmware/config.txt", CONFIG_TXT + line)
+    tree.remove("sys/kernel/debug/gpio")
+    found = findings(tree)
+    (text,) = [it.text for it in found if it.subject == f"GPIO {pin}"]
+    assert text.startswith(f"{line} uses the pin of ")
+    assert [it.state for it in found if it.subject == "pins"] == ["not checked"]
+
+
+def test_other_programs_on_a_bus_are_named(tree):
+    tree.program(40, "python3 -I /opt/growd/current/bin/growd run", "/dev/i2c-1")
+    tree.program(41, "python3 /home/pi/lcd.py", "/dev/null", "/dev/i2c-1")
+    assert problems(tree) == [("failure", "/dev/i2c-1", "python3 /home/pi/lcd.py has it open")]
+
+
+def test_a_user_is_shown_the_missing_groups_and_what_needs_root(tree):
+    assert problems(tree, user="pi") == [
+        ("not checked", "programs", "whether programs of other users use the buses")
+    ]
+    remedies = {it.subject: it.remedy for it in findings(tree, user="ana")}
+    assert remedies["groups"] == "sudo usermod -aG i2c,gpio,dialout ana, then log in again"
+
+
+def with_uart(tree, line="enable_uart=1"):
+    tree.write("boot/firmware/config.txt", f"{line}\ndtparam=watchdog=on\n")
+
+
+def test_a_serial_port_without_a_console_is_well(tree, serial):
+    with_uart(tree)
+    assert problems(tree, serial) == []
+
+
+def test_a_console_on_the_port_of_a_sensor_is_a_failure(tree, serial):
+    with_uart(tree)
+    tree.write("proc/cmdline", f"console=ttyS0,115200 {CMDLINE}")
+    assert problems(tree, serial) == [
+        ("failure", "/dev/serial0", "it is ttyS0, and the kernel's console writes to it")
+    ]
+
+
+def test_a_login_on_the_port_of_a_sensor_is_a_failure(tree, serial):
+    with_uart(tree)
+    tree.link("etc/systemd/system/getty.target.wants/serial-getty@ttyS0.service", "/dev/null")
+    (finding,) = [it for it in findings(tree, serial) if it.state == "failure"]
+    assert finding.text == "it is ttyS0, and a login waits on it"
+    assert finding.remedy == "sudo systemctl disable --now serial-getty@ttyS0"
+
+
+def test_a_missing_port_is_a_failure(tree, serial):
+    with_uart(tree)
+    tree.remove("dev/serial0")
+    assert problems(tree, serial) == [("failure", "/dev/serial0", "there is no such port")]
+
+
+def test_serial0_of_a_pi_5_is_the_debug_connector(tmp_path, serial):
+    tree = PiTree(tmp_path / "5", "5")
+    with_uart(tree, "dtparam=uart0=on")
+    ((state, subject, text),) = problems(tree, serial)
+    assert (state, subject) == ("failure", "/dev/serial0")
+    assert text == "it is ttyAMA10, the debug connector, and not GPIO 14 and 15"
+
+
+def test_another_program_on_the_port_is_named_by_the_real_device(tree, serial):
+    with_uart(tree)
+    tree.program(50, "gpsd -n", "/dev/ttyS0")
+    assert problems(tree, serial) == [("failure", "/dev/ttyS0", "gpsd -n has it open")]
+
+
+def test_another_machine_is_checked_where_that_applies(tree):
+    tree.remove("proc/device-tree/model")
+    subjects = {it.subject for it in findings(tree)}
+    assert subjects >= {"system", "time", "memory", "disk", "data folder", "I2C bus 1", "pins"}
+    assert not subjects & {"model", "power", "boot settings", "watchdog"}
+
+
+def test_the_kernels_log_of_this_machine_ends(tmp_path):
+    """A real /dev/kmsg gives one record at a time and never ends by itself."""
+    if not os.access("/dev/kmsg", os.R_OK):
+        pytest.skip("this user may not read the kernel's log")
+    assert isinstance(PiFiles(Path("/")).kernel_log(), list | None)
