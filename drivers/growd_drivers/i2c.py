@@ -232,7 +232,7 @@ class I2CBus:
 
 def _why_not_opened(number: int, error: OSError) -> str:
     if error.errno == errno.ENOENT:
-        return f"I2C bus {number} is not there (no /dev/i2c-{number}): switch I2C on with raspi-config"
+        return f"I2C bus {number} is not there (no /dev/i2c-{number}): switch I2C on with `growd setup-pi`"
     if error.errno in {errno.EACCES, errno.EPERM}:
         return f"I2C bus {number} can't be opened: add growd's user to the group i2c"
     return f"I2C bus {number} can't be opened: {error.strerror or error}"

@@ -166,7 +166,7 @@ class SerialLine:
             return self.missing(
                 errno.ENODEV,
                 "is not there: plug it in, or check the name of its port; on a Raspberry Pi's pins switch "
-                "the serial port on with raspi-config",
+                "the serial port on with `growd setup-pi`",
             )
         if error.errno in {errno.EACCES, errno.EPERM}:
             return self._unavailable("can't be opened: add growd's user to the group dialout")
@@ -182,7 +182,7 @@ def _opened(path: str, baud: int, timeout_s: float, consoles: Path) -> SerialLik
     """The port, with pyserial. A console on it would send to the device."""
     if os.path.basename(os.path.realpath(path)) in _words(consoles):  # noqa: PTH119  as the kernel names it
         raise HardwareUnavailableError(
-            f"{path} is the serial console of the system: switch its login shell off with raspi-config",
+            f"{path} is the serial console of the system: take it away with `growd setup-pi`",
             device=path,
         )
     from serial import Serial  # type: ignore[attr-defined]  # noqa: PLC0415  few have a line; it has no types

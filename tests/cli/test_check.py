@@ -213,7 +213,7 @@ def refusing(
     ("number", "bus", "words"),
     [
         (errno.EACCES, 1, "to the group i2c; `sudo usermod -aG i2c USER`, then log in again"),
-        (errno.ENOENT, 1, "I2C bus 1 is not there (no /dev/i2c-1): switch I2C on with raspi-config"),
+        (errno.ENOENT, 1, "I2C bus 1 is not there (no /dev/i2c-1): switch I2C on with `growd setup-pi`"),
         (errno.ENOENT, 3, "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"),
     ],
 )
@@ -246,7 +246,7 @@ async def test_a_serial_console_on_the_port_is_reported(tmp_path: Path):
     sensor = Sensor(name="co2", kind="mhz19", port="/dev/ttyS9")
     found = await finding(sensor, hardware)
     assert not found.answers
-    assert "serial console of the system: switch its login shell off with raspi-config" in found.sentence
+    assert "serial console of the system: take it away with `growd setup-pi`" in found.sentence
 
 
 @pytest.mark.parametrize(

@@ -195,7 +195,7 @@ def test_a_missing_bus_is_tried_again_at_each_use(bench):
     kernel = I2CKernel({2: bench.adapter})
     bench.bus._open_smbus = smbus_over(kernel)
     for _ in range(2):
-        with pytest.raises(HardwareUnavailableError, match="switch I2C on with raspi-config"):
+        with pytest.raises(HardwareUnavailableError, match="switch I2C on with `growd setup-pi`"):
             bench.bus.writeto(0x50, b"\x10a")
     assert bench.cleared == [1]
 

@@ -416,5 +416,5 @@ def test_the_serial_console_is_not_talked_over(tmp_path):
     (tmp_path / "serial0").symlink_to("ttyAMA0")
     consoles = tmp_path / "active"
     consoles.write_text("tty1 ttyAMA0\n")
-    with pytest.raises(HardwareUnavailableError, match=r"serial0 is the serial console .* raspi-config"):
+    with pytest.raises(HardwareUnavailableError, match=r"serial0 is the serial console .* `growd setup-pi`"):
         open_port(str(tmp_path / "serial0"), BAUD, ANSWER_S, consoles=consoles)
