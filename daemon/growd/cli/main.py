@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "setup-pi": Command(
         "growd.cli.setup_pi:setup_pi", "Show and write the boot settings of a Raspberry Pi for the chamber."
     ),
+    "upgrade": Command("growd.cli.upgrade:upgrade", "Upgrade the service, with a trial and a way back."),
     "uninstall": Command("growd.cli.install:uninstall", "Remove the systemd service."),
     "topic": Command("growd.cli.topic:topic", "Read, publish and measure topics of the running daemon."),
     "param": Command("growd.cli.param:param", "Read and set parameters of the running daemon."),

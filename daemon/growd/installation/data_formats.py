@@ -33,14 +33,14 @@ _BESIDE: Final = ("-wal", "-shm", "-journal")  # of an open SQLite file
 _PIECE: Final = 1 << 20
 
 
-class Format(msgspec.Struct, frozen=True):
+class DataFormat(msgspec.Struct, frozen=True):
     """The formats of a file that a version of growd writes, and the oldest that it reads."""
 
     writes: int
     reads_from: int
 
 
-FORMATS: Final = {STORE: Format(SCHEMA_VERSION, OLDEST_SCHEMA), LOG_NAME: Format(FORMAT, FORMAT)}
+FORMATS: Final = {STORE: DataFormat(SCHEMA_VERSION, OLDEST_SCHEMA), LOG_NAME: DataFormat(FORMAT, FORMAT)}
 """Those of this version."""
 
 
@@ -119,6 +119,7 @@ def restore(data: Path, name: str, kept: str) -> None:
     with as_owner(data):
         copy, beside = data / BACKUPS / name, data / BACKUPS / kept
         beside.mkdir(exist_ok=True, mode=0o700)
+        sync_folder(beside.parent)  # before the files in it count on it
         _keep_log_of_store(data, beside)
         for file in sorted(own_files(copy), key=lambda each: each.name == STORE):
             present = data / file.name

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from growd.installation.machine import CONFIGURATION, DATA, LOG, InstallError, Machine, run_program
+from growd.installation.options import PARTS
 from growd.installation.running import wait_for_answer
-from growd.installation.service import install_steps, refuse_older, uninstall_steps
+from growd.installation.service import install_steps, new_version, refuse_older, uninstall_steps
 from growd.installation.targets import target_of
 from growd.installation.versions import locked, refuse_while_upgrading
 
@@ -28,6 +29,9 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
     root = choices.root.absolute()
     _check_rights(root, dry_run=choices.dry_run)
     machine = machine or Machine(root, partial(run_program, log=root / LOG))
+    if choices.only is not None:
+        _install_part(machine, source, choices, say)
+        return
     refuse_while_upgrading(machine)
     if not choices.allow_downgrade:
         refuse_older(machine, source)
@@ -58,6 +62,19 @@ def uninstall(root: Path, say: Say, *, purge: bool, dry_run: bool) -> None:
     _carry_out(steps, say)
     if not purge:
         say(f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are still there; --purge removes them.")
+
+
+def _install_part(machine: Machine, source: InstallSource, choices: InstallChoices, say: Say) -> None:
+    """The caller has the lock. The last line of the output of `version` is the folder."""
+    if choices.only not in PARTS:
+        raise InstallError(f"--only must be one of {', '.join(PARTS)}, got {choices.only!r}")
+    target = target_of(machine.root)
+    if choices.only == "version":
+        version = new_version(machine, source, target, choices)
+        _carry_out([version.step], say)
+        say(str(version.folder))
+    else:
+        _carry_out(install_steps(machine, source, target, choices), say)
 
 
 def _check_rights(root: Path, *, dry_run: bool) -> None:

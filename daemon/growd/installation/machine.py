@@ -23,10 +23,12 @@ COMMAND: Final = Path("usr/local/bin/growd")
 """The link by which people start growd."""
 
 WANTED: Final = Path("etc/systemd/system/multi-user.target.wants/growd.service")
+UPGRADE_WANTED: Final = Path("etc/systemd/system/multi-user.target.wants/growd-upgrade.service")
 SOCKET_WANTED: Final = Path("etc/systemd/system/sockets.target.wants/growd.socket")
 PLACES: Final = {
     "growd.service": Path("etc/systemd/system/growd.service"),
     "growd.socket": Path("etc/systemd/system/growd.socket"),
+    "growd-upgrade.service": Path("etc/systemd/system/growd-upgrade.service"),
     "growd.sysusers.conf": Path("etc/sysusers.d/growd.conf"),
     "growd.tmpfiles.conf": Path("etc/tmpfiles.d/growd.conf"),
     "growd.rules": Path("etc/udev/rules.d/60-growd.rules"),

@@ -46,8 +46,16 @@ INSTALL_OPTIONS: Final = (
     InstallOption(
         "allow_downgrade", "--allow-downgrade", None, "Allow a version older than the installed one."
     ),
+    InstallOption(
+        "only",
+        "--only",
+        "PART",
+        "Do one part, as an upgrade does: version (make the version folder beside the current one), service "
+        "(place the files of the service) or configuration (offer a new default).",
+    ),
     *PLACE_OPTIONS,
 )
+PARTS: Final = ("version", "service", "configuration")
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,7 @@ class InstallChoices:
     with_socket: bool = False
     with_watchdog: bool = False
     allow_downgrade: bool = False
+    only: str | None = None
     root: Path = Path("/")
     dry_run: bool = False
 

@@ -22,6 +22,7 @@ from growd.installation.machine import (
     PROGRAM,
     RECORD,
     SOCKET_WANTED,
+    UPGRADE_WANTED,
     WANTED,
     WATCHDOG,
     InstallError,
@@ -97,32 +98,42 @@ def install_steps(
 ) -> list[Step]:
     """The steps in order; all that may fail come before the first that changes the running service.
 
-    A profile, a socket or a hardware watchdog of the last installation stays.
+    A profile, a socket or a hardware watchdog of the last installation stays. With the part "service" or
+    "configuration" only the steps of this part.
     """
     was = machine.record()
     with_socket = choices.with_socket or str(SOCKET_WANTED) in was.get("files", [])
     with_watchdog = choices.with_watchdog or str(WATCHDOG) in was.get("files", [])
-    profile = choices.profile or str(was.get("profile", PROFILE))
+    profile = _profile(machine, choices)
     text = source.profile(profile)
     files = {place: source.unit(name) for name, place in PLACES.items()}
     if with_watchdog:
         files[WATCHDOG] = source.unit(WATCHDOG.name)
-    links = {WANTED: "../growd.service"} | ({SOCKET_WANTED: "../growd.socket"} if with_socket else {})
+    links = {WANTED: "../growd.service", UPGRADE_WANTED: "../growd-upgrade.service"}
+    if with_socket:
+        links[SOCKET_WANTED] = "../growd.socket"
     if _is_ours(machine):
         links[COMMAND] = f"/{CURRENT}/bin/growd"
-    version = _version(machine, source, target, text)
+    version = new_version(machine, source, target, choices)
     folder = version.folder
     record = {
         "version": source.version,
         "digest": version.digest,
         "profile": profile,
-        "configuration": digest_of(text),
+        "configuration": was.get("configuration") if choices.only == "service" else digest_of(text),
         "files": [str(place) for place in (*files, *links)],
     }
+    placing = [file_step(machine, place, content) for place, content in files.items()] + _accounts(machine)
+    linking = [link_step(machine, place, target) for place, target in links.items()]
+    recording = file_step(
+        machine, RECORD, json.dumps(record, indent=2) + "\n", "write the record of the installation to"
+    )
+    if choices.only == "service":
+        return [*placing, *linking, recording]
+    if choices.only == "configuration":
+        return [*_configuration(machine, text, was), recording]
     steps = [removal_step(path) for path in machine.at(VERSIONS).glob(f"*{PART}")]
-    steps += [version.step, *_checks(machine, folder, target, choices)]
-    steps += [file_step(machine, place, content) for place, content in files.items()]
-    steps += _accounts(machine)
+    steps += [version.step, *_checks(machine, folder, target, choices), *placing]
     steps += _configuration(machine, text, was)
     steps.append(
         Step(
@@ -131,19 +142,21 @@ def install_steps(
             lambda: (current := linked(machine, CURRENT)) is not None and current.folder == folder,
         )
     )
-    steps += [link_step(machine, place, target) for place, target in links.items()]
-    steps.append(
-        file_step(
-            machine, RECORD, json.dumps(record, indent=2) + "\n", "write the record of the installation to"
-        )
-    )
+    steps += [*linking, recording]
     if machine.is_live:
         is_news = not all(step.is_done() for step in steps)
         steps += _start(machine, is_news=is_news, with_socket=with_socket, with_watchdog=with_watchdog)
     return [*steps, *_cleaning(machine)]
 
 
-def _version(machine: Machine, source: InstallSource, target: Target, profile_text: str) -> NewVersion:
+def _profile(machine: Machine, choices: InstallChoices) -> str:
+    return choices.profile or str(machine.record().get("profile", PROFILE))
+
+
+def new_version(
+    machine: Machine, source: InstallSource, target: Target, choices: InstallChoices
+) -> NewVersion:
+    """The version that a source becomes on this machine, and how. Raises `InstallError`."""
     versions = machine.at(VERSIONS)
     if source.kind == "version":
         if source.path.resolve().parent != versions.resolve():
@@ -158,7 +171,7 @@ def _version(machine: Machine, source: InstallSource, target: Target, profile_te
         words = f"unpack growd {source.version} into {folder}"
         make = partial(unpack_bundle, source.path, folder, target, machine.run)
     else:
-        tree = _tree(machine, source, target, profile_text)
+        tree = _tree(machine, source, target, source.profile(_profile(machine, choices)))
         folder, digest = versions / tree.name, tree.digest
         words = f"build growd {source.version} from the {source.kind} {source.path} in {folder}"
         make = partial(tree.build, folder, machine.run)

@@ -178,7 +178,7 @@ class UpgradeRun:
         if upgrade.phase is UpgradePhase.FORWARD:
             self._try(upgrade, source)
         if upgrade.phase is UpgradePhase.ACCEPTED:
-            self._accept(source)
+            self._accept(upgrade, source)
         else:
             self._go_back(upgrade, source)
         return self._end(upgrade)
@@ -226,8 +226,12 @@ class UpgradeRun:
 
     def _settle(self, version: Version) -> None:
         """Let a version place its own unit files and the record."""
-        output_of([version.program, "upgrade", "--settle", "--root", str(self._machine.root)])
+        self._install(version, "service")
         self._service.read_units()
+
+    def _install(self, version: Version, part: str) -> None:
+        root = str(self._machine.root)
+        output_of([version.program, "install", "--only", part, "--allow-downgrade", "--root", root])
 
     def _watch(self, upgrade: Upgrade, target: Version) -> None:
         """Start the new version and watch it. Raises `TrialError`."""
@@ -274,11 +278,13 @@ class UpgradeRun:
                 raise TrialError(f"growd {version.version} did not start within {START_S:g} s")
             self._sleep(_POLL_S)
 
-    def _accept(self, source: Version) -> None:
+    def _accept(self, upgrade: Upgrade, source: Version) -> None:
         choose(self._machine, PREVIOUS, source)
         self._say("The trial was successful. Releasing the outputs.")
         self._release()
         self._service.reload()
+        with suppress(InstallError):  # a new default of the configuration, written beside the present one
+            self._install(version_at(self._machine.at(VERSIONS) / upgrade.target), "configuration")
 
     def _go_back(self, upgrade: Upgrade, source: Version) -> None:
         self._say(f"Going back to growd {source.version}.")
