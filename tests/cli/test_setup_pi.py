@@ -46,7 +46,7 @@ def test_a_dry_run_shows_each_line_with_its_reason_and_writes_nothing(card):
     assert "  gpio=24=op,dh: safe from boot, high: light white" in result.stdout
     assert "  without console=serial0,115200: no console on the serial port of a sensor" in result.stdout
     assert "+enable_uart=1" in result.stdout
-    assert "Nothing is written yet. To write it: sudo growd setup-pi --write" in result.stdout
+    assert "Nothing is written yet: add --write, as root." in result.stdout
     assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}
 
 
@@ -85,14 +85,14 @@ def test_undo_only_shows_without_write(card):
     written = content(card)
     result = setup_pi(card, "--undo")
     assert "-enable_uart=1" in result.stdout
-    assert "To write it: sudo growd setup-pi --undo --write" in result.stdout
+    assert "Nothing is written yet: add --write, as root." in result.stdout
     assert content(card) == written
 
 
 def test_without_a_terminal_writing_needs_yes(card):
     result = setup_pi(card, "--write")
     assert result.exit_code == 1
-    assert "there is no terminal to ask at; use growd setup-pi --write --yes" in result.stderr
+    assert "there is no terminal to ask at: add --yes" in result.stderr
     assert content(card)["config.txt"] == CONFIG
 
 

@@ -100,7 +100,13 @@ def test_hardware_pwm_needs_its_overlay_and_no_analog_audio(tmp_path, pins, over
 def test_a_pi_5_has_no_analog_audio_and_the_overlay_connects_two_pins(tmp_path):
     plan = planned(tmp_path, with_pwm(12, 13, 18), "5")
     assert lines(plan)[1] == "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4"
-    assert "GPIO 18 will stay dark" in plan.notes[0]
+    assert "GPIO 18 of the lamp will stay dark" in plan.notes[0]
+
+
+def test_pins_that_share_a_channel_are_not_chosen_together(tmp_path):
+    plan = planned(tmp_path, with_pwm(12, 18, 13))
+    assert lines(plan)[2] == "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4"
+    assert "GPIO 18 of the lamp will stay dark" in plan.notes[0]
 
 
 def bus(number, kind="scd30"):

@@ -305,4 +305,4 @@ def test_the_kernels_log_of_this_machine_ends(tmp_path):
     """A real /dev/kmsg gives one record at a time and never ends by itself."""
     if not os.access("/dev/kmsg", os.R_OK):
         pytest.skip("this user may not read the kernel's log")
-    assert isinstance(PiFiles(Path("/")).kernel_log(), list | None)
+    assert PiFiles(Path("/")).kernel_log() is not None

@@ -13,6 +13,7 @@ import click
 from growd.cli.options import config_option, refuse, set_option
 from growd.config import ConfigError, load
 from growd.raspberry_pi.boot_files import included_files, planned_files, undone_files
+from growd.raspberry_pi.config_txt import FRAME
 from growd.raspberry_pi.model import MODELS, PiError, model_at
 from growd.raspberry_pi.plan import boot_plan
 from growd.runtime.text import printable
@@ -72,12 +73,11 @@ def setup_pi(
         return
     for line in _shown(changed, undo=undo):
         click.echo(printable(line))
-    command = "growd setup-pi --undo --write" if undo else "growd setup-pi --write"
     if not writes:
-        click.echo(f"Nothing is written yet. To write it: sudo {command}")
+        click.echo("Nothing is written yet: add --write, as root.")
     elif root == _HERE and os.geteuid():
         refuse("this needs root: use sudo")
-    elif yes or _agrees(command):
+    elif yes or _agrees():
         _write(files, undo=undo)
         _reboot(is_here=root == _HERE, may_ask=not yes)
 
@@ -85,10 +85,15 @@ def setup_pi(
 def configuration_at(root: Path, config: Path | None) -> Path | None:
     """The given configuration, else the installed one. Raises `PiError` if that can't be read."""
     installed = root / INSTALLED
+    if config is not None:
+        return config
     try:
-        return config or (installed if installed.is_file() else None)
+        installed.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except OSError as error:
         raise PiError(f"{installed} can't be read: {error.strerror}; use sudo, or --config FILE") from None
+    return installed
 
 
 def _configuration(root: Path, config: Path | None, settings: tuple[str, ...]) -> Config:
@@ -132,6 +137,8 @@ def _shown(files: Iterable[BootFile], *, undo: bool) -> Iterator[str]:
     for file in () if undo else files:
         yield f"{file.path}"
         for change in file.changes:
+            if change.line in FRAME:
+                continue
             what = change.line or f"without {change.before}"
             old = f" (now {change.before})" if change.line and change.before else ""
             yield f"  {what}{old}: {change.reason}"
@@ -139,9 +146,9 @@ def _shown(files: Iterable[BootFile], *, undo: bool) -> Iterator[str]:
         yield from file.diff()
 
 
-def _agrees(command: str) -> bool:
+def _agrees() -> bool:
     if not sys.stdin.isatty():
-        refuse(f"there is no terminal to ask at; use {command} --yes")
+        refuse("there is no terminal to ask at: add --yes")
     return click.confirm("Write this?")
 
 

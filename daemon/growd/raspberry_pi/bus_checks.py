@@ -9,7 +9,7 @@ from growd.config import chambers_of
 from growd.config.device_checks import is_header_port
 from growd.raspberry_pi.boot_files import config_txt_at, planned_files
 from growd.raspberry_pi.cmdline import words_in
-from growd.raspberry_pi.config_txt import settings_in
+from growd.raspberry_pi.config_txt import FRAME, settings_in
 from growd.raspberry_pi.findings import failed, unchecked, warned, well
 from growd.raspberry_pi.model import PiError
 from growd.raspberry_pi.plan import boot_plan
@@ -70,12 +70,12 @@ def _boot_files(scene: PiScene) -> Iterator[PiFinding]:
             if file.is_changed
             for change in file.changes
         ]
-    except PiError as error:
+    except (PiError, OSError) as error:
         yield failed("boot settings", str(error), "sudo mount /boot/firmware")
         return
     overlays = [line.partition("=")[2] for line in settings if re.match("dtoverlay=.", line)]
     yield well("overlays", ", ".join(overlays) or "none")
-    changes = [line for line in changes if line not in ("[all]", "dtoverlay=")]
+    changes = [line for line in changes if line not in FRAME]
     if changes:
         yield warned("boot settings", f"missing: {'; '.join(changes)}", "growd setup-pi")
     elif _is_changed_since_boot(scene):

@@ -62,6 +62,8 @@ class LineChange:
 
 _OPENING: Final = Wanted("[all]", "the lines of growd; `growd setup-pi --undo` takes them back")
 _NO_OVERLAY: Final = Wanted("dtoverlay=", "ends the parameters of an overlay above")
+FRAME: Final = (_OPENING.line, _NO_OVERLAY.line)
+"""Lines that only separate growd's lines from those above."""
 
 
 def with_wanted(

@@ -27,7 +27,7 @@ _PI5_CONSOLES: Final = CONSOLES[-2:]  # serial0 is the debug connector there
 _PL011: Final = "/dev/ttyAMA0"
 _SLOW_KIND: Final = "scd30"
 _SLOW_HZ: Final = 50_000
-"""Sensirion, SCD30 Interface Description, 1.1: "a maximal I2C speed of 50 kHz is recommended"."""
+"""Sensirion, SCD30 Interface Description: at most 50 kHz, because the sensor stretches the clock."""
 
 _OVERLAY_BUSES: Final = {
     "pi4": {3: (4, 5), 4: (8, 9), 5: (12, 13), 6: (22, 23)},
@@ -39,7 +39,9 @@ _PWM_FUNCTION: Final = {12: 4, 13: 4, 18: 2, 19: 2}
 """The function that connects a pin with the PWM (overlays/README, pwm). A Pi 5 takes the same numbers, since
 its pin driver translates them (Linux, pinctrl-rp1.c, legacy_fsel_map)."""
 
-_FIRST_CHANNEL: Final = (12, 18)
+_CHANNELS: Final = ((12, 18), (13, 19))
+"""Before the Pi 5 these pins share a channel (overlays/README, pwm)."""
+
 _PWM_PINS: Final = 2  # that one overlay can connect
 
 
@@ -89,7 +91,7 @@ def _buses(sensors: Iterable[tuple[str, Sensor]], model: PiModel, notes: list[st
                 slow[sensor.bus] = name
     for bus, users in sorted(names.items()):
         reason = f"I2C bus {bus} for {', '.join(users)}"
-        slowly = f"50 kHz, the most that Sensirion recommends for the SCD30 {slow.get(bus)}"
+        slowly = f"50 kHz, the most that Sensirion recommends for an SCD30 ({slow.get(bus)})"
         if bus in (0, 1):
             name = "i2c_arm" if bus else "i2c_vc"
             yield Wanted(f"dtparam={name}=on", reason)
@@ -141,10 +143,10 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
     pins = sorted({pin for light in lamps for pin in _hardware_pins(light)})
     if not pins:
         return
+    chosen = pins[:_PWM_PINS]
     if not model.is_pi5:
         yield Wanted("dtparam=audio=off", "analog audio uses the same PWM")
-        pins.sort(key=lambda pin: pin not in _FIRST_CHANNEL)
-    chosen = pins[:_PWM_PINS]
+        chosen = [*_first_of(pins, _CHANNELS[0]), *_first_of(pins, _CHANNELS[1])]
     names = ("pin", "func"), ("pin2", "func2")
     parameters = "".join(
         f",{pin_name}={pin},{function_name}={_PWM_FUNCTION[pin]}"
@@ -153,11 +155,15 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
     overlay = "pwm" if len(chosen) == 1 else "pwm-2chan"
     reason = f"hardware PWM of the lamp on GPIO {' and '.join(map(str, chosen))}"
     yield Wanted(f"dtoverlay={overlay}{parameters}", reason)
-    if others := pins[_PWM_PINS:]:
-        notes.append(
-            f"the lamp has hardware PWM on {len(pins)} pins, and the overlay connects two: GPIO "
-            f"{', '.join(map(str, others))} will stay dark; set another pin there, which uses software PWM"
-        )
+    notes += [
+        f"GPIO {pin} of the lamp will stay dark, because the overlay connects GPIO "
+        f"{' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 5"
+        for pin in sorted({*pins} - {*chosen})
+    ]
+
+
+def _first_of(pins: Iterable[int], channel: Iterable[int]) -> list[int]:
+    return [pin for pin in pins if pin in channel][:1]
 
 
 def _hardware_pins(light: Light) -> list[int]:
