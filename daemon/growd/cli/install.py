@@ -58,7 +58,7 @@ def install(*, source: Path | None, **choices: Any) -> None:
         wanted = source_at(source)
         if wanted.path != source_at(None).path:
             # Another version is installed by its own code, which knows its files and the format of its data.
-            program = [sys.executable, "-I", wanted.program, *chosen.arguments()]
+            program = [sys.executable, "-IB", wanted.program, *chosen.arguments()]
             os.execv(sys.executable, program)  # noqa: S606  what the user named
         installer.install(wanted, chosen, click.echo)
     except InstallError as error:

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+if sys.version_info < (3, 11):  # noqa: UP036  whoever installs may have an older one
+    sys.exit(f"growd needs Python 3.11 or newer; this is Python {sys.version_info[0]}.{sys.version_info[1]}")
 if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[2])  # instead of this folder, which Python adds
 

@@ -78,7 +78,7 @@ def refuse_newer_data(machine: Machine, packages: Path) -> None:
 
     `packages` are those of the version to install: the machine may have none.
     """
-    sys.path.append(str(packages))
+    sys.path.insert(0, str(packages))
     from growd.installation.data_formats import unreadable  # noqa: PLC0415  it needs packages
 
     if reason := unreadable(machine.at(DATA)):
