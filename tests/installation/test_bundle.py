@@ -1,0 +1,205 @@
+"""Bundles: one file with a version folder, and what runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from growd import __version__
+from growd.installation.bundle import write_bundle
+from growd.installation.get_pip import index_url
+from growd.installation.machine import InstallError, Machine, run_program
+from growd.installation.options import InstallChoices
+from growd.installation.service import install_steps
+from growd.installation.sources import source_at
+from growd.installation.targets import Target, target_of
+from growd.installation.tree import VersionTree, merge
+from support.fresh_machine import CHECKOUT, Fresh, wheel
+
+HERE = target_of()
+
+
+@pytest.fixture
+def fresh(tmp_path: Path) -> Fresh:
+    (root := tmp_path / "root").mkdir()
+    return Fresh(root)
+
+
+def bundle(folder: Path, fresh: Fresh, target: Target = HERE) -> Path:
+    """A bundle of growd 1.2.0 without a program; it has a link and a program."""
+    folder.mkdir(exist_ok=True)
+    tree = VersionTree(source_at(wheel(folder, "1.2.0")), target.machine, (target.python,))
+    version = folder / tree.name
+    tree.build(version, fresh.run, with_byte_code=False)
+    (version / "lib/link").symlink_to("growd")
+    write_bundle(version, folder / "growd-1.2.0.pyz")
+    return folder / "growd-1.2.0.pyz"
+
+
+def test_a_bundle_installs_the_folder_that_it_was_made_of(fresh: Fresh, tmp_path: Path):
+    file = bundle(tmp_path / "a", fresh)
+    fresh.commands.clear()
+    fresh.install(file)
+    current = fresh.home / "current"
+    (made,) = (tmp_path / "a").glob("1.2.0-*")
+    assert current.readlink().name == made.name
+    for path in made.rglob("*"):
+        copy = current / path.relative_to(made)
+        assert copy.lstat().st_mode == path.lstat().st_mode
+        if path.is_file():
+            assert copy.read_bytes() == path.read_bytes()
+    assert (current / "lib/link").readlink() == Path("growd")
+    assert all("compileall" in command for command in fresh.commands)  # neither pip nor npm
+    assert fresh.install(file) == []
+
+
+def test_the_same_folder_gives_the_same_bundle(fresh: Fresh, tmp_path: Path):
+    first = bundle(tmp_path / "a", fresh)
+    version = next((tmp_path / "a").glob("1.2.0-*"))
+    write_bundle(version, tmp_path / "again.pyz")
+    assert (tmp_path / "again.pyz").read_bytes() == first.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("target", "words"),
+    [
+        (Target("aarch64" if HERE.machine == "x86_64" else "x86_64", HERE.python), "take the bundle for"),
+        (Target(HERE.machine, "3.99"), "is for Python 3.99, and this machine has Python"),
+    ],
+)
+def test_a_bundle_for_another_machine_is_refused(fresh: Fresh, tmp_path: Path, target: Target, words: str):
+    file = bundle(tmp_path / "a", fresh, target)
+    with pytest.raises(InstallError, match=words):
+        fresh.install(file)
+    assert list(fresh.root.iterdir()) == []
+
+
+def test_an_interrupted_unpacking_leaves_no_folder(fresh: Fresh, tmp_path: Path):
+    file = bundle(tmp_path / "a", fresh)
+
+    def interrupt(_: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    fresh.machine = Machine(fresh.root, interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        fresh.install(file)
+    assert list((fresh.home / "versions").iterdir()) == []
+
+
+def test_too_little_space_is_refused(fresh: Fresh, tmp_path: Path, monkeypatch):
+    file = bundle(tmp_path / "a", fresh)
+    monkeypatch.setattr("growd.installation.bundle._MARGIN", 1e15)
+    with pytest.raises(InstallError, match=r"has \d+ MB free, and \d+ MB are needed"):
+        fresh.install(file)
+    assert list((fresh.home / "versions").iterdir()) == []
+
+
+def test_a_damaged_bundle_is_refused(fresh: Fresh, tmp_path: Path):
+    file = bundle(tmp_path / "a", fresh)
+    file.write_bytes(file.read_bytes()[:1000])
+    with pytest.raises(InstallError, match="is neither a wheel nor a bundle"):
+        source_at(file)
+
+
+def test_a_file_that_differs_between_pythons_names_its_package(tmp_path: Path):
+    for python in ("3.11", "3.13"):
+        (tmp_path / python / "yarl").mkdir(parents=True)
+        (tmp_path / python / "yarl/_url.py").write_text(python)
+        (tmp_path / python / "yarl-1.0.dist-info").mkdir()
+        (tmp_path / python / "yarl-1.0.dist-info/WHEEL").write_text(python)
+        (tmp_path / python / f"yarl/quoting.cpython-{python}.so").write_text(python)
+    merge(tmp_path / "3.11", tmp_path / "lib")
+    with pytest.raises(InstallError, match="the package yarl has another _url"):
+        merge(tmp_path / "3.13", tmp_path / "lib")
+
+
+# --- The machine
+
+
+def system(root: Path, python: str, header: bytes) -> Path:
+    """A file system with a Python, of which only the ELF header is there."""
+    (root / "usr/bin").mkdir(parents=True)
+    (root / "usr/bin" / python).write_bytes(header)
+    (root / "usr/bin/python3").symlink_to(python)
+    return root
+
+
+def elf(bits: int, machine: int) -> bytes:
+    return b"\x7fELF" + bytes([bits // 32]) + bytes(13) + machine.to_bytes(2, "little")
+
+
+@pytest.mark.parametrize(("machine", "name"), [(62, "x86_64"), (183, "aarch64")])
+def test_the_target_is_that_of_the_file_system(tmp_path: Path, machine: int, name: str):
+    root = system(tmp_path, "python3.13", elf(64, machine))
+    assert target_of(root) == Target(name, "3.13", "/usr/bin/python3")
+
+
+@pytest.mark.parametrize(
+    ("python", "header", "words"),
+    [
+        ("python3.11", elf(32, 40), "growd needs a 64-bit system"),
+        ("python3.9", elf(64, 183), r"has Python 3\.9; growd needs 3\.11 or newer"),
+    ],
+)
+def test_an_unusable_system_is_one_sentence(tmp_path: Path, python: str, header: bytes, words: str):
+    with pytest.raises(InstallError, match=words):
+        target_of(system(tmp_path, python, header))
+
+
+def test_the_launcher_refuses_another_python(fresh: Fresh, tmp_path: Path):
+    tree = VersionTree(source_at(wheel(tmp_path, "1.2.0")), HERE.machine, ("3.99",))
+    tree.build(tmp_path / "v", fresh.run, with_byte_code=False)
+    command = [sys.executable, "-I", tmp_path / "v/bin/growd"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"growd 1.2.0 in {tmp_path}/v is for Python 3.99, and ")
+    assert done.stderr.endswith(": install growd again\n")
+
+
+# --- The real thing
+
+
+@pytest.fixture
+def index() -> None:
+    """Skips a test where the package index does not answer."""
+    try:
+        with urllib.request.urlopen(f"{index_url()}/pip/", timeout=20):  # noqa: S310  as pip's settings say
+            pass
+    except OSError as error:
+        pytest.skip(f"the package index does not answer: {error}")
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.install
+@pytest.mark.usefixtures("index")
+def test_a_real_bundle_installs_and_starts(fresh: Fresh, tmp_path: Path):
+    other = "3.13" if HERE.python != "3.13" else "3.12"
+    tree = VersionTree(
+        source_at(CHECKOUT), HERE.machine, (HERE.python, other), with_database=False, with_node=False
+    )
+    tree.build(tmp_path / tree.name, run_program, with_byte_code=False)
+    write_bundle(tmp_path / tree.name, file := tmp_path / f"growd-{__version__}.pyz")
+    done = subprocess.run(
+        [sys.executable, file, "--root", fresh.root, "--profile", "sim"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[-1].startswith(f"Installed growd {__version__}; ")
+    program = [sys.executable, "-I", (fresh.home / "current/bin/growd").resolve()]
+    check = [*program, "check", "--config", fresh.root / "etc/growd/growd.toml"]
+    checked = subprocess.run(check, capture_output=True, text=True, check=False)
+    assert "The configuration is valid" in checked.stdout
+    known = json.loads((fresh.home / "current/version.json").read_text())
+    assert known["pythons"] == [HERE.python, other]
+    compiled = {path.name.split(".")[-2] for path in (fresh.home / "current/lib").rglob("*.cpython-3*.so")}
+    assert compiled == {
+        f"cpython-{python.replace('.', '')}-{HERE.machine}-linux-gnu" for python in known["pythons"]
+    }
+    assert install_steps(fresh.machine, source_at(file), HERE, InstallChoices(root=fresh.root))[0].is_done()
