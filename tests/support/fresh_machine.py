@@ -35,7 +35,9 @@ class Fresh:
             (programs / "node").write_text("a program")
             (programs / "node").chmod(0o755)
         if "ci" in command:
-            (Path(command[command.index("--prefix") + 1]) / "node_modules").mkdir()
+            modules = Path(command[command.index("--prefix") + 1]) / "node_modules"
+            modules.mkdir()
+            (modules / "express.js").write_text("a module")
 
     def install(self, wheel: Path, **options: Any) -> list[str]:
         """The steps that were not done already, in words."""
