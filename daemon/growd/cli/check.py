@@ -10,6 +10,7 @@ import click
 
 from growd.cli.asking import is_running
 from growd.cli.client import ClientError, DaemonClient, address_of, trusting
+from growd.cli.database_check import findings_of, print_findings
 from growd.cli.hardware_check import check_hardware, described
 from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.cli.pi_check import pi_options, report_pi
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from growd.cli.hardware_check import DeviceAnswer
+from growd.cli.hardware_check import DeviceAnswer
 
 _SECRETS: Final = ("password_file", "secret_file", "token_file")
 
@@ -81,6 +82,7 @@ def check(
             sys.exit(0 if _all_answer(configuration) else 1)
     except (ConfigError, DriverError, SimulationError, ClientError) as error:
         refuse(error)
+    _check_database(configuration)
     for name, sentence in described(configuration):
         click.echo(f"{name}: {sentence}")
     for credential in systemd_credentials(configuration):
@@ -91,6 +93,13 @@ def check(
 def _check_files(config: Config) -> None:
     if found := list(faults_of_files(config)):
         raise ConfigError(*found)
+
+
+def _check_database(config: Config) -> None:
+    """Ask the configured CouchDB; only warnings, since it may be reachable from the device alone."""
+    if not config.couchdb.url or _is_credential(config.couchdb.credentials_file):
+        return
+    print_findings(config, findings_of(config))
 
 
 def _all_answer(config: Config) -> bool:

@@ -18,6 +18,7 @@ from yarl import URL
 
 from growd.bus.errors import counted
 from growd.cli.client import NOT_REACHED
+from growd.cli.database_check import check_database
 from growd.cli.options import client_options, json_option, refuse
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
@@ -73,7 +74,10 @@ class _Time(click.ParamType[float]):
 
 @click.group()
 def db() -> None:
-    """Export points, and list those that the database rejected."""
+    """Export points, list those that the database rejected, and check a CouchDB."""
+
+
+db.add_command(check_database)
 
 
 @db.command()

@@ -12,6 +12,9 @@ from growd.config.findings import ConfigError
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """Set by systemd for a unit with LoadCredential=; systemd.exec(5), "Credentials"."""
 
+_INSTALLED: Final = Path("/etc/growd/credentials")
+"""The folder that systemd/growd.service hands over; readable for root only."""
+
 _OF_A_FOLDER: Final = "secret_"
 """Before the names of a folder's files, as LoadCredential=secret:... in systemd/growd.service has them."""
 
@@ -22,13 +25,17 @@ def secret_path(name: str) -> Path:
     """The file that an option means by `name`.
 
     A bare name is one of the credentials that systemd hands to its services, where it has handed over one of
-    that name; everything else is a path, from the working directory on where it is relative.
+    that name; everything else is a path, from the working directory on where it is relative. In a terminal of
+    root it is also one of the installed credentials.
     """
     folder = os.environ.get(CREDENTIALS_DIRECTORY)
     if folder and "/" not in name:
         for credential in (Path(folder) / name, Path(folder) / f"{_OF_A_FOLDER}{name}"):
             if credential.exists():
                 return credential
+    installed = _INSTALLED / name
+    if "/" not in name and not Path(name).exists() and os.access(installed, os.R_OK):
+        return installed
     return Path(name)
 
 

@@ -44,6 +44,12 @@ INSTALL_OPTIONS: Final = (
         "Let the Pi's hardware watchdog reset the machine if the kernel hangs (RuntimeWatchdogSec=).",
     ),
     InstallOption(
+        "with_couchdb",
+        "--couchdb",
+        None,
+        "Use Apache CouchDB as the database: Apache's package if it is installed, else a container.",
+    ),
+    InstallOption(
         "allow_downgrade", "--allow-downgrade", None, "Allow a version older than the installed one."
     ),
     InstallOption(
@@ -65,6 +71,7 @@ class InstallChoices:
     profile: str | None = None
     with_socket: bool = False
     with_watchdog: bool = False
+    with_couchdb: bool = False
     allow_downgrade: bool = False
     only: str | None = None
     root: Path = Path("/")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.installation.bundle import refuse_other_machines, unpack_bundle
+from growd.installation.couchdb import couchdb_is_installed, couchdb_removal_steps, couchdb_steps
 from growd.installation.machine import (
     COMMAND,
     CONFIGURATION,
@@ -98,8 +99,8 @@ def install_steps(
 ) -> list[Step]:
     """The steps in order; all that may fail come before the first that changes the running service.
 
-    A profile, a socket or a hardware watchdog of the last installation stays. With the part "service" or
-    "configuration" only the steps of this part.
+    A profile, a socket, a hardware watchdog or a CouchDB of the last installation stays. With the part
+    "service" or "configuration" only the steps of this part.
     """
     was = machine.record()
     with_socket = choices.with_socket or str(SOCKET_WANTED) in was.get("files", [])
@@ -135,6 +136,9 @@ def install_steps(
     steps = [removal_step(path) for path in machine.at(VERSIONS).glob(f"*{PART}")]
     steps += [version.step, *_checks(machine, folder, target, choices), *placing]
     steps += _configuration(machine, text, was)
+    if _with_couchdb(machine, choices):
+        shipped = {digest_of(text), str(was.get("configuration", ""))}
+        steps += couchdb_steps(machine, source, shipped, folder / "bin/growd")
     steps.append(
         Step(
             f"make {folder} the current version",
@@ -151,6 +155,10 @@ def install_steps(
 
 def _profile(machine: Machine, choices: InstallChoices) -> str:
     return choices.profile or str(machine.record().get("profile", PROFILE))
+
+
+def _with_couchdb(machine: Machine, choices: InstallChoices) -> bool:
+    return choices.with_couchdb or couchdb_is_installed(machine)
 
 
 def new_version(
@@ -171,20 +179,24 @@ def new_version(
         words = f"unpack growd {source.version} into {folder}"
         make = partial(unpack_bundle, source.path, folder, target, machine.run)
     else:
-        tree = _tree(machine, source, target, source.profile(_profile(machine, choices)))
+        profile_text = source.profile(_profile(machine, choices))
+        with_couchdb = _with_couchdb(machine, choices)
+        tree = _tree(machine, source, target, profile_text, with_couchdb=with_couchdb)
         folder, digest = versions / tree.name, tree.digest
         words = f"build growd {source.version} from the {source.kind} {source.path} in {folder}"
         make = partial(tree.build, folder, machine.run)
     return NewVersion(folder, digest, Step(words, make, lambda: is_usable(folder, target)))
 
 
-def _tree(machine: Machine, source: InstallSource, target: Target, profile_text: str) -> VersionTree:
+def _tree(
+    machine: Machine, source: InstallSource, target: Target, profile_text: str, *, with_couchdb: bool
+) -> VersionTree:
     """The embedded database unless a CouchDB is configured, and Node unless the machine has one."""
     try:
         text = machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8")
     except (OSError, ValueError):
         text = profile_text
-    with_database = not couchdb_url(text)
+    with_database = not couchdb_url(text) and not with_couchdb
     return VersionTree(
         source,
         target.machine,
@@ -214,6 +226,7 @@ def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
         steps.append(command_step(machine, "reload systemd's units", "systemctl", "daemon-reload"))
         if str(WATCHDOG) in record["files"]:
             steps.append(_watchdog_step(machine, "stop"))
+    steps += couchdb_removal_steps(machine, purge=purge)
     if purge:
         steps += [removal_step(machine.at(CONFIGURATION)), removal_step(machine.at(DATA))]
     if record:

@@ -59,13 +59,16 @@ class Couch:
 
     async def exists(self, database: str) -> bool:
         """GET /{db}: whether this database exists."""
+        return await self.info(database) is not None
+
+    async def info(self, database: str) -> Document | None:
+        """GET /{db}: its size and shards, None if there is no such database."""
         try:
-            await self._request("GET", _path(database))
+            return _object(await self._request("GET", _path(database)))
         except CouchRefusedError as error:
             if error.status == _NOT_FOUND:
-                return False
+                return None
             raise
-        return True
 
     async def create(self, database: str) -> bool:
         """PUT /{db}: True if it was made, False if it existed."""
@@ -154,6 +157,10 @@ class Couch:
     async def index_info(self, database: str, design: str) -> Document:
         """GET /{db}/_design/{ddoc}/_info: the state of the index of a design document."""
         return _object(await self._request("GET", _path(database, f"_design/{design}", "_info")))
+
+    async def settings(self) -> dict[str, dict[str, str]]:
+        """All settings of the server's node, by section."""
+        return _object(await self._request("GET", _path(*_SETTINGS)))
 
     async def setting(self, section: str, key: str) -> str | None:
         """A setting of the server's node; None if it is not set."""

@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import stat
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from growd.config.profiles import PROFILES, profile_text
+from growd.installation.couchdb import (
+    couchdb_is_installed,
+    couchdb_removal_steps,
+    couchdb_steps,
+)
+from growd.installation.machine import InstallError, Machine
+from growd.installation.sources import source_at
+from growd.installation.steps import digest_of
+from growd.store.bootstrap import bootstrap
+from growd.store.couch import Couch
+from growd.store.couchdb_checks import couchdb_findings, wait_for_couchdb
+from support.couchdb_process import couchdb_home, couchdb_process
+from support.ports import held_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.installation.steps import Step
+
+CHECKOUT = Path(__file__).parents[2]
+SETTINGS = (CHECKOUT / "couchdb/local.d/growd.ini").read_text()
+CONTAINER = "var/lib/growd-couchdb/local.d"
+PACKAGE = "opt/couchdb/etc/local.d"
+
+
+@pytest.fixture(params=["container", "package"])
+def machine(tmp_path: Path, request: pytest.FixtureRequest) -> Machine:
+    """A machine with podman or with Apache's package, and a fresh configuration of growd."""
+    root = tmp_path / "root"
+    program = root / ("usr/bin/podman" if request.param == "container" else "opt/couchdb/bin/couchdb")
+    program.parent.mkdir(parents=True)
+    program.touch()
+    (root / PACKAGE).mkdir(parents=True)
+    (root / "etc/growd").mkdir(parents=True)
+    (root / "etc/growd/growd.toml").write_text(profile_text("food-computer"))
+    return Machine(root)
+
+
+def steps_of(machine: Machine) -> list[Step]:
+    shipped = {digest_of(profile_text(name)) for name in PROFILES}
+    return couchdb_steps(machine, source_at(CHECKOUT), shipped, Path("growd"))
+
+
+def install(machine: Machine) -> list[str]:
+    """The steps that were not done already, in words."""
+    done = []
+    for step in steps_of(machine):
+        if not step.is_done():
+            step.do()
+            done.append(step.words)
+    return done
+
+
+def settings_of(machine: Machine) -> Path:
+    return machine.root / (CONTAINER if (machine.root / "usr/bin/podman").exists() else PACKAGE)
+
+
+def login_of(file: Path) -> tuple[str, str]:
+    user, password = file.read_text().splitlines()
+    return user, password
+
+
+def test_a_second_installation_changes_nothing(machine: Machine):
+    assert install(machine)
+    assert couchdb_is_installed(machine)
+    before = {path: path.read_text() for path in machine.root.rglob("*") if path.is_file()}
+    assert install(machine) == []
+    assert {path: path.read_text() for path in machine.root.rglob("*") if path.is_file()} == before
+
+
+def test_an_installation_continues_after_each_step(machine: Machine):
+    for count in range(len(steps_of(machine))):
+        for step in steps_of(machine)[:count]:
+            if not step.is_done():
+                step.do()
+    install(machine)
+    assert install(machine) == []
+
+
+def test_passwords_are_random_and_in_private_files_only(machine: Machine):
+    install(machine)
+    logins = [machine.root / "var/lib/growd-couchdb/admin", machine.root / "etc/growd/credentials/couchdb"]
+    passwords = {login_of(login)[1] for login in logins}
+    assert len(passwords) == 2
+    assert all(len(password) >= 40 for password in passwords)
+    holders = {
+        path
+        for path in machine.root.rglob("*")
+        if path.is_file() and any(password in path.read_text() for password in passwords)
+    }
+    assert holders == set(logins)
+    private = [*logins, settings_of(machine) / "20-growd-accounts.ini"]
+    assert {stat.S_IMODE(path.stat().st_mode) for path in private} == {0o600}
+
+
+def test_a_changed_password_is_written_to_the_accounts_and_other_settings_stay(machine: Machine):
+    install(machine)
+    accounts = settings_of(machine) / "20-growd-accounts.ini"
+    with accounts.open("a") as file:  # as CouchDB does at _node/_local/_config
+        file.write("\n[replicator]\nverify_ssl_certificates = true\n")
+    kept = re.findall(r"(?:uuid|secret) = \w+", accounts.read_text())
+    (machine.root / "etc/growd/credentials/couchdb").write_text("growd\nanother\n")
+    assert install(machine) == [f"write the accounts of CouchDB to {accounts}"]
+    assert "[replicator]\nverify_ssl_certificates = true" in accounts.read_text()
+    assert re.findall(r"(?:uuid|secret) = \w+", accounts.read_text()) == kept
+    assert install(machine) == []
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_a_shipped_configuration_is_changed_to_use_couchdb(machine: Machine, profile: str):
+    file = machine.root / "etc/growd/growd.toml"
+    file.write_text(profile_text(profile))
+    install(machine)
+    assert tomllib.loads(file.read_text()) == tomllib.loads(profile_text(profile)) | {
+        "couchdb": {"url": "http://127.0.0.1:5985", "credentials_file": "couchdb"}
+    }
+
+
+def test_an_edited_configuration_stays_and_the_lines_are_named(machine: Machine):
+    file = machine.root / "etc/growd/growd.toml"
+    edited = profile_text("minimal") + "\n# mine\n"
+    file.write_text(edited)
+    words = "\n".join(install(machine))
+    assert file.read_text() == edited
+    assert 'credentials_file = "couchdb"' in words
+    assert "which was edited" in words
+
+
+def test_a_configuration_with_a_couchdb_stays_without_a_word(machine: Machine):
+    file = machine.root / "etc/growd/growd.toml"
+    file.write_text('[couchdb]\nurl = "http://elsewhere:5984"\n')
+    assert not [words for words in install(machine) if "growd.toml" in words]
+    assert file.read_text() == '[couchdb]\nurl = "http://elsewhere:5984"\n'
+
+
+def test_without_podman_and_package_the_command_is_named(tmp_path: Path):
+    with pytest.raises(InstallError, match=r"sudo apt install .* podman crun"):
+        steps_of(Machine(tmp_path))
+
+
+def test_uninstall_keeps_the_data_unless_purged(machine: Machine):
+    install(machine)
+    home = machine.root / "var/lib/growd-couchdb"
+    for step in couchdb_removal_steps(machine, purge=False):
+        step.do()
+    assert not couchdb_is_installed(machine)
+    assert (home / "admin").exists()
+    for step in couchdb_removal_steps(machine, purge=True):
+        step.do()
+    assert not home.exists()
+
+
+def test_the_command_installs_couchdb_again_with_each_upgrade(machine: Machine):
+    """Without --couchdb too, once it is installed."""
+    runner = CliRunner()
+    dry = ["install", str(CHECKOUT), "--root", str(machine.root), "--dry-run"]
+    assert "CouchDB" not in runner.invoke(main, dry).output
+    assert "write the settings of CouchDB" in runner.invoke(main, [*dry, "--couchdb"]).output
+    install(machine)
+    (settings_of(machine) / "10-growd.ini").unlink()
+    assert "would write the settings of CouchDB" in runner.invoke(main, dry).output
+
+
+def test_the_container_is_private_and_small():
+    unit = (CHECKOUT / "systemd/growd-couchdb.service").read_text()
+    command = unit.partition("ExecStart=")[2].partition("${IMAGE}")[0].split()
+    for option in ("--read-only", "--rm", "--replace"):
+        assert option in command
+    assert "COUCHDB_PASSWORD" not in unit
+    assert not re.search(r"password", unit, re.IGNORECASE)
+    assert re.search(r"^Environment=IMAGE=docker\.io/library/couchdb:3\.\d+\.\d+$", unit, re.MULTILINE)
+    assert "MemoryMax=" in unit
+
+
+def test_each_setting_exists_in_this_couchdb():
+    known: dict[str, set[str]] = {}
+    for line in (couchdb_home() / "etc/default.ini").read_text().splitlines():
+        if found := re.fullmatch(r";?\[([\w.]+)\]", line):
+            section = known.setdefault(found[1], set())
+        elif found := re.match(r";?\s*(\w+)\s*=", line):
+            section.add(found[1])
+    section_name = ""
+    for line in SETTINGS.splitlines():
+        if found := re.fullmatch(r"\[([\w.]+)\]", line):
+            section_name = found[1]
+        elif found := re.match(r"(\w+)\s*=", line):
+            assert found[1] in known[section_name], f"[{section_name}] {found[1]}"
+
+
+@pytest.fixture
+def running(machine: Machine, tmp_path: Path) -> Iterator[tuple[str, Machine, str]]:
+    """A CouchDB with the installed settings and accounts: its address, the machine, and its settings."""
+    couchdb_home()
+    install(machine)
+    folder = tmp_path / "couchdb"
+    folder.mkdir()
+    inis = sorted(settings_of(machine).glob("*.ini"))
+    with held_port() as port, couchdb_process(folder, inis, port) as url:
+        yield url, machine, SETTINGS.replace("port = 5985", f"port = {port}")
+
+
+def test_couchdb_starts_with_the_settings_and_growd_can_set_it_up(running: tuple[str, Machine, str]):
+    url, machine, settings = running
+    login = login_of(machine.root / "etc/growd/credentials/couchdb")
+
+    async def set_up() -> tuple[dict, dict]:
+        await wait_for_couchdb(url, login)
+        async with aiohttp.ClientSession() as session:
+            couch = Couch(session, url, credentials=login)
+            await bootstrap(couch, CHECKOUT / "couchdb")
+            admin = Couch(session, url, credentials=login_of(machine.root / "var/lib/growd-couchdb/admin"))
+            return await admin.settings(), await couch.info("environmental_data_point") or {}
+
+    present, info = asyncio.run(set_up())
+    assert info["cluster"]["q"] == 1
+    assert set(present["admins"]) == {"admin", "growd"}
+    assert asyncio.run(couchdb_findings(url, login, settings)) == ([], [])
+
+
+def test_wrong_logins_and_settings_of_a_couchdb_are_found(running: tuple[str, Machine, str]):
+    url, machine, settings = running
+    user, password = login_of(machine.root / "etc/growd/credentials/couchdb")
+    asyncio.run(wait_for_couchdb(url, (user, password)))
+
+    def findings(login: tuple[str, str] | None, wanted: str = settings) -> str:
+        return "; ".join(asyncio.run(couchdb_findings(url, login, wanted)).faults)
+
+    assert f"refuses the login of '{user}'" in findings((user, "wrong"))
+    assert "asks for a login" in findings(None)
+    different = findings((user, password), settings.replace("q = 1", "q = 4"))
+    assert "[cluster] q is 1 instead of 4" in different
+    assert "growd install --couchdb" in different
+
+
+def test_an_absent_couchdb_is_named_with_a_remedy():
+    with held_port() as port:
+        found = asyncio.run(couchdb_findings(f"http://127.0.0.1:{port}", ("growd", "x"), SETTINGS)).faults
+    assert len(found) == 1
+    assert f"no CouchDB answers at http://127.0.0.1:{port}" in found[0]
+    assert "Connection refused" in found[0]
+    assert "systemctl status growd-couchdb" in found[0]
+
+
+async def test_an_older_server_is_named_with_its_version():
+    async def welcome(_: aiohttp.web.Request) -> aiohttp.web.Response:
+        return aiohttp.web.json_response(
+            {"couchdb": "Welcome", "version": "3.3.3", "vendor": {"name": "The Apache Software Foundation"}}
+        )
+
+    app = aiohttp.web.Application()
+    app.router.add_get("/", welcome)
+    async with served(app) as url:
+        found = await couchdb_findings(url, ("growd", "x"), SETTINGS)
+    assert found.faults == [
+        f"{url} is The Apache Software Foundation, version 3.3.3; growd needs Apache CouchDB 3.5 or newer"
+    ]
+
+
+@contextlib.asynccontextmanager
+async def served(app: aiohttp.web.Application):
+    runner = aiohttp.web.AppRunner(app)
+    await runner.setup()
+    try:
+        with held_port() as port:
+            await aiohttp.web.TCPSite(runner, "127.0.0.1", port).start()
+            yield f"http://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
+def test_check_asks_the_configured_couchdb(tmp_path: Path):
+    file = tmp_path / "growd.toml"
+    (tmp_path / "login").write_text("growd\nsecret\n")
+    with held_port() as port:
+        file.write_text(
+            f'[couchdb]\nurl = "http://127.0.0.1:{port}"\ncredentials_file = "{tmp_path}/login"\n'
+            "[simulator]\nenabled = true\n"
+        )
+        shown = CliRunner().invoke(main, ["check", "--config", str(file)])
+    assert f"warning: no CouchDB answers at http://127.0.0.1:{port}" in shown.output
+    assert shown.exit_code == 0  # the file is valid; CouchDB may run elsewhere
