@@ -246,11 +246,14 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     save, tries, kept = LocalStore.save_state, 0, asyncio.Event()
+    holder: list[Any] = []
+    problems: list[Any] = []
 
     async def full(local: LocalStore, key: str, state: Any) -> None:
         nonlocal tries
         tries += 1
         if tries < 4:
+            problems.append(holder[0].information()["problems"])
             raise OSError(28, "No space left on device")
         await save(local, key, state)
         kept.set()
@@ -258,8 +261,12 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
     monkeypatch.setattr("growd.wiring.alerts._RETRY_S", 0.0)
     monkeypatch.setattr(LocalStore, "save_state", full)
     async with daemon(tmp_path) as growd:
+        holder.append(growd)
         await growd.fail()
         await asyncio.wait_for(kept.wait(), PATIENCE_S)
+        assert growd.information()["problems"] == []
+    text = "open alerts cannot be saved and are lost if growd ends: [Errno 28] No space left on device"
+    assert problems[-1] == [{"text": text, "is_failure": False}]
     assert caplog.text.count("can't save the open alerts: [Errno 28] No space left on device") == 1
 
 

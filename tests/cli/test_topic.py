@@ -113,6 +113,15 @@ async def test_each_message_is_a_line_of_json(daemon: Daemon):
     ]
 
 
+async def test_echo_of_a_silent_topic_says_that_it_waits(daemon: Daemon):
+    async with begun("topic", "echo", CO2, "-n", "1", "--url", daemon.origin) as echo:
+        words = await line_of(echo.stderr)
+        assert words == f"growd: no message on {CO2} yet; waiting for the first one (Ctrl-C ends)\n"
+        daemon.sensor[CO2].publish(1.0)
+        out, err = await asyncio.wait_for(echo.communicate(), PATIENCE_S)
+        assert (echo.returncode, b"1.0" in out, err) == (0, True, b"")
+
+
 async def test_ctrl_c_ends_echo_silently(daemon: Daemon):
     daemon.sensor[CO2].publish(1.0)
     async with begun("topic", "echo", CO2, "--url", daemon.origin) as echo:

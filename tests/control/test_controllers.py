@@ -201,7 +201,8 @@ async def test_a_release_without_an_override_gets_a_remark(rig):
         said.append(await topic.answer(message, "anna"))
         await rig.clock.advance(2)
     nothing = "there was no command by hand to release"
-    assert said == [nothing, "", "", nothing]
+    holds = "holds for 10 min, or until you release it: growd topic release e/commanded/light_intensity_red"
+    assert said == [nothing, holds, "", nothing]
 
 
 @pytest.mark.parametrize("is_at_once", [False, True])

@@ -607,22 +607,33 @@ class TestReports:
                 return next(each for each in node.snapshot().variables if each.variable == variable)
 
             await on.clock.advance(KNOWN_S)
-            assert await said(f"commanded/{VALVE_ON}", 1) == ""
+            holds = "holds for 1 d, or until you release it: growd topic release environment_1/commanded"
+            assert await said(f"commanded/{VALVE_ON}", 1) == f"{holds}/{VALVE_ON}"
             on.machine.faults.inject(Fault("absent", "i2c-1"))
             on.machine.faults.inject(Fault("absent", "i2c-3"))
             await on.until(lambda: on.has_tripped(f"{CO2}_unknown"), 120)
-            words = await said(f"commanded/{VALVE_ON}", 1)
+            hint = await said(f"commanded/{VALVE_ON}", 1)
+            words = hint.removesuffix(f"; {holds}/{VALVE_ON}")
             assert words.startswith(f"{VALVE_ON} is held by {CO2}_unknown: ")
             assert await said(f"desired/{CO2}", 900) == words
-            assert await said(f"commanded/{FAN_ON}", 1) == ""
+            assert await said(f"commanded/{FAN_ON}", 1) == f"{holds}/{FAN_ON}"
             assert (row(VALVE_ON).held_by, row(VALVE_ON).written) == (f"{CO2}_unknown", 0.0)
             assert f"; held at 0% by {CO2}_unknown" in report(node.snapshot())
             assert (row(FAN_ON).held_by, row(FAN_ON).written) == ("", None)
-            assert await said(f"commanded/{VALVE_ON}", 0) == ""
+            assert await said(f"commanded/{VALVE_ON}", 0) == f"{holds}/{VALVE_ON}"
             assert row(VALVE_ON).held_by == ""
             await on.until(lambda: on.has_tripped(f"{LIGHT}_unknown"), 120)
             assert (await said(f"desired/{LIGHT}", 9000)).startswith(f"{LIGHT} is held by {LIGHT}_unknown: ")
             assert (row(LIGHT).held_by, row(LIGHT).written) == (f"{LIGHT}_unknown", 0.0)
+
+    async def test_a_hint_names_all_channels_that_are_held(self):
+        config = chamber(light=Light(ramp_s=0.0), interlock=replace(UNHINDERED, light_off_degc=15))
+        async with stage(config) as on:
+            await on.until(lambda: on.has_tripped("light_over_temperature"), 60)
+            message = on.people["client"].publish_arguments(f"environment_1/desired/{LIGHT}", [9000])
+            hint = await on.bus.topics.get(message.topic).answer(message, "anna")
+            channels = "light_intensity_blue, light_intensity_red and light_intensity_white"
+            assert hint.startswith(f"{channels} are held by light_over_temperature: ")
 
     async def test_the_limits_are_read_only_parameters(self):
         async with stage(chamber()) as on:

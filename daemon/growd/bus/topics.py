@@ -69,7 +69,7 @@ class Topic:
 
     async def answer(self, message: Message, who: str) -> str:
         """The hints for the client `who` after its message, or "". Raises `NotKeptError`."""
-        words = self.note
+        words = "" if message.value is None else self.note  # a release has an effect
         if self.keeper is not None:
             words = await self.keeper(message, who) or words
         return "; ".join(filter(None, (words, *(remark(message) for remark in self.remarks))))

@@ -23,6 +23,7 @@ _TEST_S: Final = 660.0  # above the largest timeout_s of a channel
 class _Node(msgspec.Struct):
     alerts: list[dict[str, Any]] = []
     channels: list[dict[str, Any]] = []
+    rules: list[str] | None = None
 
 
 class _Answer(msgspec.Struct):
@@ -64,6 +65,8 @@ def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
             click.echo(f"{each['id']}  {each['severity']}: {each['text']}, since {each['since']}{seen}")
         if not node.alerts:
             click.echo("No alert is open.")
+        if node.rules == []:
+            click.echo("No rule is configured, so no alert can start: add [[notify]] or [[alert]] sections.")
         for channel in node.channels:
             click.echo(_of_channel(channel))
     sys.exit(1 if node.alerts else 0)

@@ -44,6 +44,7 @@ def report(status: Status) -> str:
         if status.variables
         else "",
         _lines(_of_recipe(recipe) for recipe in status.recipes),
+        _lines(f"{each.environment}: {each.name} is running: {each.text}" for each in status.experiments),
         _lines(_of_set_point(each, now) for each in status.set_points),
         _lines(_of_interlock(each, now) for each in status.interlocks if each.tripped),
         _lines(_of_store(status.store, now)) if status.store is not None else "",

@@ -7,7 +7,7 @@ import queue
 import threading
 import time
 from collections import deque
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,12 +31,13 @@ from growd.cli.output import (
 from growd.cli.stream import RETRY_S, follow, notify
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from growd.cli.arguments import FieldInfo
     from growd.cli.options import DaemonOptions
     from growd.cli.stream import Line
 
+SILENT_S: Final = 3.0  # `growd topic echo` then says that it waits
 _REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
 _QUIET_REPORTS: Final = 3  # without a message before a report; at 1 Hz single ones are usual
 _WAITING: Final = 1_000  # arrivals waiting for a report
@@ -133,13 +134,25 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
     with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
         fields = [] if as_json else message_fields(client, name)
-        for number, (text, line) in enumerate(follow(client, name, latest=True), 1):
-            if as_json:
-                click.echo(text)
-            else:
-                click.echo(_message(line, fields))
-            if number == count:
-                return
+        with _noting_silence(name) as heard:
+            for number, (text, line) in enumerate(follow(client, name, latest=True), 1):
+                heard()
+                click.echo(text if as_json else _message(line, fields))
+                if number == count:
+                    return
+
+
+@contextmanager
+def _noting_silence(name: str) -> Iterator[Callable[[], None]]:
+    """Print a line on standard error unless the body soon calls what it gets."""
+    sentence = f"no message on {name} yet; waiting for the first one (Ctrl-C ends)"
+    timer = threading.Timer(SILENT_S, lambda: notify(sentence))
+    timer.daemon = True
+    timer.start()
+    try:
+        yield timer.cancel
+    finally:
+        timer.cancel()
 
 
 def _message(line: Line, fields: Sequence[FieldInfo]) -> str:

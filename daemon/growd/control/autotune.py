@@ -46,7 +46,8 @@ class Autotuner:
 
     It answers at once that it has started, or why not: CO2 is unknown, CO2 has a set point or an override,
     the valve or the fan has its own set point or override, a valve is open, a fan runs, an interlock holds
-    the valve (`why_held` returns why, or ""), a dose of `minimum_on` is too long, or an autotune is running.
+    the valve (`why_held` returns why, or ""), a dose of `minimum_on` is too long, or an autotune or another
+    experiment (`others`) is running.
     It opens the valve once, for at most `most_open_s`, and takes a quarter of an hour
     (`growd.control.pulse_test`). If one of these conditions occurs meanwhile, it ends and changes nothing.
 
@@ -64,12 +65,14 @@ class Autotuner:
         fans: tuple[str, ...] = (),
         why_held: Callable[[], str] = lambda: "",
         most_open_s: float = 120.0,
+        others: Callable[[], str] = lambda: "",
     ) -> None:
         self.node = bus.node(f"{environment}/autotuners/{CARBON_DIOXIDE}")
         self._bus = bus
         self._clock = bus.clock
         self._controller = controller
         self._why_held = why_held
+        self._others = others
         self._most_open_s = most_open_s
         self._measured_topic = measured(environment, CARBON_DIOXIDE)
         self._environment = environment
@@ -80,6 +83,8 @@ class Autotuner:
         self._output = self.node.advertise(f"{environment}/autotune/{CARBON_DIOXIDE}", AUTOTUNE)
         self._requested = asyncio.Event()
         self._is_running = False
+        self._stage = ""
+        self.node.describe("experiments", self._information)
         self.node.serve(
             f"{self._gains}/autotune",
             "std_srvs/Trigger",
@@ -101,17 +106,31 @@ class Autotuner:
                 self._is_running = False
                 self._controller.experiment(None)
 
+    @property
+    def running(self) -> str:
+        """What runs now, in words, or ""."""
+        return "the autotune of air_carbon_dioxide" if self._is_running or self._requested.is_set() else ""
+
+    def _information(self) -> list[dict[str, Any]]:
+        """For `growd status`."""
+        if not self.running:
+            return []
+        return [{"environment": self._environment, "name": self.running, "text": self._stage}]
+
     async def _start(self) -> dict[str, Any]:
         reason = self._obstacle()
         longest = min(self._most_open_s, OPENS_WITHIN_S)  # a dose is due before it is given
-        if self._is_running or self._requested.is_set():
+        if self.running:
             reason = "an autotune is already running"
+        elif others := self._others():
+            reason = f"{others} is running; wait for its end"
         elif not reason and self._is_on(self._valve_topics):
             reason = "the valve is open"
         elif not reason and self._bus.parameters.get(f"{self._doses}/minimum_on") > longest:
             reason = f"minimum_on of the valve is above {longest:g} s, which is too long for the test dose"
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
+        self._stage = "starts"
         self._requested.set()
         return {"success": True, "message": f"autotune has started; see the topic {self._output.topic.name}"}
 
@@ -187,6 +206,7 @@ class Autotuner:
                 if reason := self._obstacle():
                     raise TuneError(reason)
                 self._controller.experiment(float(test.wants_open(now)), HELD_S)
+                self._stage = f"{test.stage(now)}, {test.progress(now):.0%}"
                 self._report("running", test.stage(now), test.progress(now))
                 await self._clock.sleep(PERIOD_S)
         return test.response()

@@ -11,6 +11,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.light_curve import CurveField, LightCurve, power_curve
 from growd.control.topics import LIGHT_CHANNELS, commanded, desired, light_channels, measured
+from growd.runtime.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -84,9 +85,11 @@ class Controller(ABC):
         return self._overridden() is not None
 
     def _remark(self, message: Message) -> str:
-        """A remark for a client who releases an override that does not exist."""
-        is_empty = message.quality is not Quality.OK and not self.is_overridden
-        return "there was no command by hand to release" if is_empty else ""
+        """A remark for a client: how long its override holds, or that there was none to release."""
+        if message.quality is not Quality.OK:
+            return "" if self.is_overridden else "there was no command by hand to release"
+        limit = duration(self._override_time.value)
+        return f"holds for {limit}, or until you release it: growd topic release {message.topic}"
 
     @abstractmethod
     def _automatic(self) -> float | None:

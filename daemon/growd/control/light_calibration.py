@@ -51,7 +51,8 @@ class LightCalibration:
     controller's parameter; on failure nothing changes.
 
     It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
-    its own command, or an interlock holds the lamp (`why_held`). A client's set point waits meanwhile.
+    its own command, or an interlock holds the lamp (`why_held`). It is refused while another experiment
+    (`others`) runs. A client's set point waits meanwhile.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class LightCalibration:
         stale_after_s: float,
         why_held: Callable[[], str],
         patience_s: float = PATIENCE_S,
+        others: Callable[[], str] = lambda: "",
     ) -> None:
         self.node = bus.node(f"{environment}/light_calibration")
         self._clock = bus.clock
@@ -74,6 +76,8 @@ class LightCalibration:
         self._ramp = ramp_s
         self._stale_after = stale_after_s
         self._why_held = why_held
+        self._others = others
+        self._environment = environment
         self._patience = patience_s
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
         self._sensors = (f"{environment}/samplers/", f"{environment}/combiners/")
@@ -84,6 +88,8 @@ class LightCalibration:
             bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
         ]
         self._asked = asyncio.Event()
+        self._stage = ""
+        self.node.describe("experiments", self._information)
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
         self.node.serve(
@@ -106,15 +112,29 @@ class LightCalibration:
             self._asked.clear()
             self._controller.drive(None)
 
+    @property
+    def running(self) -> str:
+        """What runs now, in words, or ""."""
+        return "the calibration of the lamp" if self._asked.is_set() else ""
+
+    def _information(self) -> list[dict[str, Any]]:
+        """For `growd status`."""
+        if not self.running:
+            return []
+        return [{"environment": self._environment, "name": self.running, "text": self._stage}]
+
     async def _begin(self) -> dict[str, Any]:
         """The service."""
-        if self._asked.is_set():
+        if self.running:
             return {"success": False, "message": "a calibration is under way"}
+        if others := self._others():
+            return {"success": False, "message": f"{others} is running; wait for its end"}
         try:
             self._refuse_if_driven()
             self._refuse_unless_ok(self._raw.last)
         except CalibrationError as error:
             return {"success": False, "message": str(error)}
+        self._stage = "starts"
         self._asked.set()
         return {
             "success": True,
@@ -160,6 +180,7 @@ class LightCalibration:
 
     async def _light_at(self, level: float) -> float:
         """The mean of `READINGS` readings in lux, after lamp and sensor have settled at this level."""
+        self._stage = f"lamp at {level:.0%}"
         self._controller.drive(level)
         limit = self._clock.monotonic() + self._ramp + self._patience
         while not self._controller.is_followed():

@@ -155,6 +155,14 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     set_point: float | None
 
 
+class ExperimentStatus(msgspec.Struct, frozen=True):
+    """A running autotune or calibration of the lamp, and its progress in words."""
+
+    environment: str
+    name: str
+    text: str
+
+
 class Problem(msgspec.Struct, frozen=True):
     """A current problem in one sentence, with the remedy if there is one: a failure, or else a warning.
 
@@ -224,6 +232,7 @@ class Status(msgspec.Struct, frozen=True):
     recipe_ends: list[RecipeEnd] = []
     http: HttpStatus | None = None
     holds: list[Hold] = []
+    experiments: list[ExperimentStatus] = []
 
     @property
     def failures(self) -> list[str]:

@@ -21,6 +21,7 @@ from growd.status.model import (
     ChannelStatus,
     ComponentStatus,
     DeviceStatus,
+    ExperimentStatus,
     HandStatus,
     HttpStatus,
     InterlockStatus,
@@ -114,6 +115,7 @@ class StatusNode:
             recipe_ends=self._recipe_ends(),
             http=found.one("http", HttpStatus),
             holds=found.several("holds", Hold),
+            experiments=found.several("experiments", ExperimentStatus),
         )
 
     def _components(self) -> list[ComponentStatus]:

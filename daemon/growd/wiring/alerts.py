@@ -26,12 +26,13 @@ from growd.runtime.supervisor import Supervisor
 from growd.wiring.alert_channels import read_channels
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Iterator, Sequence
     from datetime import tzinfo
 
     from growd.alerts.dispatch import AlertChannel
     from growd.bus import Bus
     from growd.config import Config, Finding
+    from growd.config.alerts import AlertOptions
     from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
 
@@ -92,13 +93,15 @@ class Alerting:
         self._events = self.node.advertise(EVENT_TOPIC, STRING)
         self._changed = asyncio.Event()
         self._reconfigured = asyncio.Event()
-        self._is_unsaved = False
+        self._save_error = ""  # why the open alerts are not on the disk
         self._saved = _Saved()
         self._next: dict[str, AlertChannel] = {}
         self._watch: Watch | None = None
         self._deliveries: dict[str, Delivery] = {}
         self.node.describe("alerts", lambda: [self._member(alert) for alert in self._open()])
         self.node.describe("channels", lambda: [each.information() for each in self._deliveries.values()])
+        self.node.describe("rules", lambda: [rule.name for rule in self._rules(self._config)])
+        self.node.describe("problems", self._problems)
         self._serve()
 
     @contextlib.asynccontextmanager
@@ -136,7 +139,6 @@ class Alerting:
 
     def _build(self, channels: dict[str, AlertChannel]) -> None:
         config, clock = self._config, self._bus.clock
-        rules = config.alert or (DEFAULT_ALERTS if config.notify else ())
         self._deliveries = {
             settings.name: Delivery(
                 settings,
@@ -148,7 +150,19 @@ class Alerting:
             )
             for settings in config.notify
         }
-        self._watch = Watch(clock, self._status, rules, opened=self._saved.open, report=self._report)
+        self._watch = Watch(
+            clock, self._status, self._rules(config), opened=self._saved.open, report=self._report
+        )
+
+    @staticmethod
+    def _rules(config: Config) -> Sequence[AlertOptions]:
+        return config.alert or (DEFAULT_ALERTS if config.notify else ())
+
+    def _problems(self) -> list[dict[str, Any]]:
+        if not self._save_error:
+            return []
+        text = f"open alerts cannot be saved and are lost if growd ends: {self._save_error}"
+        return [{"text": text, "is_failure": False}]
 
     def _report(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of the rule."""
@@ -251,9 +265,9 @@ class Alerting:
         try:
             await self._local.save_state(_STATE, msgspec.to_builtins(self._state()))
         except _UNSAVED as error:
-            if not self._is_unsaved:
+            if not self._save_error:
                 _log.error("can't save the open alerts: %s", error)
-            self._is_unsaved = True
+            self._save_error = str(error) or type(error).__name__
             return False
-        self._is_unsaved = False
+        self._save_error = ""
         return True

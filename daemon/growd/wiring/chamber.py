@@ -139,6 +139,7 @@ class ChamberControl:
         self._report_unsafe = report
         self._interlocks: Interlocks | None = None
         self._actuators: list[Actuator] = []
+        self._experiments: list[Autotuner | LightCalibration] = []
         self._outputs: list[tuple[Worker, OutputDevice[Any]]] = []
 
     def components(self) -> list[NodeTask]:
@@ -253,7 +254,9 @@ class ChamberControl:
         for channel in self.chamber.lamp_channels:
             yield self._direct(f"light_intensity_{channel}", light.override_s)
         if self.chamber.controls_illuminance and not light.switched:  # it goes through the levels of the lamp
-            yield self._light_calibration(controller, interlocks)
+            calibration = self._light_calibration(controller, interlocks)
+            self._experiments.append(calibration)
+            yield calibration
 
     def _light_calibration(self, controller: LightController, interlocks: Interlocks) -> LightCalibration:
         channels = self.chamber.lamp_channels
@@ -267,6 +270,7 @@ class ChamberControl:
             stale_after_s=self.chamber.stale_after_s(ILLUMINANCE),
             why_held=partial(interlocks.why_held, (ILLUMINANCE, *channels)),
             patience_s=self.chamber.scaled(PATIENCE_S),
+            others=self._running_experiment,
         )
 
     def _switch_control(self) -> Iterator[DirectController | DosedSwitchController]:
@@ -315,7 +319,7 @@ class ChamberControl:
             is_simulated=self.chamber.config.simulator.enabled,
         )
         yield controller
-        yield Autotuner(
+        tuner = Autotuner(
             self._bus,
             self._environment,
             controller,
@@ -323,7 +327,14 @@ class ChamberControl:
             fans=fans,
             why_held=partial(interlocks.why_held, [VALVE]),
             most_open_s=options.autotune_open_s,
+            others=self._running_experiment,
         )
+        self._experiments.append(tuner)
+        yield tuner
+
+    def _running_experiment(self) -> str:
+        """The autotune or calibration that runs, in words, or ""; they would disturb each other."""
+        return next((each.running for each in self._experiments if each.running), "")
 
     def _loops(self) -> Iterator[Loop]:
         """The variables that are measured and controlled."""

@@ -389,11 +389,19 @@ class Interlocks:
         level = float(value >= ON_FROM if is_switch else value > 0)
         if self.hold_reason:
             return f"has no effect yet: {self.hold_reason}"
-        for output in outputs:
-            for each in self._holding.get(output, ()):
-                if each.reason and each.hold(output, level, self._safe.get(output, 0.0)) != level:
-                    return f"{_named(output)} is held by {each.name}: {each.reason}"
+        for each in self._interlocks:
+            held = [output for output in outputs if each.reason and self._is_held(each, output, level)]
+            if held:
+                *some, last = map(_named, held)
+                names = f"{', '.join(some)} and {last} are" if some else f"{last} is"
+                return f"{names} held by {each.name}: {each.reason}"
         return ""
+
+    def _is_held(self, interlock: Interlock, output: str, level: float) -> bool:
+        """Whether a tripped interlock changes this level of an output."""
+        if output not in interlock.holds:
+            return False
+        return interlock.hold(output, level, self._safe.get(output, 0.0)) != level
 
     def _problems(self) -> list[dict[str, Any]]:
         """Problems that need attention."""
