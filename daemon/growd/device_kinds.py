@@ -60,6 +60,9 @@ class SensorKind:
     measurement_interval_s: Callable[[float], int] | None = None
     """For a chip that measures continuously: its `interval_s`, from the seconds between two readings."""
 
+    slow_import: str = ""
+    """A module that its driver needs and that takes a second or more to import on a small Pi."""
+
     warm_up_s: float = 0.0
     """Time after power-on without a reading."""
 
@@ -79,12 +82,12 @@ def _scd30_interval_s(between_readings_s: float) -> int:
     return min(max(2, int(between_readings_s / 2)), 1800)
 
 
-def _mhz19(part: str) -> SensorKind:
+def _mhz19(part: str, driver: str) -> SensorKind:
     """An MH-Z19, or the MH-Z16, which has the same protocol (MH-Z19B manual 1.0, "Notes")."""
     steady_s = 1200.0
     return SensorKind(
         part,
-        "growd_drivers.mhz19:Mhz19",
+        f"growd_drivers.mhz19:{driver}",
         {"carbon_dioxide_ppm": CARBON_DIOXIDE},
         options=("port", "range_ppm", "self_calibration", "stuck_after_s"),
         warm_up_s=180.0,
@@ -121,6 +124,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
             "humidity_percent": HUMIDITY,
         },
         addresses=(0x61,),  # Interface Description 1.1
+        slow_import="adafruit_scd30",  # with Blinka
         options=("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration"),
         measurement_interval_s=_scd30_interval_s,
         calibrations=(
@@ -147,8 +151,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     "tsl2591": SensorKind(
         "TSL2591", "growd_drivers.tsl2591:Tsl2591", {"illuminance_lux": ILLUMINANCE}, addresses=(0x29,)
     ),
-    "mhz19": _mhz19("MH-Z19"),
-    "mhz16": _mhz19("MH-Z16"),
+    "mhz19": _mhz19("MH-Z19", "Mhz19"),
+    "mhz16": _mhz19("MH-Z16", "Mhz16"),
 }
 
 

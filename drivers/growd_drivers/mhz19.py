@@ -30,6 +30,7 @@ ANSWER_S: Final = 0.4
 
 WARM_UP_S: Final = 180.0  # "Preheat time: 3 min"; the MH-Z19C needs 1 min
 RANGES_PPM: Final = (2000, 5000, 10_000)
+DEFAULT_RANGE_PPM: Final = 10_000
 ZERO_POINT_PPM: Final = 400  # fresh air
 MINIMUM_SPAN_PPM: Final = 1000  # "lower than 1000 ppm is not suitable as span"
 STUCK_AFTER_S: Final = 4 * 3600.0
@@ -60,7 +61,7 @@ class Mhz19Sample:
 
 
 class Mhz19:
-    """An MH-Z19 with a range of `range_ppm`: 2000, 5000 or 10 000, if the part supports it.
+    """An MH-Z19 with a range of `range_ppm`: 2000, 5000 or 10 000 (the default), if the part supports it.
 
     Its automatic baseline treats the lowest value of a day as fresh air (400 ppm), which is wrong in a closed
     or enriched chamber ("not suitable for agriculture greenhouse"). Range and baseline can't be read back, so
@@ -76,6 +77,7 @@ class Mhz19:
 
     BAUD = BAUD
     ANSWER_S = ANSWER_S
+    SENDS_DEFAULT_RANGE = True
 
     def __init__(
         self,
@@ -83,16 +85,17 @@ class Mhz19:
         *,
         monotonic: Callable[[], float],
         device: str = "MH-Z19",
-        range_ppm: int = 10_000,
+        range_ppm: int | None = None,
         self_calibration: bool = False,
         stuck_after_s: float = STUCK_AFTER_S,
     ) -> None:
         self._device = device
-        self._check_range(range_ppm)
+        self._sends_range = self.SENDS_DEFAULT_RANGE or range_ppm is not None
+        self._range_ppm = DEFAULT_RANGE_PPM if range_ppm is None else range_ppm
+        self._check_range(self._range_ppm)
         line.label(device)
         self._line = line
         self._monotonic = monotonic
-        self._range_ppm = range_ppm
         self._is_self_calibrating = self_calibration
         self._stuck_after_s = stuck_after_s
         self._last_ppm: int | None = None
@@ -187,7 +190,8 @@ class Mhz19:
     def _begin_warm_up(self, now: float) -> None:
         self._is_warm = False
         self._last_ppm = None
-        self._send_range()
+        if self._sends_range:
+            self._send_range()
         self._send_self_calibration()
         self._on_since = now
 
@@ -238,6 +242,12 @@ class Mhz19:
 
     def _send_self_calibration(self) -> None:
         self._line.send(_command(_SELF_CALIBRATION, 0xA0 if self._is_self_calibrating else 0x00))
+
+
+class Mhz16(Mhz19):
+    """An MH-Z16. Its manuals have no command for the range, so only a `range_ppm` that is given is sent."""
+
+    SENDS_DEFAULT_RANGE = False
 
 
 def checksum(frame: bytes) -> int:

@@ -214,8 +214,8 @@ def _adafruit_scd30(sleep: Callable[[float], None]) -> Any:
     """Adafruit's module, in a copy of its own whose `time.sleep` is `sleep`.
 
     The module sleeps 10 to 50 ms of real time in each transaction, which is too long for accelerated clocks
-    and tests. So this is a private copy with our sleep. It is loaded in the thread of the bus, because it
-    imports Blinka, which takes about 0.4 s.
+    and tests. So this is a private copy with our sleep. It imports Blinka, which takes 0.4 s on a PC and
+    seconds on a small Pi; the caller may import `adafruit_scd30` before.
     """
     spec = importlib.util.find_spec("adafruit_scd30")
     if spec is None or spec.loader is None:

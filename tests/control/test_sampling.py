@@ -18,6 +18,7 @@ from growd.control.topics import declare_environment
 from growd.runtime.worker import Worker
 from support.clock import ManualClock
 from support.running import running
+from support.waiting import PATIENCE_S
 
 VARIABLES = ("air_carbon_dioxide", "air_temperature")
 CO2 = "e/raw/air_carbon_dioxide"
@@ -300,6 +301,25 @@ async def test_no_reading_for_too_long_is_a_failure():
 
 def test_the_time_without_a_reading_is_in_whole_seconds():
     assert str(NoReadingError("air", 54.6387)) == "air has had no new reading for 55 s"
+
+
+async def test_what_takes_long_is_prepared_in_another_thread_before_the_limit_of_the_first_reading_counts():
+    device = Device(GOOD)
+    began, go_on = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    def prepare() -> None:
+        loop.call_soon_threadsafe(began.set)
+        assert go_on.wait(PATIENCE_S)
+
+    async with sampling(device, prepare=prepare) as (bus, clock, _, seen):
+        await began.wait()
+        await clock.advance(50.0)
+        assert (device.times, drain(seen)) == ([], [])
+        go_on.set()
+        await clock.until(lambda: device.times)
+        assert device.times == [clock.monotonic()]
+        assert bus.find_node("e/samplers/scd30").information()["device"]["state"] != "failed"
 
 
 async def test_an_internal_error_ends_the_sampler_and_fails_the_device():

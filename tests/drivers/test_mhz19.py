@@ -18,7 +18,7 @@ from growd_drivers.errors import (
     TransferError,
 )
 from growd_drivers.hardware import Hardware
-from growd_drivers.mhz19 import ANSWER_S, BAUD, STUCK_AFTER_S, WARM_UP_S, Mhz19
+from growd_drivers.mhz19 import ANSWER_S, BAUD, STUCK_AFTER_S, WARM_UP_S, Mhz16, Mhz19
 from growd_drivers.serial_line import SerialLine, open_port
 from growd_hwsim.chips.mhz19 import READ, SimulatedMhz19, reading
 from growd_hwsim.gpio import SimulatedGpio
@@ -333,6 +333,15 @@ def test_the_automatic_baseline_can_be_switched_at_any_time(warm):
     warm.driver.set_self_calibration(False)
     warm.read()
     assert not warm.chip.memory.self_calibration
+
+
+def test_an_mhz16_gets_no_range_that_is_not_configured(bench):
+    for range_ppm, sent in ((None, []), (5000, [bytes.fromhex("ff 01 99 00 00 00 13 88 cb")])):
+        driver = Mhz16(bench.line, monotonic=bench.clock.monotonic, range_ppm=range_ppm)
+        with pytest.raises(NotReadyError):
+            driver.read()
+        assert bench.commands(0x79)
+        assert bench.commands(0x99) == sent
 
 
 def test_an_invalid_range_is_refused(bench):

@@ -13,6 +13,8 @@ import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+import adafruit_scd30  # noqa: F401  samplers import it in a thread, for which this clock does not wait
+
 from growd.bus import Bus
 from growd.control.hold import OutputHold
 from growd.runtime.liveness import Liveness

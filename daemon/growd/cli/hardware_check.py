@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import functools
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LIMIT_S: Final = 15.0
-"""For one device. A stuck bus takes 1 s per transfer; on a small Pi an import takes seconds."""
+"""For one device. A stuck bus takes 1 s per transfer."""
 
 _DEFAULT: Final = " (default, since the configuration has none)"
 _FIRST_READING_S: Final = 5.0  # two measurement intervals of an SCD30
@@ -131,9 +132,10 @@ class _Check:
 
     async def _ask_sensor(self, name: str, sensor: Sensor) -> DeviceAnswer:
         part = _name_of(sensor)
-        read = functools.partial(
-            _read, SensorDevice(self._hardware, sensor), self._hardware, _tries_of(sensor)
-        )
+        device = SensorDevice(self._hardware, sensor)
+        read = functools.partial(_read, device, self._hardware, _tries_of(sensor))
+        if device.prepare is not None:
+            await asyncio.to_thread(device.prepare)
         try:
             reading = await self._call(name, self._worker_of(sensor), read)
         except (NotReadyError, OutOfRangeError) as error:

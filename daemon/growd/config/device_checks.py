@@ -29,6 +29,9 @@ _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 _PWM_PINS: Final = (12, 13, 18, 19)
 """Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
 
+_DEFAULT_RANGE_PPM: Final = 10_000
+"""As `growd_drivers.mhz19.DEFAULT_RANGE_PPM`."""
+
 _SOFTWARE_PWM_HZ: Final = 1000.0
 """As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
 
@@ -224,10 +227,11 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
             path = chamber.path("carbon_dioxide", "autotune_open_s")
             yield Finding(path, f"{open_s:g} is above [interlock] {option}, {most:g}")
     for number, sensor in enumerate(chamber.options.sensor if chamber.switched & {VALVE, FAN} else ()):
-        if sensor.kind in _KINDS_WITH["range_ppm"] and sensor.range_ppm - 1 < limits.ceiling_ppm:
+        range_ppm = sensor.range_ppm or _DEFAULT_RANGE_PPM
+        if sensor.kind in _KINDS_WITH["range_ppm"] and range_ppm - 1 < limits.ceiling_ppm:
             yield Finding(
                 chamber.path("sensor", number, "range_ppm"),
-                f"{sensor.name} ends at {sensor.range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
+                f"{sensor.name} ends at {range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
                 f"{limits.ceiling_ppm:g}; choose a larger range (10000 is the largest) or a lower ceiling",
             )
 

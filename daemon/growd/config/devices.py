@@ -54,9 +54,10 @@ class Sensor(Section, frozen=True):
     port: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:*+-]+$", max_length=256)] | None = None
     """The serial port. For a USB adapter use its path in /dev/serial/by-id, or a pattern with *."""
 
-    range_ppm: Literal[2_000, 5_000, 10_000] = 10_000
-    """Upper end of the range. It must be above [interlock] ceiling_ppm, because the end of
-    the range is not a valid reading."""
+    range_ppm: Literal[2_000, 5_000, 10_000] | None = None
+    """Upper end of the range, by default 10000. It must be above [interlock] ceiling_ppm, because the end of
+    the range is not a valid reading. An MH-Z19 is set to this range; an MH-Z16 only if the option is
+    given."""
 
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
     """A value that has not changed for this long is a fault."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import InvalidValueError
@@ -69,6 +70,7 @@ class Sampler:
         worker: Worker,
         interval_s: float = 5.0,
         intervals_s: tuple[float, float] = (0.1, 86_400.0),
+        prepare: Callable[[], object] | None = None,
         read_timeout_s: float = 2.0,
         not_ready: type[Exception] = NeverNotReadyError,
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
@@ -82,6 +84,7 @@ class Sampler:
         self._liveness = bus.liveness
         self._device = device
         self._read = read
+        self._prepare = prepare
         self._calls = DeviceCalls(device, worker, bus.clock, read_timeout_s)
         self._services = DeviceServices(
             self.node,
@@ -115,8 +118,10 @@ class Sampler:
 
     async def run(self) -> None:
         """Sample until cancelled, on a schedule without drift. Missed slots are skipped."""
-        self._slot = self._clock.monotonic()
         try:
+            if self._prepare is not None:
+                await asyncio.to_thread(self._prepare)
+            self._slot = self._clock.monotonic()
             with self._liveness.heartbeat(self.node.name) as heart:
                 while True:
                     await self._sample()

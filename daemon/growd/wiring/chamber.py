@@ -186,6 +186,7 @@ class ChamberControl:
                 self._environment,
                 device.name,
                 read=device.read,
+                prepare=device.prepare,
                 variables=device.variables,
                 worker=self._workers.named(sensor.line, partial(self._hardware.take_over, sensor.line)),
                 interval_s=sensor.interval_s,

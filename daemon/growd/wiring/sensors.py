@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import deque
 from functools import partial
+from importlib import import_module
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
@@ -54,6 +56,12 @@ class SensorDevice:
         self._sensor = sensor
         self._driver: Any = None
         self._recent = _RecentReadings(sensor, self._kind.calibrations)
+
+    @property
+    def prepare(self) -> Callable[[], object] | None:
+        """What takes long before the first read, if anything does. Blocking; it does not call the device."""
+        module = self._kind.slow_import
+        return partial(import_module, module) if module and module not in sys.modules else None
 
     @property
     def services(self) -> tuple[DeviceService, ...]:

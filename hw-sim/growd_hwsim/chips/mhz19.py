@@ -59,6 +59,7 @@ class SimulatedMhz19(UartSlave):
         lambda frame: int.from_bytes(frame[2:4], "big"),
         lambda _, ppm: reading(round(ppm)),
     )
+    delivered_range_ppm = 2000
     warm_up_answer = reading(WARM_UP_PPM)
 
     def __init__(
@@ -71,7 +72,7 @@ class SimulatedMhz19(UartSlave):
         memory: Mhz19Memory | None = None,
     ) -> None:
         super().__init__()
-        self.memory = memory or Mhz19Memory()
+        self.memory = memory or Mhz19Memory(range_ppm=self.delivered_range_ppm)
         self._carbon_dioxide = carbon_dioxide
         self._monotonic = monotonic
         self._noise = random.Random(f"{self.name} {seed}")  # noqa: S311  noise, not secrets
@@ -125,3 +126,4 @@ class SimulatedMhz16(SimulatedMhz19):
     """An MH-Z16, which has the same protocol."""
 
     name = "mhz16"
+    delivered_range_ppm = 10_000
