@@ -6,8 +6,7 @@ it is quick to import and works where a driver does not.
 
 from __future__ import annotations
 
-import errno
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
@@ -70,8 +69,8 @@ class SensorKind:
     self_calibration_method: str = ""
     """The driver's method that switches its automatic baseline on and off."""
 
-    advice: Mapping[int, str] = field(default_factory=dict)
-    """Advice by errno of a failed transfer, if it differs from that for other sensors."""
+    most_bus_hz: int | None = None
+    """The clock frequency of I2C that its maker recommends at most, if it stretches the clock."""
 
 
 def _scd30_interval_s(between_readings_s: float) -> int:
@@ -137,10 +136,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
                 reference_range_ppm=(400, 2000),
             ),
         ),
-        advice={
-            errno.EBADMSG: "slow the bus down (dtparam=i2c_arm_baudrate=50000 in config.txt), "
-            "and look for loose contacts, long wires and a missing ground"
-        },
+        most_bus_hz=50_000,  # Interface Description 1.1
     ),
     "bh1750": SensorKind(
         "BH1750",

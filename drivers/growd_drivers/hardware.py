@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from growd_drivers.bus_clear import clear_bus
+from growd_drivers.bus_speed import bus_speed_hz
 from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.gpio_lines import GpioLines, header_chip
 from growd_drivers.hardware_pwm import SysfsFiles
@@ -30,8 +31,8 @@ class Hardware:
     """The I2C buses, serial lines and pins of one machine.
 
     `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
-    `clear_bus` is as `bus_clear.clear_bus`. `sleep` and `monotonic` are of one clock. `gpio` are the pins,
-    `pwm_files` the PWM chips (default: /sys/class/pwm).
+    `clear_bus` is as `bus_clear.clear_bus`, `bus_speed_hz` as `bus_speed.bus_speed_hz`. `sleep` and
+    `monotonic` are of one clock. `gpio` are the pins, `pwm_files` the PWM chips (default: /sys/class/pwm).
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class Hardware:
         monotonic: Callable[[], float],
         clear_bus: Callable[[int], None] = cannot_clear,
         pwm_files: PwmFiles | None = None,
+        bus_speed_hz: Callable[[int], int | None] = bus_speed_hz,
     ) -> None:
         self.gpio = gpio
         self.pwm_files = pwm_files or SysfsFiles()
@@ -52,6 +54,7 @@ class Hardware:
         self._open_smbus = open_smbus
         self._open_serial = open_serial
         self._clear_bus = clear_bus
+        self._bus_speed_hz = bus_speed_hz
         self._lines: dict[str, SerialLine] = {}
         self._buses: dict[int, I2CBus] = {}
         self._lock = threading.Lock()
@@ -60,7 +63,9 @@ class Hardware:
         """The I2C bus of that number, for all drivers on it. It opens at its first use."""
         with self._lock:
             if number not in self._buses:
-                self._buses[number] = I2CBus(self._open_smbus, number=number, clear=self._clear_bus)
+                self._buses[number] = I2CBus(
+                    self._open_smbus, number=number, clear=self._clear_bus, speed_hz=self._bus_speed_hz
+                )
             return self._buses[number]
 
     def serial(self, place: str, *, baud: int, timeout_s: float) -> SerialLine:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from smbus2 import i2c_msg
 
+from growd_drivers.bus_speed import bus_speed_hz
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, TransferError
 
 if TYPE_CHECKING:
@@ -57,7 +58,8 @@ class I2CBus:
     """`busio.I2C` over an `smbus2.SMBus`, which is opened when needed.
 
     A transfer that fails because a line is held low closes the bus. The next one calls `clear(number)`, which
-    sends nine clock pulses or raises OSError, and opens the bus again.
+    sends nine clock pulses or raises OSError, and opens the bus again. `speed_hz` is as
+    `bus_speed.bus_speed_hz`.
     """
 
     def __init__(
@@ -66,12 +68,14 @@ class I2CBus:
         *,
         number: int,
         clear: Callable[[int], None] = cannot_clear,
+        speed_hz: Callable[[int], int | None] = bus_speed_hz,
     ) -> None:
         self.number = number
         self.recoveries = 0
         """How often the bus was cleared and opened again."""
         self._open_smbus = open_smbus
         self._clear = clear
+        self._speed_hz = speed_hz
         self._smbus: SMBusLike | None = None
         self._is_hung = False
         self._is_closed = False
@@ -86,6 +90,10 @@ class I2CBus:
     def name_of(self, address: int) -> str:
         """The device as errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
         return f"{self._labels.get(address, 'the device')} at {address:#04x} on I2C bus {self.number}"
+
+    def speed_hz(self) -> int | None:
+        """Its clock frequency, None if that is not known. Blocking."""
+        return self._speed_hz(self.number)
 
     def try_lock(self) -> bool:
         """Lock the bus if it is free, without waiting. Raises `TransferError` after a takeover."""

@@ -189,7 +189,9 @@ class Scd30:
                 raise error.__context__ from None  # the error of the bus
             raise
         except RuntimeError as error:
-            sentence = f"{self._bus.name_of(self._address)} sent data with a wrong checksum"
+            hz = self._bus.speed_hz()
+            speed = "unknown speed" if hz is None else f"{hz / 1000:g} kHz"
+            sentence = f"{self._bus.name_of(self._address)} sent data with a wrong checksum, at {speed}"
             raise TransferError(
                 sentence, device="SCD30", address=self._address, errno=errno.EBADMSG
             ) from error

@@ -33,10 +33,11 @@ PLACES: dict[str, tuple[str, ...]] = {
 }
 """The kinds of faults that can be at each place."""
 
-KINDS = tuple(dict.fromkeys(kind for kinds in PLACES.values() for kind in kinds))
+_OF_SENSORS = tuple(sensor.faults for sensor in SENSORS.values())
+KINDS = tuple(dict.fromkeys(kind for kinds in (*PLACES.values(), *_OF_SENSORS) for kind in kinds))
 WITH_AMOUNT = ("noise", "drift")
 
-ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS]}) - {"hang"}
+ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
 
@@ -69,6 +70,8 @@ def struck_message(strike: Strike, message: I2CMessage, forward: Forward) -> byt
     answer = forward(message)
     if kind == "bad_crc":
         return _with_flipped_bit(answer)
+    if kind == "wrong_order":
+        return _in_wrong_order(answer)
     if kind == "frozen" and message.data is None:
         return _frozen(strike, message, answer)
     return _changed(strike, message.device, answer)
@@ -108,6 +111,12 @@ _DAMAGES: dict[str, Callable[[bytes], list[bytes]]] = {
     "garbled": lambda answer: [bytes(byte ^ 0x5A for byte in answer)],
     "bad_checksum": lambda answer: [_with_flipped_bit(answer)],
 }
+
+
+def _in_wrong_order(answer: bytes) -> bytes:
+    """Each word with its checksum in the middle, as from an SCD30 on a bus that is too fast."""
+    words = [answer[start : start + 3] for start in range(0, len(answer), 3)]
+    return b"".join(word[:1] + word[:0:-1] for word in words)
 
 
 def _frozen(strike: Strike, message: I2CMessage | Query, answer: bytes) -> bytes:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
 
+USUAL_BUS_HZ = 50_000  # Sensirion's recommendation for the SCD30
+
 _LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
 
 
@@ -53,7 +55,8 @@ class Wiring:
     """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps and relays.
 
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
-    of each PWM chip, which drives those of the lamps' pins that it can.
+    of each PWM chip, which drives those of the lamps' pins that it can. `bus_hz` has the speeds of buses
+    (`USUAL_BUS_HZ`).
     """
 
     i2c: tuple[WiredChip, ...] = _CHIPS
@@ -62,6 +65,7 @@ class Wiring:
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
+    bus_hz: Mapping[int, int | None] = field(default_factory=lambda: MappingProxyType({}))
 
 
 class SimulatedHardware(Hardware):
@@ -123,6 +127,7 @@ class SimulatedHardware(Hardware):
             monotonic=monotonic,
             clear_bus=self.clear_bus,
             pwm_files=self._pwm_sysfs(),
+            bus_speed_hz=lambda number: self.wiring.bus_hz.get(number, USUAL_BUS_HZ),
         )
 
     def sensor(self, kind: str) -> Any:

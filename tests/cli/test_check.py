@@ -36,6 +36,7 @@ BH1750 = Sensor(name="lux", kind="bh1750")
 TSL2591 = Sensor(name="sun", kind="tsl2591")
 MHZ19 = Sensor(name="co2", kind="mhz19", port="/dev/serial0")
 BRIDGED = Sensor(name="co2", kind="mhz16", address=0x4D)
+BAUDRATE = "dtparam=i2c_arm_baudrate=50000"
 DARK = Light(enabled=False)
 WHITE = Light(channel=(ChannelOptions(name="white", pin=12),))
 NO_I2C = Wiring(i2c=())
@@ -122,7 +123,10 @@ async def test_a_missing_pwm_chip_is_reported():
         (Fault("nak", "scd30"), "; its address acknowledges, but data is refused: another chip may be there"),
         (Fault("timeout", "scd30"), "held the clock for too long; .* switch the power off and on"),
         (Fault("bus_error", "scd30"), "broke off the transfer; look for loose contacts, long wires"),
-        (Fault("bad_crc", "scd30"), "a wrong checksum; slow the bus down .* a missing ground"),
+        (
+            Fault("bad_crc", "scd30"),
+            "a wrong checksum, at 50 kHz; look for .* a missing ground; .* dtoverlay=i2c-gpio,.*bus=3",
+        ),
     ],
 )
 async def test_a_failed_sensor_gets_advice(fault: Fault, words: str):
@@ -130,6 +134,43 @@ async def test_a_failed_sensor_gets_advice(fault: Fault, words: str):
     assert not found["air"].answers
     assert found["air"].sentence.startswith("SCD30 at 0x61 on I2C bus 1 ")
     assert re.search(words, found["air"].sentence)
+
+
+@pytest.mark.parametrize(
+    ("hz", "answer", "words"),
+    [
+        (50_000, r"answers: [^;]*", ""),
+        (100_000, "answers: .*", "; I2C bus 1 runs at 100 kHz, and an SCD30 needs at most 50 kHz: "),
+        (None, "answers: [^;]*", ""),
+    ],
+)
+async def test_a_working_sensor_on_a_bus_that_is_too_fast_gets_advice(
+    hz: int | None, answer: str, words: str
+):
+    found = await finding(SCD30, machine(wiring=Wiring(bus_hz={1: hz})))
+    assert found.answers
+    assert re.search(answer + words, found.sentence)
+    assert found.sentence.endswith(f"{BAUDRATE} into /boot/firmware/config.txt and reboot") == bool(words)
+
+
+@pytest.mark.parametrize(
+    ("hz", "words"),
+    [
+        (100_000, "a wrong checksum, at 100 kHz; I2C bus 1 runs at 100 kHz, and an SCD30 needs at most"),
+        (None, "a wrong checksum, at unknown speed; I2C bus 1 may be too fast, and an SCD30 needs at most"),
+    ],
+)
+async def test_wrong_checksums_on_a_bus_that_may_be_too_fast_get_advice(hz: int | None, words: str):
+    found = await finding(SCD30, machine(Fault("wrong_order", "scd30"), wiring=Wiring(bus_hz={1: hz})))
+    assert not found.answers
+    assert words in found.sentence
+    assert f"write {BAUDRATE} into /boot/firmware/config.txt and reboot; also look for" in found.sentence
+
+
+async def test_the_advice_for_another_bus_names_its_overlay():
+    wiring = Wiring(i2c=(WiredChip("scd30", 3, 0x61),), bus_hz={3: 100_000})
+    found = await finding(Sensor(name="air", kind="scd30", bus=3), machine(wiring=wiring))
+    assert "write baudrate=50000 in its overlay into /boot/firmware/config.txt" in found.sentence
 
 
 @pytest.mark.parametrize(

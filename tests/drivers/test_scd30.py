@@ -128,9 +128,10 @@ def test_an_offset_between_two_steps_of_the_chip_is_not_written_again_and_again(
     assert len(bench.settings_written(SET_OFFSET)) == 1
 
 
-def test_a_wrong_checksum_is_an_error_and_never_a_value(bench):
-    bench.machine.faults.inject(Fault("bad_crc", "scd30"))
-    with pytest.raises(TransferError, match="wrong checksum") as caught:
+@pytest.mark.parametrize("kind", ["bad_crc", "wrong_order"])
+def test_a_wrong_checksum_is_an_error_and_never_a_value(bench, kind):
+    bench.machine.faults.inject(Fault(kind, "scd30"))
+    with pytest.raises(TransferError, match="a wrong checksum, at 50 kHz") as caught:
         bench.read_next()
     assert (caught.value.errno, caught.value.address) == (errno.EBADMSG, 0x61)
     bench.machine.faults.clear()

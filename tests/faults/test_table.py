@@ -171,6 +171,7 @@ TABLE: Final = (
     Row("refused",     "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("bad_crc",     "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _CRC),
+    Row("wrong_order", "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _CRC),
     Row("short",       "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
     Row("short",       "mhz16",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _FRAME),
     # The driver reads on and finds the frame.

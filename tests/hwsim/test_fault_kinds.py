@@ -49,6 +49,7 @@ ERRORS = {
     "bus_error": errno.EIO,
     "timeout": errno.ETIMEDOUT,
     "bad_crc": errno.EBADMSG,
+    "wrong_order": errno.EBADMSG,
 }
 OFFSETS = {"scd30": (150, 150), "bh1750": (1200, 1000), "tsl2591": (245, 1000)}
 """An amount for each chip, and what it is in what the driver measures at 10 000 lux."""

@@ -57,6 +57,10 @@ _I2C_ADVICE: Final = {
     errno.EIO: "look for loose contacts, long wires and missing pull-up resistors",
     errno.EBADMSG: "look for loose contacts, long wires and a missing ground",
 }
+_I2C_GPIO: Final = (
+    "replace dtparam=i2c_arm=on in config.txt by dtoverlay=i2c-gpio,i2c_gpio_sda=2,i2c_gpio_scl=3,"
+    "i2c_gpio_delay_us=10,bus=3, reboot, and set bus = 3 for the sensors"
+)
 _SERIAL_ADVICE: Final = {
     errno.ETIMEDOUT: "its TX goes to the port's RX, its RX to the port's TX",
     errno.EBADMSG: "check the kind of the sensor, its ground, and that no other program uses the port",
@@ -145,7 +149,11 @@ class _Check:
             return DeviceAnswer(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")
         except DEVICE_ERRORS as error:
             return DeviceAnswer(name, False, _joined(str(error), await self._advice(sensor, error)))
-        return DeviceAnswer(name, True, f"{part} answers: {_shown(reading)}")
+        advice = ""
+        if SENSOR_KINDS[sensor.kind].most_bus_hz:
+            hz = await self._speed_hz(sensor)
+            advice = _advice_for_speed(sensor, hz) if hz else ""
+        return DeviceAnswer(name, True, _joined(f"{part} answers: {_shown(reading)}", advice))
 
     async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> DeviceAnswer:
         try:
@@ -166,9 +174,24 @@ class _Check:
         if isinstance(error, HardwareUnavailableError):
             return _advice_for_unavailable(sensor, error)
         if isinstance(error, TransferError):
-            table = _SERIAL_ADVICE if error.address is None else _I2C_ADVICE
-            return {**table, **SENSOR_KINDS[sensor.kind].advice}.get(error.errno or 0, "")
+            advice = (_SERIAL_ADVICE if error.address is None else _I2C_ADVICE).get(error.errno or 0, "")
+            if error.errno == errno.EBADMSG and SENSOR_KINDS[sensor.kind].most_bus_hz:
+                return await self._advice_for_checksums(sensor, advice)
+            return advice
         return ""
+
+    async def _advice_for_checksums(self, sensor: Sensor, usual: str) -> str:
+        """Advice for wrong checksums of a sensor that stretches the clock."""
+        speed = _advice_for_speed(sensor, await self._speed_hz(sensor))
+        if speed:
+            return f"{speed}; also {usual}"
+        return (
+            f"{usual}; if that is no help on a Pi 4 or older, whose I2C controller may misread a sensor that "
+            f"stretches the clock: {_I2C_GPIO}"
+        )
+
+    async def _speed_hz(self, sensor: Sensor) -> int | None:
+        return await asyncio.to_thread(self._hardware.i2c(sensor.bus).speed_hz)
 
     async def _advice_for_missing(self, sensor: Sensor, address: int) -> str:
         """What answers on the bus instead of the chip at `address`."""
@@ -272,6 +295,20 @@ def _shown(reading: dict[str, float]) -> str:
 
 def _joined(sentence: str, advice: str) -> str:
     return f"{sentence}; {advice}" if advice else sentence
+
+
+def _advice_for_speed(sensor: Sensor, hz: int | None) -> str:
+    """What to write into config.txt for a sensor on a bus that is faster than recommended, or may be."""
+    most_hz = SENSOR_KINDS[sensor.kind].most_bus_hz
+    if most_hz is None or (hz is not None and hz <= most_hz):
+        return ""
+    line = f"dtparam=i2c_arm_baudrate={most_hz}" if sensor.bus == 1 else f"baudrate={most_hz} in its overlay"
+    is_fast = "may be too fast" if hz is None else f"runs at {hz / 1000:g} kHz"
+    kind = with_article(SENSOR_KINDS[sensor.kind].part)
+    return (
+        f"I2C bus {sensor.bus} {is_fast}, and {kind} needs at most {most_hz / 1000:g} kHz: "
+        f"write {line} into /boot/firmware/config.txt and reboot"
+    )
 
 
 def _advice_for_strays(addresses: list[int]) -> str:
