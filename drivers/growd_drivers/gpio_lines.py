@@ -108,6 +108,7 @@ class GpioLines:
         self._request_of(channel)
         if not 0 < frequency <= MAXIMUM_SOFTWARE_PWM_HZ:
             raise OSError(errno.EINVAL, f"software PWM has up to {MAXIMUM_SOFTWARE_PWM_HZ:g} Hz")
+        self._pulses.start()  # now, so that it is ready at the first pulse
         return SoftwarePwm(self, channel, frequency)
 
     def gpio_function(self, channel: int, /) -> int:

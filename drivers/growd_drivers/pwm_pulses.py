@@ -43,7 +43,8 @@ _SPIN_NS: Final = 50_000  # wakes that much early, since sleeps end late, and po
 class Pulses:
     """The pulses of one line, which `drive(is_high)` drives.
 
-    Each period starts at a multiple of its length, so periods do not drift.
+    Each period starts at a multiple of its length, so periods do not drift. A pulse that was too long or too
+    short, because the process was woken late, is made up for by the next one.
     """
 
     def __init__(self, drive: Callable[[bool], object], period_ns: int, high_ns: int) -> None:
@@ -53,28 +54,50 @@ class Pulses:
         self._period_ns = period_ns
         self._high_ns = high_ns
         self._is_high = False
-        self._start = 0
+        self._start = 0  # of the present period
+        self._rose = 0
+        self._length = 0  # of the present pulse, as wanted
+        self._owed = 0  # time at high level
 
     def begin(self, now: int) -> None:
         """Drive the line as at this time of the period."""
         self._start = now - now % self._period_ns
-        self._set(now - self._start < self._high_ns)
+        self._rose = self._start
+        self._length = self._high_ns
+        self._is_high = now - self._start < self._high_ns
+        self._drive(self._is_high)
         if 0 < self._high_ns < self._period_ns:
             self.due = self._start + (self._high_ns if self._is_high else self._period_ns)
 
     def step(self, now: int) -> None:
-        """Change the level, which is due. Missed periods are left out."""
+        """Change the level, which is due."""
+        start = now - now % self._period_ns
         if self._is_high:
+            self._owe(self._length - (now - self._rose))
+        if start > self._start:
+            self._owe(((start - self._start) // self._period_ns - 1) * self._high_ns)  # missed periods
+            self._start = start
+            self._rise(now)
+        else:
             self._set(False)
-            self.due = self._start + self._period_ns
-            return
-        self._start = now - now % self._period_ns
-        self._set(True)
-        self.due = now + self._high_ns  # as long as it should be, also if it began late
+            self.due = start + self._period_ns
+
+    def _rise(self, now: int) -> None:
+        """Begin the pulse of this period, unless earlier ones were longer by as much."""
+        self._length = self._high_ns + self._owed
+        self._owed = min(self._length, 0)
+        self._rose = now
+        self._set(self._length > 0)
+        self.due = now + self._length if self._is_high else self._start + self._period_ns
+
+    def _owe(self, missing_ns: int) -> None:
+        """Owe at most a period, so that a long interruption is not made up for."""
+        self._owed = min(max(self._owed + missing_ns, -self._period_ns), self._period_ns)
 
     def _set(self, is_high: bool) -> None:  # noqa: FBT001
-        self._drive(is_high)
-        self._is_high = is_high
+        if is_high != self._is_high:
+            self._drive(is_high)
+            self._is_high = is_high
 
 
 class PulsedLine(NamedTuple):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PROGRAM: Final = Path(pwm_pulses.__file__)
-_ANSWER_S: Final = 2.0  # the first answer takes as long as Python starts
+_ANSWER_S: Final = 10.0  # the first answer takes as long as Python starts
 _PAUSE_S: Final = 1.0  # between two starts
 _NS_PER_S: Final = 1_000_000_000
 
@@ -38,7 +38,7 @@ class _Wanted(NamedTuple):
 
 
 class PulseProcess:
-    """The process, which starts with the first pulses. `drive(pin, level)` drives a pin from here.
+    """The process, which is started once. `drive(pin, level)` drives a pin from here.
 
     Thread-safe. All methods raise OSError if the process or the kernel refuses.
     """
@@ -51,13 +51,18 @@ class PulseProcess:
         self._lock = threading.Lock()
         self._closed = threading.Event()
 
-    def pulse(self, pin: int, line: int, rest: int, frequency_hz: float, high: float) -> None:
-        """Pulses whose level is high for a fraction of the time, 0..1."""
-        period_ns = round(_NS_PER_S / frequency_hz)
+    def start(self) -> None:
+        """Start the process, if it does not run yet, without waiting for it."""
         with self._lock:
             if self._process is None:
                 self._start()
                 threading.Thread(target=self._keep_running, name="pwm", daemon=True).start()
+
+    def pulse(self, pin: int, line: int, rest: int, frequency_hz: float, high: float) -> None:
+        """Pulses whose level is high for a fraction of the time, 0..1."""
+        period_ns = round(_NS_PER_S / frequency_hz)
+        self.start()
+        with self._lock:
             wanted = _Wanted(line, rest, period_ns, round(high * period_ns))
             self._tell(pin, wanted)
             self._pins[pin] = wanted

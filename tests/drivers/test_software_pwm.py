@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -57,22 +58,48 @@ def test_periods_do_not_drift_when_each_change_is_late():
     assert {start % PERIOD for start in starts[1:]} == {70_000}
 
 
-def test_a_late_pulse_is_as_long_as_one_in_time():
-    wave = Wave(50_000)
-    wave.step()
-    wave.step(late=90_000)
-    wave.step()
-    assert wave.highs() == [(0, 50_000), (PERIOD + 90_000, 50_000)]
+def test_a_pulse_that_was_too_long_makes_the_next_one_shorter():
+    wave = Wave(1_000_000)
+    wave.step(late=300_000)
+    for _ in range(4):
+        wave.step()
+    assert [length for _, length in wave.highs()] == [1_300_000, 700_000, 1_000_000]
 
 
-def test_missed_periods_are_left_out():
+def test_a_pulse_that_was_far_too_long_replaces_the_next_ones():
+    wave = Wave(1_000_000)
+    wave.step(late=2_500_000)
+    for _ in range(5):
+        wave.step()
+    assert [(start // PERIOD, length) for start, length in wave.highs()] == [(0, 3_500_000), (3, 500_000)]
+
+
+def test_a_pause_that_was_missed_is_made_up_for():
+    wave = Wave(4_000_000)
+    wave.step(late=1_100_000)
+    wave.step()
+    assert wave.highs() == [(0, 5_100_000 + 2_900_000)]
+
+
+def test_missed_periods_are_made_up_for_by_a_period_at_most():
     wave = Wave(1_000_000)
     wave.step()
-    wave.step(late=7 * PERIOD)
+    wave.step(late=2 * PERIOD)
+    wave.step()
+    assert wave.highs()[1] == (3 * PERIOD, 3_000_000)
+    wave.step(late=100 * PERIOD)
     wave.step()
     wave.step()
-    assert [start // PERIOD for start, _ in wave.highs()] == [0, 8]
-    assert wave.changes[-1] == (9 * PERIOD, True)
+    assert wave.highs()[2][1] <= 2 * PERIOD
+
+
+@pytest.mark.parametrize("high", [30_000, 1_500_000, 4_900_000])
+def test_the_mean_is_right_although_each_change_is_late_by_another_time(high: int):
+    wave, dice = Wave(high), random.Random(1)
+    for _ in range(4000):
+        wave.step(late=round(dice.expovariate(1 / 60_000)))
+    lit = sum(length for _, length in wave.highs())
+    assert lit / wave.now == pytest.approx(high / PERIOD, rel=0.01)
 
 
 @pytest.mark.parametrize(("began", "is_high", "due"), [(1_000, True, 2_000_000), (3_000_000, False, PERIOD)])
@@ -119,7 +146,6 @@ def process_of(gpio: GpioLines) -> subprocess.Popen[bytes]:
 def test_a_lamp_is_pulsed_and_dark_after_it_is_closed(pins: LastingPins, gpio: GpioLines, inverted: bool):  # noqa: FBT001
     lamp = PwmLight(gpio, {"white": PIN}, inverted=inverted)
     assert pins.history() == [(PIN, int(inverted))] * changes(pins)
-    assert gpio._pulses._process is None
     lamp.set("white", 0.5)
     before = changes(pins)
     wait_until(lambda: changes(pins) > before + 4)
