@@ -150,7 +150,7 @@ async def test_a_working_sensor_on_a_bus_that_is_too_fast_gets_advice(
     found = await finding(SCD30, machine(wiring=Wiring(bus_hz={1: hz})))
     assert found.answers
     assert re.search(answer + words, found.sentence)
-    assert found.sentence.endswith(f"{BAUDRATE} into /boot/firmware/config.txt and reboot") == bool(words)
+    assert found.sentence.endswith(f"{BAUDRATE} into /boot/firmware/config.txt, and reboot") == bool(words)
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ async def test_wrong_checksums_on_a_bus_that_may_be_too_fast_get_advice(hz: int 
     found = await finding(SCD30, machine(Fault("wrong_order", "scd30"), wiring=Wiring(bus_hz={1: hz})))
     assert not found.answers
     assert words in found.sentence
-    assert f"write {BAUDRATE} into /boot/firmware/config.txt and reboot; also look for" in found.sentence
+    assert f"write {BAUDRATE} into /boot/firmware/config.txt, and reboot; also look for" in found.sentence
 
 
 async def test_the_advice_for_another_bus_names_its_overlay():

@@ -307,7 +307,7 @@ def _advice_for_speed(sensor: Sensor, hz: int | None) -> str:
     kind = with_article(SENSOR_KINDS[sensor.kind].part)
     return (
         f"I2C bus {sensor.bus} {is_fast}, and {kind} needs at most {most_hz / 1000:g} kHz: "
-        f"write {line} into /boot/firmware/config.txt and reboot"
+        f"run growd setup-pi, or write {line} into /boot/firmware/config.txt, and reboot"
     )
 
 
