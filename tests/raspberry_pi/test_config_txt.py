@@ -149,6 +149,7 @@ def test_a_line_that_says_otherwise_is_changed_in_place_below_its_old_text():
         ("dtparam=i2c=on,spi=on", I2C),
         ("dtparam=i2c_arm", I2C),
         ("[pi4]\ndtparam=i2c_arm=on", I2C),
+        ("dtparam=i2c_arm=on\n[none]\ndtparam=i2c_arm=off", I2C),
         ("[pi5]\ndtparam=i2c_arm=off\n[pi4]\ndtparam=i2c_arm=on", I2C),
         ("gpio=20-25=op,dh", PINS),
         ("gpio=23=op,dh\ngpio=24=op,pu,dh", PINS),
