@@ -199,7 +199,7 @@ def test_an_scd30_on_a_fast_bus_gets_the_remedy(tree, speed):
     tree.remove(place) if speed is None else tree.cell(place, speed)
     ((state, subject, text),) = problems(tree)
     assert (state, subject) == ("warning", "I2C bus 1")
-    assert "at most 50 kHz for the SCD30" in text
+    assert "a sensor on it needs at most 50 kHz" in text
 
 
 def test_the_embedded_database_needs_a_gigabyte(tmp_path):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
 from growd.config.device_checks import is_header_port
+from growd.device_kinds import SENSOR_KINDS
 from growd.raspberry_pi.boot_files import config_txt_at, planned_files
 from growd.raspberry_pi.cmdline import words_in
 from growd.raspberry_pi.config_txt import FRAME, settings_in
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from growd.raspberry_pi.findings import PiFinding, PiScene
 
 _SETUP: Final = "sudo growd setup-pi --write, then sudo reboot"
-_SLOW_HZ: Final = 50_000
 _CLAIMS: Final = {
     "dtparam=spi=on": (7, 8, 9, 10, 11),
     "dtparam=i2s=on": (18, 19, 20, 21),
@@ -101,20 +102,22 @@ def _is_changed_since_boot(scene: PiScene) -> bool:
 
 
 def _buses(scene: PiScene) -> Iterator[PiFinding]:
-    kinds: dict[int, set[str]] = {}
+    """Each bus of a sensor: whether it is there, and its speed."""
+    most_hz: dict[int, float] = {}
     for chamber in chambers_of(scene.config):
         for sensor in chamber.options.sensor:
             if sensor.port is None:
-                kinds.setdefault(sensor.bus, set()).add(sensor.kind)
-    for bus, here in sorted(kinds.items()):
+                limit = SENSOR_KINDS[sensor.kind].most_bus_hz or math.inf
+                most_hz[sensor.bus] = min(limit, most_hz.get(sensor.bus, math.inf))
+    for bus, limit in sorted(most_hz.items()):
         subject = f"I2C bus {bus}"
         if not scene.files.exists(f"dev/i2c-{bus}"):
             yield failed(subject, f"there is no /dev/i2c-{bus}", _SETUP)
             continue
         speed = bus_speed_hz(bus, adapters=scene.files.root / "sys/bus/i2c/devices")
         text = "its speed is not known" if speed is None else f"{speed / 1000:g} kHz"
-        if "scd30" in here and (speed is None or speed > _SLOW_HZ):
-            yield warned(subject, f"{text}; Sensirion recommends at most 50 kHz for the SCD30", _SETUP)
+        if limit < math.inf and (speed is None or speed > limit):
+            yield warned(subject, f"{text}; a sensor on it needs at most {limit / 1000:g} kHz", _SETUP)
         else:
             yield well(subject, text)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
 from growd.config.device_checks import is_header_port
+from growd.device_kinds import SENSOR_KINDS
 from growd.raspberry_pi.config_txt import Wanted
 from growd.wiring.safe_outputs import safe_pins
 
@@ -25,10 +26,6 @@ CONSOLES: Final = tuple(
 _DEBUG_PORT: Final = "/dev/serial0"
 _PI5_CONSOLES: Final = CONSOLES[-2:]  # serial0 is the debug connector there
 _PL011: Final = "/dev/ttyAMA0"
-_SLOW_KIND: Final = "scd30"
-_SLOW_HZ: Final = 50_000
-"""Sensirion, SCD30 Interface Description: at most 50 kHz, because the sensor stretches the clock."""
-
 _OVERLAY_BUSES: Final = {
     "pi4": {3: (4, 5), 4: (8, 9), 5: (12, 13), 6: (22, 23)},
     "pi5": {2: (4, 5), 3: (6, 7)},
@@ -81,33 +78,40 @@ def boot_plan(config: Config, model: PiModel) -> BootPlan:
 
 
 def _buses(sensors: Iterable[tuple[str, Sensor]], model: PiModel, notes: list[str]) -> Iterator[Wanted]:
-    """Each bus with sensors, and 50 kHz for those with an SCD30."""
+    """Each bus with sensors, and the speed of those with a slow sensor."""
     names: dict[int, list[str]] = {}
-    slow: dict[int, str] = {}
+    slow: dict[int, tuple[str, int]] = {}
     for name, sensor in sensors:
         if sensor.port is None:
             names.setdefault(sensor.bus, []).append(name)
-            if sensor.kind == _SLOW_KIND:
-                slow[sensor.bus] = name
+            if most_hz := SENSOR_KINDS[sensor.kind].most_bus_hz:
+                slow[sensor.bus] = name, most_hz
     for bus, users in sorted(names.items()):
-        reason = f"I2C bus {bus} for {', '.join(users)}"
-        slowly = f"50 kHz, the most that Sensirion recommends for an SCD30 ({slow.get(bus)})"
-        if bus in (0, 1):
-            name = "i2c_arm" if bus else "i2c_vc"
-            yield Wanted(f"dtparam={name}=on", reason)
-            if bus in slow:
-                yield Wanted(f"dtparam={name}_baudrate={_SLOW_HZ}", slowly)
-        elif (pins := _overlay_pins(model, bus)) is not None:
-            speed = f",baudrate={_SLOW_HZ}" if bus in slow else ""
-            slowness = f"; {slowly}" if bus in slow else ""
-            yield Wanted(
-                f"dtoverlay=i2c{bus}{speed}", f"{reason}: SDA GPIO {pins[0]}, SCL GPIO {pins[1]}{slowness}"
-            )
+        yield from _bus(bus, users, slow.get(bus), model, notes)
+
+
+def _bus(
+    bus: int, users: list[str], slow: tuple[str, int] | None, model: PiModel, notes: list[str]
+) -> Iterator[Wanted]:
+    reason = f"I2C bus {bus} for {', '.join(users)}"
+    name, hz = slow or ("", 0)
+    slowly = f"{hz // 1000} kHz, the most that is recommended for {name}"
+    if bus in (0, 1):
+        parameter = "i2c_arm" if bus else "i2c_vc"
+        yield Wanted(f"dtparam={parameter}=on", reason)
+        if slow:
+            yield Wanted(f"dtparam={parameter}_baudrate={hz}", slowly)
+    elif (pins := _overlay_pins(model, bus)) is not None:
+        where = f"{reason}: SDA GPIO {pins[0]}, SCL GPIO {pins[1]}"
+        if slow:
+            yield Wanted(f"dtoverlay=i2c{bus},baudrate={hz}", f"{where}; {slowly}")
         else:
-            notes.append(
-                f"{users[0]} is on I2C bus {bus}, which a {model.name} has only in software: choose two "
-                f"free pins and add dtoverlay=i2c-gpio,bus={bus},i2c_gpio_sda=PIN,i2c_gpio_scl=PIN yourself"
-            )
+            yield Wanted(f"dtoverlay=i2c{bus}", where)
+    else:
+        notes.append(
+            f"{users[0]} is on I2C bus {bus}, which a {model.name} has only in software: choose two free "
+            f"pins and add dtoverlay=i2c-gpio,bus={bus},i2c_gpio_sda=PIN,i2c_gpio_scl=PIN yourself"
+        )
 
 
 def _overlay_pins(model: PiModel, bus: int) -> tuple[int, int] | None:
