@@ -84,6 +84,8 @@ def test_all_is_well_on_each_model_that_is_set_up(tmp_path, name, release):
     assert text["model"] == f"{tree.kind.model}, revision {tree.kind.revision:x}"
     assert text["overlays"] == "vc4-kms-v3d"
     assert text["I2C bus 1"] == "50 kHz"
+    debug = ", the debug connector" if name == "5" else ""
+    assert text["serial0"] == f"it is {tree.kind.serial}{debug}; no console is on it"
     assert text["pins"] == "nothing else uses GPIO 12, 13, 18, 23, 24"
     assert text["memory"].endswith("511 MB of swap (zram)")
     assert ("no clock of its own" in text["time"]) is not tree.kind.has_rtc
@@ -262,7 +264,7 @@ def test_a_console_on_the_port_of_a_sensor_is_a_failure(tree, serial):
     with_uart(tree)
     tree.write("proc/cmdline", f"console=ttyS0,115200 {CMDLINE}")
     assert problems(tree, serial) == [
-        ("failure", "/dev/serial0", "it is ttyS0, and the kernel's console writes to it")
+        ("failure", "/dev/serial0", "it is ttyS0, with the kernel's console on it")
     ]
 
 
@@ -270,7 +272,7 @@ def test_a_login_on_the_port_of_a_sensor_is_a_failure(tree, serial):
     with_uart(tree)
     tree.link("etc/systemd/system/getty.target.wants/serial-getty@ttyS0.service", "/dev/null")
     (finding,) = [it for it in findings(tree, serial) if it.state == "failure"]
-    assert finding.text == "it is ttyS0, and a login waits on it"
+    assert finding.text == "it is ttyS0, with a login on it"
     assert finding.remedy == "sudo systemctl disable --now serial-getty@ttyS0"
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from growd.raspberry_pi.findings import PiFinding, PiScene
 
 _SETUP: Final = "sudo growd setup-pi --write, then sudo reboot"
+_DEBUG_PORT: Final = "ttyAMA10"  # of a Pi 5
+_LOGIN: Final = "a login"
+_GETTY_FOLDERS: Final = ("etc/systemd/system", "run/systemd/generator")
 _CLAIMS: Final = {
     "dtparam=spi=on": (7, 8, 9, 10, 11),
     "dtparam=i2s=on": (18, 19, 20, 21),
@@ -50,6 +53,7 @@ def bus_findings(scene: PiScene) -> Iterator[PiFinding]:
     """Nothing for a simulated chamber."""
     if scene.model is not None:
         yield from _boot_files(scene)
+        yield _serial0(scene.files)
     if scene.config.simulator.enabled:
         return
     yield from _buses(scene)
@@ -122,6 +126,16 @@ def _buses(scene: PiScene) -> Iterator[PiFinding]:
             yield well(subject, text)
 
 
+def _serial0(files: PiFiles) -> PiFinding:
+    """What the name stands for. A console on it only matters to a sensor there."""
+    target = files.link("dev/serial0")
+    if target is None:
+        return well("serial0", "it is switched off")
+    user = _console_on(files, target)
+    where = ", the debug connector" if target == _DEBUG_PORT else ""
+    return well("serial0", f"it is {target}{where}; {user or 'no console'} is on it")
+
+
 def _ports(scene: PiScene) -> Iterator[PiFinding]:
     for chamber in chambers_of(scene.config):
         for sensor in chamber.options.sensor:
@@ -135,12 +149,21 @@ def _port(scene: PiScene, port: str) -> PiFinding:
     target = files.link(port.lstrip("/"))
     name = target or port.rpartition("/")[2]
     text = f"it is {target}" if target else "it is there"
-    if scene.model is not None and scene.model.is_pi5 and name == "ttyAMA10":
+    if scene.model is not None and scene.model.is_pi5 and name == _DEBUG_PORT:
         remedy = 'set port = "/dev/ttyAMA0" in the configuration; growd setup-pi'
         return failed(port, f"{text}, the debug connector, and not GPIO 14 and 15", remedy)
     if not files.found(port.lstrip("/")):
         remedy = _SETUP if is_header_port(port) else "plug the adapter in; ls /dev/serial/by-id"
         return failed(port, "there is no such port", remedy)
+    if console := _console_on(files, name):
+        is_login = console == _LOGIN
+        remedy = f"sudo systemctl disable --now serial-getty@{name}" if is_login else _SETUP
+        return failed(port, f"{text}, with {console} on it", remedy)
+    return well(port, f"{text}, and no console uses it")
+
+
+def _console_on(files: PiFiles, name: str) -> str:
+    """The console that uses a serial port: of the kernel, or a login; "" without one."""
     names = {name, "serial0"} if files.link("dev/serial0") == name else {name}
     consoles = {
         word.removeprefix("console=").partition(",")[0]
@@ -148,14 +171,9 @@ def _port(scene: PiScene, port: str) -> PiFinding:
         if word.startswith("console=")
     }
     if names & consoles:
-        return failed(port, f"{text}, and the kernel's console writes to it", _SETUP)
-    if files.found(f"etc/systemd/system/*.wants/serial-getty@{name}.service") or files.found(
-        f"run/systemd/generator/*.wants/serial-getty@{name}.service"
-    ):
-        return failed(
-            port, f"{text}, and a login waits on it", f"sudo systemctl disable --now serial-getty@{name}"
-        )
-    return well(port, f"{text}, and no console uses it")
+        return "the kernel's console"
+    units = (f"{folder}/*.wants/serial-getty@{name}.service" for folder in _GETTY_FOLDERS)
+    return _LOGIN if any(files.found(unit) for unit in units) else ""
 
 
 def _pins(scene: PiScene) -> Iterator[PiFinding]:
