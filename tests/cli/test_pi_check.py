@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -60,6 +61,15 @@ def test_an_invalid_configuration_gets_its_fault(tree):
     assert result.exit_code == 1
     assert result.stderr.startswith("growd: ")
     assert "Traceback" not in result.stderr
+
+
+def test_a_relative_data_folder_is_one_of_this_folder(tree):
+    result = check(tree, "--data", "data")
+    assert f"data folder: {Path('data').absolute()} is on a disk" in result.stdout
+
+
+def test_one_check_at_a_time(tree):
+    assert "--pi and --hardware are two checks" in check(tree, "--hardware").stderr
 
 
 def test_options_of_the_machine_need_pi(tree):

@@ -226,11 +226,17 @@ def test_the_command_line_stays_one_line_and_comes_back(text):
     assert not [word for word in words_in(new) if word.startswith("console=serial0")]
     assert new.count("\n") == text.count("\n")
     assert with_words(new, ["cgroup_enable=memory"], CONSOLES) == new
-    assert taken_back(new, text, ["cgroup_enable=memory"], CONSOLES) == text
+    assert taken_back(new, text, new) == text
 
 
 def test_words_that_the_owner_changed_later_stay():
     before = "console=serial0,115200 console=tty1 rootwait\n"
-    later = with_words(before, ["cgroup_enable=memory"], CONSOLES).replace("rootwait", "rootwait quiet")
-    back = taken_back(later, before, ["cgroup_enable=memory"], CONSOLES)
+    after = with_words(before, ["cgroup_enable=memory"], CONSOLES)
+    back = taken_back(after.replace("rootwait", "rootwait quiet"), before, after)
     assert back == "console=serial0,115200 console=tty1 rootwait quiet\n"
+
+
+def test_a_console_that_the_owner_removed_does_not_come_back():
+    before = "console=serial0,115200 console=tty1\n"
+    after = with_words(before, ["cgroup_enable=memory"], ())
+    assert taken_back("console=tty1 cgroup_enable=memory\n", before, after) == "console=tty1\n"

@@ -62,6 +62,8 @@ def check(
     up and read, and each output is driven to its safe value. growd must not be running then, unless the
     hardware is simulated. With --pi, the machine is checked instead; nothing is changed.
     """
+    if pi and hardware:
+        raise click.UsageError("--pi and --hardware are two checks: run one after the other")
     if pi:
         report_pi(config, settings, root=root, data=data, as_json=as_json)
         return

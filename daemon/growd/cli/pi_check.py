@@ -81,7 +81,8 @@ def report_pi(
 
 def _scene(root: Path, data: Path, file: Path | None, settings: tuple[str, ...]) -> PiScene:
     """Raises `ConfigError`."""
-    place = data if root == Path("/") else root / data.relative_to("/")
+    data = data.absolute()
+    place = root / data.relative_to("/")
     machine = read_machine(place, RealClock(), root)
     return PiScene(
         files=PiFiles(root),
@@ -89,7 +90,7 @@ def _scene(root: Path, data: Path, file: Path | None, settings: tuple[str, ...])
         model=model_named(machine.model),
         config=load(file, settings, checks=DEVICE_CHECKS),
         user="" if os.geteuid() == 0 else getpass.getuser(),
-        data=data.absolute(),
+        data=data,
     )
 
 

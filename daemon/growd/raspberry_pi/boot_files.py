@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Final
 from growd.raspberry_pi.cmdline import taken_back, with_words, words_in
 from growd.raspberry_pi.config_txt import LineChange, includes_in, undone, value_of, with_wanted
 from growd.raspberry_pi.model import PiError
-from growd.raspberry_pi.plan import CONSOLES, MEMORY_CGROUP
 from growd.runtime.atomic_file import write_atomically
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 _FOLDERS: Final = ("boot/firmware", "boot")  # since Raspberry Pi OS bookworm, and before
 _ENCODING: Final = "latin-1"  # each byte is a character: nothing is lost
-COPY: Final = ".growd-before"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +34,8 @@ class BootFile:
     before: str
     after: str
     changes: tuple[LineChange, ...] = ()
+    is_one_line: bool = False
+    """It has no room for comments, so a second copy shows what growd wrote."""
 
     @property
     def is_changed(self) -> bool:
@@ -53,13 +53,16 @@ class BootFile:
         with _explained(self.path):
             if self.is_changed and not copy.exists():
                 write_atomically(copy, self.before.encode(_ENCODING))
+            if self.is_changed and self.is_one_line:
+                write_atomically(_record_of(self.path), self.after.encode(_ENCODING))
             self._replace()
 
     def take_back(self) -> None:
-        """Write the text without the changes of growd, and remove the copy. Raises `PiError`."""
+        """Write the text without the changes of growd, and remove the copies. Raises `PiError`."""
         with _explained(self.path):
             self._replace()
             _copy_of(self.path).unlink(missing_ok=True)
+            _record_of(self.path).unlink(missing_ok=True)
 
     def _replace(self) -> None:
         if self.is_changed:
@@ -114,19 +117,16 @@ def _cmdline(config: BootFile, filters: Collection[str]) -> BootFile:
     name = value_of(config.before, "cmdline", filters) or "cmdline.txt"
     folder = config.path.parent
     path = folder / f"{prefix}{name}"
-    return _read(path if prefix and path.is_file() else folder / name)
+    return replace(_read(path if prefix and path.is_file() else folder / name), is_one_line=True)
 
 
 def _original(cmdline: BootFile) -> str:
-    """Its text without the changes of growd, which the copy shows."""
-    copy = _copy_of(cmdline.path)
-    try:
-        before = copy.read_bytes().decode(_ENCODING)
-    except FileNotFoundError:
+    """Its text without the changes of growd, which the two copies show."""
+    copies = _copy_of(cmdline.path), _record_of(cmdline.path)
+    if not all(copy.exists() for copy in copies):
         return cmdline.before
-    except OSError as error:
-        raise PiError(f"{copy} can't be read: {error.strerror or error}") from None
-    return taken_back(cmdline.before, before, (MEMORY_CGROUP,), CONSOLES)
+    before, after = (_read(copy).before for copy in copies)
+    return taken_back(cmdline.before, before, after)
 
 
 def _word_changes(before: str, after: str, plan: BootPlan) -> Iterator[LineChange]:
@@ -159,4 +159,8 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _copy_of(path: Path) -> Path:
-    return path.with_name(path.name + COPY)
+    return path.with_name(f"{path.name}.growd-before")
+
+
+def _record_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.growd-after")

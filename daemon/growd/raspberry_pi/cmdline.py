@@ -23,13 +23,12 @@ def with_words(text: str, added: Iterable[str], removed: Sequence[str]) -> str:
     return text if words == old else " ".join(words) + _rest(text)
 
 
-def taken_back(text: str, before: str, added: Iterable[str], removed: Sequence[str]) -> str:
-    """The text without what `with_words` did to `before`; words that someone else changed stay changed."""
-    old = words_in(before)
-    words = [word for word in words_in(text) if word in old or word not in added]
+def taken_back(text: str, before: str, after: str) -> str:
+    """The text without the change from `before` to `after`; words that someone else changed stay changed."""
+    old, new = words_in(before), words_in(after)
+    words = [word for word in words_in(text) if word in old or word not in new]
     for place, word in enumerate(old):
-        is_short = words.count(word) < old.count(word)
-        if is_short and any(fnmatchcase(word, pattern) for pattern in removed):
+        if word not in new and words.count(word) < old.count(word):
             words.insert(place, word)
     if words == old and _rest(text) == _rest(before):
         return before
