@@ -10,6 +10,8 @@ from click.testing import CliRunner
 from growd.cli.main import main
 from growd.raspberry_pi.boot_files import BootFile
 from growd.raspberry_pi.model import PiError
+from support.mount_namespace import mounted
+from support.program import GROWD
 
 CONFIG = "dtparam=audio=on\n\n[cm4]\notg_mode=1\n\n[all]\n"
 CMDLINE = "console=serial0,115200 console=tty1 root=PARTUUID=4d8097e2-02 rootfstype=ext4 rootwait\n"
@@ -150,6 +152,28 @@ def test_a_file_that_cannot_be_written_gets_one_sentence_with_the_remedy(card):
     ):
         file.write()
     assert (card / "boot/firmware/config.txt").read_text() == CONFIG
+
+
+def test_a_read_only_boot_partition_gets_one_sentence_and_stays_as_it_is(card):
+    """A real read-only file system."""
+    script = """
+set -e
+boot="$1"/boot/firmware
+cp -r "$boot" "$1"/kept
+mount -t tmpfs none "$boot"
+cp "$1"/kept/* "$boot"
+mount -o remount,ro "$boot"
+shift
+"$@" 2>&1 || true
+ls "$boot"
+"""
+    command = ("setup-pi", "--root", str(card), "--profile", "minimal", "--write", "--yes")
+    printed = mounted(script, str(card), str(GROWD), *command).splitlines()
+    assert printed[-3].startswith(
+        f"growd: {card}/boot/firmware/config.txt can't be written: Read-only file system"
+    )
+    assert printed[-3].endswith(f"sudo mount -o remount,rw {card}/boot/firmware")
+    assert printed[-2:] == ["cmdline.txt", "config.txt"]
 
 
 def test_config_txt_may_name_another_command_line(card):
