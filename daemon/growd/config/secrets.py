@@ -34,7 +34,7 @@ def secret_path(name: str) -> Path:
             if credential.exists():
                 return credential
     installed = _INSTALLED / name
-    if "/" not in name and not Path(name).exists() and os.access(installed, os.R_OK):
+    if "/" not in name and os.access(installed, os.R_OK) and not Path(name).exists():
         return installed
     return Path(name)
 
