@@ -56,6 +56,15 @@ def test_systemd_finds_no_fault_with_the_unit(unit: Path, name: str):
 
 
 @needs_systemd
+def test_systemd_finds_no_fault_with_the_unit_of_couchdb(tmp_path: Path):
+    unit = tmp_path / "growd-couchdb.service"
+    unit.write_text((FOLDER / unit.name).read_text().replace("/usr/bin/podman", "/bin/true"))
+    verdict = analyze("verify", "--man=no", str(unit))
+    assert verdict.returncode == 0, verdict.stderr
+    assert [line for line in verdict.stderr.splitlines() if unit.name in line] == []
+
+
+@needs_systemd
 def test_systemd_finds_the_service_little_exposed(unit: Path):
     verdict = analyze(
         "security", "--offline=true", "--no-pager", f"--threshold={round(MOST_EXPOSED * 10)}", str(unit)
