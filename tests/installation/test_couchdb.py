@@ -149,6 +149,14 @@ def test_a_configuration_with_a_couchdb_stays_without_a_word(machine: Machine):
     assert file.read_text() == '[couchdb]\nurl = "http://elsewhere:5984"\n'
 
 
+def test_the_way_stays_when_the_other_is_installed_later(machine: Machine):
+    for program in (machine.root / "usr/bin/podman", machine.root / "opt/couchdb/bin/couchdb"):
+        install(machine)
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.touch()
+    assert install(machine) == []
+
+
 def test_without_podman_and_package_the_command_is_named(tmp_path: Path):
     with pytest.raises(InstallError, match=r"sudo apt install .* podman crun"):
         steps_of(Machine(tmp_path))

@@ -123,8 +123,9 @@ def with_couchdb(text: str) -> str:
 
 
 def _place(machine: Machine) -> CouchdbPlace:
+    """A container that is installed stays, since its data do."""
     settings = _PACKAGE / "etc/local.d"
-    if machine.at(_PACKAGE / "bin/couchdb").exists():
+    if machine.at(_PACKAGE / "bin/couchdb").exists() and not machine.at(_UNIT).exists():
         found = machine.at(settings).stat()
         return CouchdbPlace(settings, (found.st_uid, found.st_gid), _PACKAGE_UNIT)
     if machine.at(_PODMAN_PROGRAM).exists():
