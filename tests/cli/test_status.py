@@ -387,6 +387,8 @@ def test_a_simulated_clock_a_switch_and_waiting_points_are_shown():
     document = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
     assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in document
     assert "; simulated clock\n" in document
+    assert "growd: up for 1 d 2 h of real time; growd " in document
+    assert "up for 1 d 3 h of real time; load" in document
 
 
 def test_text_from_outside_can_not_control_the_terminal():

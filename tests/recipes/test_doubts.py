@@ -42,6 +42,11 @@ NIGHT = daily(("06:00", 8000), ("22:00", 0))
         (simple((0, LIGHT, 80), (60, LIGHT, 0)), "/operations/0", "no light_illuminance of this recipe is"),
         (simple((0, "air_humidity", 0.8), (60, "air_humidity", 0.7)), "/operations/0", "is this a fraction?"),
         (
+            simple((0, "air_carbon_dioxide", 900), (60, "air_carbon_dioxide", 0)),
+            "/operations/1",
+            "air_carbon_dioxide 0 ppm is less than fresh air has, 420 ppm: no output reaches it",
+        ),
+        (
             simple((0, LIGHT, 8000), (3 * DAY_S, LIGHT, 0)),
             "/operations",
             "lit 24 h a day, for 72 h without a dark hour",

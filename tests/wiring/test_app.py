@@ -344,6 +344,10 @@ async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[Simulat
         ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
         ({"kind": "nak", "device": "toaster"}, "device must be"),
         ({"kind": "refused", "device": "gpio-99"}, "device must be a pin from gpio-0 to gpio-27"),
+        (
+            {"kind": "absent", "device": "/dev/ttyS9"},
+            "device: no sensor is at the serial port /dev/ttyS9; there is none",
+        ),
         ({"kind": "drift", "device": "scd30"}, "amount is missing"),
         ({"kind": "nak", "device": "scd30", "probability": 0}, "probability must be above 0"),
     ]

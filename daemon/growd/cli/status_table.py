@@ -114,9 +114,10 @@ def _of_database(database: DatabaseStatus) -> str:
 
 def _of_machine(machine: MachineStatus) -> Iterator[str]:
     versions = f"growd {machine.growd_version}, Python {machine.python_version}"
-    yield f"growd: up for {lasted(machine.growd_uptime_s)}; {versions}"
+    real = " of real time" if machine.clock_simulated else ""
+    yield f"growd: up for {lasted(machine.growd_uptime_s)}{real}; {versions}"
     names = ", ".join(filter(None, (machine.model, machine.system)))
-    up = f"up for {lasted(machine.uptime_s)}" if machine.uptime_s is not None else ""
+    up = f"up for {lasted(machine.uptime_s)}{real}" if machine.uptime_s is not None else ""
     yield f"machine: {'; '.join(filter(None, (names, up, *_figures(machine))))}"
     if machine.troubles or machine.earlier_troubles:
         now, earlier = (", ".join(each or ["none"]) for each in (machine.troubles, machine.earlier_troubles))

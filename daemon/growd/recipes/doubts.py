@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.recipes.findings import warning
 from growd.recipes.plan import DAY_S, Shape
 from growd.recipes.units import UNLIKE_OPENAG
-from growd.variables import VARIABLES
+from growd.variables import CARBON_DIOXIDE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,6 +25,9 @@ HOT_DEGC: Final = 45.0
 
 FRACTIONS: Final = {"light_illuminance": 100.0, "light_ppfd": 1.0, "air_humidity": 1.0}
 """If the largest value of a recipe is at most this, it is probably a percentage or a fraction."""
+
+LEAST_PPM: Final = 350.0
+"""A CO2 set point below it cannot be reached, since a fan brings in fresh air of 420 ppm."""
 
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3_600.0
@@ -48,11 +51,20 @@ def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[Recipe
 
 
 def _check_values(places: Iterator[tuple[str, str, float]]) -> Iterator[RecipeFinding]:
-    """Once for each variable: temperatures in degF, fractions instead of lux or percent."""
+    """Once for each variable: temperatures in degF, fractions, CO2 below that of fresh air."""
+    thin = None
     highest: dict[str, tuple[float, str]] = {}
     for place, variable, value in places:
         if variable not in highest or value > highest[variable][0]:
             highest[variable] = value, place
+        if variable == CARBON_DIOXIDE and value < LEAST_PPM and thin is None:
+            thin = value, place
+    if thin is not None:
+        yield warning(
+            thin[1],
+            f"air_carbon_dioxide {thin[0]:g} ppm is less than fresh air has, 420 ppm: no output reaches it, "
+            "and an exhaust fan may run all the time; 420 ppm closes the valve, too",
+        )
     for variable, (value, place) in highest.items():
         unit = VARIABLES[variable].unit
         if unit == "degC" and value > HOT_DEGC:

@@ -13,6 +13,8 @@ from growd_hwsim.errors import FaultError
 from growd_hwsim.faults import parse_fault
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from growd.bus import Bus
     from growd_hwsim.faults import Faults
 
@@ -43,11 +45,13 @@ _SIMULATED = {
 class FaultServices:
     """The services `simulator/inject_fault` and `simulator/clear_faults`. Their node lists the faults.
 
-    It also warns in `growd status` that the hardware is simulated.
+    Serial ports are refused unless a sensor is there (`ports`). It also warns in `growd status` that the
+    hardware is simulated.
     """
 
-    def __init__(self, bus: Bus, faults: Faults) -> None:
+    def __init__(self, bus: Bus, faults: Faults, ports: Collection[str] = ()) -> None:
         self._faults = faults
+        self._ports = ports
         self.node = bus.node("simulator")
         self.node.serve(
             "simulator/inject_fault",
@@ -77,6 +81,10 @@ class FaultServices:
             return {"success": False, "message": str(error)}
         if fault.device.startswith("gpio-") and int(fault.device.removeprefix("gpio-")) > MAXIMUM_PIN:
             message = f"device must be a pin from gpio-0 to gpio-{MAXIMUM_PIN}, not {fault.device!r}"
+            return {"success": False, "message": message}
+        if fault.device.startswith("/dev/") and fault.device not in self._ports:
+            there = ", ".join(sorted(self._ports)) or "none"
+            message = f"device: no sensor is at the serial port {fault.device}; there is {there}"
             return {"success": False, "message": message}
         if len(self._faults.active()) >= MOST_FAULTS:
             return {"success": False, "message": f"there are {MOST_FAULTS} faults already; clear some"}

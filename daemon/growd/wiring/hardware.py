@@ -53,12 +53,28 @@ async def opened_hardware(config: Config, bus: Bus) -> AsyncIterator[Hardware]:
     hardware = await asyncio.to_thread(open_configured, config, bus.clock)
     try:
         if config.simulator.enabled:
-            from growd.wiring.fault_services import FaultServices  # noqa: PLC0415
-
-            FaultServices(bus, cast("SimulatedHardware", hardware).faults)
-        yield hardware
+            async with _simulating(config, bus, cast("SimulatedHardware", hardware)):
+                yield hardware
+        else:
+            yield hardware
     finally:
         await asyncio.to_thread(hardware.close)
+
+
+@contextlib.asynccontextmanager
+async def _simulating(config: Config, bus: Bus, hardware: SimulatedHardware) -> AsyncIterator[None]:
+    """The services of the simulator, and the watch over its speed, for the body."""
+    from growd.wiring.fault_services import FaultServices  # noqa: PLC0415
+    from growd.wiring.speed_watch import SpeedWatch  # noqa: PLC0415
+
+    FaultServices(bus, hardware.faults, hardware.serial_chips)
+    if config.simulator.speed == 1:
+        yield
+        return
+    watch = SpeedWatch(bus, config.simulator.speed)
+    async with Supervisor(RealClock(), bus.liveness) as supervisor:
+        supervisor.start(watch.node.name, watch.run)
+        yield
 
 
 @contextlib.asynccontextmanager
