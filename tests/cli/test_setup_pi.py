@@ -185,6 +185,19 @@ def test_config_txt_may_name_another_command_line(card):
     assert (boot / "cmdline.txt").read_text() == CMDLINE
 
 
+def test_a_bus_in_software_is_left_alone(card):
+    boot = card / "boot/firmware"
+    (boot / "config.txt").write_text(
+        "dtoverlay=i2c-gpio,i2c_gpio_sda=2,i2c_gpio_scl=3,i2c_gpio_delay_us=10,bus=3\n"
+    )
+    (card / "growd.toml").write_text(
+        "[simulator]\nenabled=false\n[[sensor]]\nname='a'\nkind='scd30'\nbus=3\n"
+    )
+    result = setup_pi(card, "--config", str(card / "growd.toml"), profile=None)
+    assert "i2c3" not in result.stdout
+    assert "dtparam=watchdog=on" in result.stdout
+
+
 def test_an_included_file_is_named(card):
     (card / "boot/firmware/config.txt").write_text("include more.txt\n")
     assert "note: config.txt includes more.txt, which growd does not read" in setup_pi(card).stdout

@@ -204,6 +204,16 @@ def test_an_scd30_on_a_fast_bus_gets_the_remedy(tree, speed):
     assert "a sensor on it needs at most 50 kHz" in text
 
 
+def test_a_bus_in_software_has_no_speed_and_is_well(tree, tmp_path):
+    tree.write("dev/i2c-3", "")
+    tree.write(
+        "boot/firmware/config.txt", CONFIG_TXT + "dtoverlay=i2c-gpio,bus=3,i2c_gpio_sda=5,i2c_gpio_scl=6\n"
+    )
+    config = tmp_path / "growd.toml"
+    config.write_text(FOOD_COMPUTER.read_text().replace('kind = "scd30"', 'kind = "scd30"\nbus = 3'))
+    assert problems(tree, config) == []
+
+
 def test_the_embedded_database_needs_a_gigabyte(tmp_path):
     tree = PiTree(tmp_path, "zero2")
     assert problems(tree, settings=())[0][:2] == ("failure", "memory")

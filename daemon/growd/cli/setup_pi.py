@@ -12,7 +12,7 @@ import click
 
 from growd.cli.options import config_option, refuse, set_option
 from growd.config import ConfigError, load
-from growd.raspberry_pi.boot_files import included_files, planned_files, undone_files
+from growd.raspberry_pi.boot_files import included_files, made_buses, planned_files, undone_files
 from growd.raspberry_pi.config_txt import FRAME
 from growd.raspberry_pi.model import MODELS, PiError, model_at
 from growd.raspberry_pi.plan import boot_plan
@@ -122,7 +122,7 @@ def _model(root: Path, name: str | None) -> PiModel:
 
 
 def _planned(root: Path, model: PiModel, config: Config) -> list[BootFile]:
-    plan = boot_plan(config, model)
+    plan = boot_plan(config, model, made_buses(root, model.filters))
     files = planned_files(root, plan, model.filters)
     click.echo(f"{model.name}:")
     for note in plan.notes:

@@ -12,7 +12,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from growd.raspberry_pi.cmdline import taken_back, with_words, words_in
-from growd.raspberry_pi.config_txt import LineChange, includes_in, undone, value_of, with_wanted
+from growd.raspberry_pi.config_txt import (
+    LineChange,
+    includes_in,
+    software_buses,
+    undone,
+    value_of,
+    with_wanted,
+)
 from growd.raspberry_pi.model import PiError
 from growd.runtime.atomic_file import write_atomically
 
@@ -104,6 +111,11 @@ def undone_files(root: Path, filters: Collection[str]) -> list[BootFile]:
     config = replace(config, after=undone(config.before))
     cmdline = _cmdline(config, filters)
     return [config, replace(cmdline, after=_original(cmdline))]
+
+
+def made_buses(root: Path, filters: Collection[str]) -> set[int]:
+    """The I2C buses in software that config.txt makes. Raises `PiError`."""
+    return software_buses(_read(config_txt_at(root)).before, filters)
 
 
 def included_files(root: Path) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from growd.config import chambers_of
 from growd.config.device_checks import is_header_port
 from growd.device_kinds import SENSOR_KINDS
-from growd.raspberry_pi.boot_files import config_txt_at, planned_files
+from growd.raspberry_pi.boot_files import config_txt_at, made_buses, planned_files
 from growd.raspberry_pi.cmdline import words_in
 from growd.raspberry_pi.config_txt import FRAME, settings_in
 from growd.raspberry_pi.findings import failed, unchecked, warned, well
@@ -69,9 +69,10 @@ def _boot_files(scene: PiScene) -> Iterator[PiFinding]:
     root, filters = scene.files.root, scene.model.filters
     try:
         settings = _settings(scene)
+        plan = boot_plan(scene.config, scene.model, made_buses(root, filters))
         changes = [
             change.line or f"without {change.before}"
-            for file in planned_files(root, boot_plan(scene.config, scene.model), filters)
+            for file in planned_files(root, plan, filters)
             if file.is_changed
             for change in file.changes
         ]
@@ -113,10 +114,14 @@ def _buses(scene: PiScene) -> Iterator[PiFinding]:
             if sensor.port is None:
                 limit = SENSOR_KINDS[sensor.kind].most_bus_hz or math.inf
                 most_hz[sensor.bus] = min(limit, most_hz.get(sensor.bus, math.inf))
+    made = _made_buses(scene)
     for bus, limit in sorted(most_hz.items()):
         subject = f"I2C bus {bus}"
         if not scene.files.exists(f"dev/i2c-{bus}"):
             yield failed(subject, f"there is no /dev/i2c-{bus}", _SETUP)
+            continue
+        if bus in made:
+            yield well(subject, "it is driven in software, and waits for each chip")
             continue
         speed = bus_speed_hz(bus, adapters=scene.files.root / "sys/bus/i2c/devices")
         text = "its speed is not known" if speed is None else f"{speed / 1000:g} kHz"
@@ -124,6 +129,13 @@ def _buses(scene: PiScene) -> Iterator[PiFinding]:
             yield warned(subject, f"{text}; a sensor on it needs at most {limit / 1000:g} kHz", _SETUP)
         else:
             yield well(subject, text)
+
+
+def _made_buses(scene: PiScene) -> set[int]:
+    try:
+        return set() if scene.model is None else made_buses(scene.files.root, scene.model.filters)
+    except PiError:
+        return set()  # reported above
 
 
 def _serial0(files: PiFiles) -> PiFinding:

@@ -128,6 +128,12 @@ def settings_in(text: str, filters: Collection[str]) -> list[str]:
     ]
 
 
+def software_buses(text: str, filters: Collection[str]) -> set[int]:
+    """The numbers of the I2C buses that the kernel drives in software (overlays/README, i2c-gpio)."""
+    overlays = [line for line in settings_in(text, filters) if line.startswith("dtoverlay=i2c-gpio,")]
+    return {int(found[1]) for line in overlays if (found := re.search(r",bus=(\d+)", line))}
+
+
 class _Draft:
     """The lines of the owner, with those that had to change."""
 

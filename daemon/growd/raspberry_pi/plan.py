@@ -12,7 +12,7 @@ from growd.raspberry_pi.config_txt import Wanted
 from growd.wiring.safe_outputs import safe_pins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from growd.config import Config, Light, Sensor
     from growd.raspberry_pi.model import PiModel
@@ -55,8 +55,11 @@ class BootPlan:
     notes: tuple[str, ...] = field(default=())
 
 
-def boot_plan(config: Config, model: PiModel) -> BootPlan:
-    """What the boot files should say. With simulated hardware, only what growd needs by itself."""
+def boot_plan(config: Config, model: PiModel, software_buses: Collection[int] = ()) -> BootPlan:
+    """What the boot files should say. With simulated hardware, only what growd needs by itself.
+
+    `software_buses` are I2C buses that the owner made; they need no other line.
+    """
     notes: list[str] = []
     lines: list[Wanted] = []
     ports: list[str] = []
@@ -65,6 +68,7 @@ def boot_plan(config: Config, model: PiModel) -> BootPlan:
             (chamber.device(each.name), each)
             for chamber in chambers_of(config)
             for each in chamber.options.sensor
+            if each.port is not None or each.bus not in software_buses
         ]
         ports = [port for _, sensor in sensors if (port := sensor.port) is not None and is_header_port(port)]
         lines += _buses(sensors, model, notes)
