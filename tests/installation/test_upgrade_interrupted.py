@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import shutil
 import signal
@@ -9,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from growd.installation.machine import Machine
+from growd.installation.versions import locked
 from growd.store.local import SCHEMA_VERSION
 from support.upgrade_bench import CONFIGURATION, NEW, OLD, OLDER, boot, make_machine, runner, schema_of
 
@@ -41,11 +44,19 @@ class Case:
         make_machine(self.root, mode)
         self.root.rename(self._template)
 
-    def interrupt(self, **how: int | str) -> int:
+    def fresh(self) -> Path:
+        """The machine as it was before any upgrade."""
         shutil.rmtree(self.root, ignore_errors=True)
         shutil.rmtree(f"{self.root}.stash", ignore_errors=True)
         shutil.copytree(self._template, self.root, symlinks=True)
+        return self.root
+
+    def begin(self, **how: int | str) -> int:
         return self._upgrades.run(self.root, begin=True, **how)
+
+    def interrupt(self, **how: int | str) -> int:
+        self.fresh()
+        return self.begin(**how)
 
     def boundaries(self) -> int:
         assert self.interrupt() == 0
@@ -132,3 +143,30 @@ def test_an_upgrade_killed_at_any_time_is_finished_by_the_next_run(case: Case):
     for _ in range(RANDOM_ROUNDS // len(MODES)):
         case.interrupt(after_ms=moments.randint(1, 400))
         case.finish()
+
+
+@pytest.fixture
+def migration(tmp_path: Path, upgrades: Runner) -> Case:
+    return Case(tmp_path, "migrates", upgrades)
+
+
+@pytest.mark.kill
+def test_a_disk_without_room_for_the_backup_keeps_the_old_version(migration: Case):
+    assert migration.interrupt(largest=2_000) == 0
+    migration.mode = "dies migrates"  # the old version runs at the end
+    migration.check()
+    outcome = json.loads((migration.root / "opt/growd/upgraded.json").read_text())
+    assert "File too large" in outcome["reason"]
+
+
+@pytest.mark.kill
+def test_a_disk_without_room_for_the_state_changes_nothing(migration: Case):
+    assert migration.interrupt(largest=100) == 1
+    migration.finish()
+
+
+@pytest.mark.kill
+def test_only_one_upgrade_runs_at_a_time(migration: Case):
+    with locked(Machine(migration.fresh())):
+        assert migration.begin() == 1
+    migration.finish()

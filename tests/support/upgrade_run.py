@@ -1,15 +1,16 @@
 """Runs upgrades in processes of their own, as the service growd-upgrade does: `python upgrade_run.py`.
 
 Each line of the input is a JSON object: `root`, the file system; `begin`, whether the upgrade begins, else it
-is only finished; `last` and `cut` as in `Boundaries`; `after_ms`, when to kill it. Each line of the output
-has `status`, the exit status or minus the signal. The file beside the root named `.count` has the number of
-boundaries of a run that ended by itself.
+is only finished; `last` and `cut` as in `Boundaries`; `after_ms`, when to kill it; `largest`, the size that
+no file may exceed. Each line of the output has `status`, the exit status or minus the signal. The file beside
+the root named `.count` has the number of boundaries of a run that ended by itself.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import resource
 import signal
 import sys
 import time
@@ -77,6 +78,8 @@ def backup_of(root: Path) -> str:
 def do(job: dict[str, object]) -> None:
     root = Path(str(job["root"]))
     os.environ["UPGRADE_ROOT"] = str(root)
+    if largest := int(str(job.get("largest", 0))):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
     boundaries = Boundaries(root, int(str(job.get("last", 0))), str(job.get("cut", "")))
     upgrade(root, begins=bool(job.get("begin")))
     boundaries.end()

@@ -133,6 +133,15 @@ def restore(data: Path, name: str, kept: str) -> None:
         sync_folder(data / BACKUPS)
 
 
+def discard(data: Path, name: str) -> None:
+    """Remove a backup that is not needed, and parts of backups. Raises OSError."""
+    with as_owner(data):
+        folder = data / BACKUPS
+        unneeded = [*folder.glob("*.part"), *([folder / name] if name else [])]
+        for path in unneeded:
+            shutil.rmtree(path, ignore_errors=True)
+
+
 def _keep_log_of_store(data: Path, beside: Path) -> None:
     """SQLite would read the log of one file into another."""
     try:

@@ -64,8 +64,8 @@ class Preparation:
         self.say(f"Making growd {source.version} beside growd {current.version}.")
         try:
             target = self._made_of(source, current)
-            self._check(target)
             backup = self._backup_for(current, target)
+            self._check(target)
         except BaseException:
             tidy(self.machine)
             raise
@@ -149,7 +149,8 @@ class Preparation:
         try:
             output_of([target.program, "check", "--config", str(file)])
         except InstallError as error:
-            raise InstallError(f"growd {target.version} refuses the configuration: {error}") from None
+            reason = str(error).rpartition(" failed: ")[2].removeprefix("growd: ")
+            raise InstallError(f"growd {target.version} refuses the configuration: {reason}") from None
 
     def _backup_for(self, current: Version, target: Version) -> str:
         """The name of the backup; "" if the format of the data stays. Raises `InstallError`."""

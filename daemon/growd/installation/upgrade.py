@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from growd.host.failed_upgrade import leave_note
 from growd.host.hold import Hold, Holder, release_hold, save_hold
-from growd.installation.data_formats import BACKUPS, as_owner, back_up, restore, unreadable
+from growd.installation.data_formats import BACKUPS, as_owner, back_up, discard, restore, unreadable
 from growd.installation.growd_service import GrowdService, output_of
 from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
@@ -292,6 +293,9 @@ class UpgradeRun:
         choose(self._machine, CURRENT, source)
         self._restore(upgrade)
         self._settle(source)
+        with as_owner(self._data), suppress(OSError):
+            target = upgrade.target.partition("-")[0]
+            leave_note(self._data, f"the upgrade to growd {target} failed: {upgrade.reason}")
         self._release()
         try:
             self._start(source)
@@ -300,15 +304,17 @@ class UpgradeRun:
 
     def _restore(self, upgrade: Upgrade) -> None:
         """Only if the data can't be read: else the points of the trial stay where they are."""
-        backup, kept = self._data / BACKUPS / upgrade.backup, f"{upgrade.backup}-trial"
+        backup, kept = (self._data / BACKUPS / f"{upgrade.backup}{end}" for end in ("", "-trial"))
         reason = unreadable(self._data)
-        if reason and not (upgrade.backup and backup.is_dir()):
-            upgrade.reason += f"; {reason}, and there is no backup"
-        elif reason:
+        has_backup = bool(upgrade.backup) and backup.is_dir()
+        if has_backup and (reason or kept.is_dir()):  # or it was interrupted
             self._say(f"Restoring the data from {backup}.")
-            restore(self._data, upgrade.backup, kept)
-        if upgrade.backup and (self._data / BACKUPS / kept).is_dir():
-            upgrade.reason += f"; the points of the trial are only in {self._data / BACKUPS / kept}"
+            restore(self._data, backup.name, kept.name)
+        elif reason:
+            upgrade.reason += f"; {reason}, and there is no backup"
+        discard(self._data, upgrade.backup)
+        if upgrade.backup and kept.is_dir():
+            upgrade.reason += f"; the points of the trial are only in {kept}"
 
     def _release(self) -> None:
         with as_owner(self._data):
@@ -324,6 +330,7 @@ class UpgradeRun:
         )
         with suppress(OSError):
             _write(self._machine.at(OUTCOME), outcome)
+        remove_unused(self._machine)  # before the command that follows ends
         state = self._machine.at(UPGRADE)
         state.unlink(missing_ok=True)
         sync_folder(state.parent)

@@ -14,6 +14,7 @@ from growd.bus.errors import BusError
 from growd.bus.params import Parameters
 from growd.control.hold import OutputHold
 from growd.host.data_folder import StartError, own_folder, unusable
+from growd.host.failed_upgrade import take_note
 from growd.host.machine import MachineNode
 from growd.host.mounts import memory_below
 from growd.host.systemd import ServiceManager
@@ -200,6 +201,8 @@ class App:
         lock = own_folder(self.data)
         try:
             keep_run(self.data, self.config)
+            if note := take_note(self.data):
+                self._problems.append({"text": note, "is_failure": False})
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None
