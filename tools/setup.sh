@@ -132,7 +132,7 @@ install_locked() {
     what=$1
     shift
     run_pip install --require-hashes --no-deps "$@" ||
-        fail "$what could not be installed (pip: $(sed -n 's/^ERROR: //p' "$log" | tail -n 1)); \
+        fail "$what could not be installed (pip: $(cause)); \
 the first start needs a network; all of pip's output is in $log"
 }
 
@@ -175,7 +175,7 @@ install_node() {
 install_database() {
     say "installing the embedded database"
     run_npm ci --omit=dev ||
-        fail "the embedded database could not be installed (npm: $(sed -n -E 's/^npm (error|ERR!) //p' "$log" | head -n 1)); \
+        fail "the embedded database could not be installed (npm: $(cause)); \
 the first start needs a network; all of npm's output is in $log"
     database_key >"$database/node_modules/.stamp"
 }
@@ -201,6 +201,9 @@ quietly() {
     rm -rf -- "$venv/tmp"
     return "$status"
 }
+
+# cause: the line in the log that says why pip or npm failed.
+cause() { "$venv/bin/python" -I "$root/daemon/growd/installation/causes.py" "$log"; }
 
 # make_folder PATH: an empty one.
 make_folder() {

@@ -260,6 +260,6 @@ def test_shellcheck_finds_nothing():
     assert (found.returncode, found.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("script", ["run", "test", ".ci/run", "tools/lock"])
+@pytest.mark.parametrize("script", ["run", "test", "install", ".ci/run", "tools/lock", "tools/bundle"])
 def test_scripts_are_executable(script):
     assert os.access(ROOT / script, os.X_OK)

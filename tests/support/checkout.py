@@ -10,7 +10,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 STANDINS = Path(__file__).parent / "standins"
-SCRIPTS = ["run", "test", ".ci/run", "tools/setup.sh", "tools/lock", "daemon/growd/installation/get_pip.py"]
+SCRIPTS = [
+    "run",
+    "test",
+    ".ci/run",
+    "tools/setup.sh",
+    "tools/lock",
+    "daemon/growd/installation/get_pip.py",
+    "daemon/growd/installation/causes.py",
+    "install",
+]
 TIME_LIMIT = 30.0  # seconds; only a hang takes that long
 
 

@@ -1,0 +1,96 @@
+"""What an installation reports of the service that it started."""
+
+from __future__ import annotations
+
+import socket
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.installation.machine import InstallError, Machine, ProgramError
+from growd.installation.running import PATIENCE_S, address_in, start_service, wait_for_answer
+from growd.runtime.clock import RealClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    [
+        ("", "http://127.0.0.1:5984"),
+        ('[http]\nhost = "0.0.0.0"\nport = 80\n', "http://127.0.0.1:80"),
+        ('[http]\nhost = "::"\n', "http://[::1]:5984"),
+        ('[http]\nhost = "growd.local"\n[tls]\ncertificate = "a"\n', "https://growd.local:5984"),
+    ],
+)
+def test_the_address_is_that_of_the_configuration(text: str, address: str):
+    assert address_in(text) == address
+
+
+class Refusing(BaseHTTPRequestHandler):
+    """Answers as growd does to clients without a login."""
+
+    def do_GET(self) -> None:
+        self.send_error(401)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def service() -> Iterator[HTTPServer]:
+    with HTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def machine(root: Path, port: int, state: str = "") -> Machine:
+    (root / "etc/growd").mkdir(parents=True)
+    (root / "etc/growd/growd.toml").write_text(f"[http]\nport = {port}\n")
+    return Machine(root, ask=lambda _: state)
+
+
+def test_a_service_that_wants_a_login_answers(tmp_path: Path, service: HTTPServer):
+    port = service.server_port
+    lines = wait_for_answer(machine(tmp_path, port, "2 of 2 devices well; 0 points waiting"))
+    assert lines == [f"growd runs at http://127.0.0.1:{port}", "2 of 2 devices well; 0 points waiting"]
+
+
+class Skipping(RealClock):
+    """A clock that advances by waiting only."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep_blocking(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def test_a_service_that_does_not_answer_is_an_error(tmp_path: Path):
+    clock = Skipping()
+    began = clock.monotonic()
+    with socket.socket() as bound:  # nothing listens
+        bound.bind(("127.0.0.1", 0))
+        port = bound.getsockname()[1]
+        with pytest.raises(InstallError, match=f"does not answer at http://127.0.0.1:{port}"):
+            wait_for_answer(machine(tmp_path, port), clock)
+    assert clock.monotonic() - began >= PATIENCE_S
+
+
+def test_a_service_that_does_not_start_is_an_error_with_its_cause(tmp_path: Path):
+    def fail(command: list[str]) -> None:
+        raise ProgramError(command, "Job failed. See journalctl")
+
+    broken = Machine(tmp_path, fail, lambda _: "an earlier line\n[http] port: 5984 is taken")
+    with pytest.raises(InstallError, match=r"its service does not start: \[http\] port: 5984 is taken"):
+        start_service(broken, restart=True)
