@@ -135,6 +135,17 @@ async def test_outputs_are_safe_until_the_files_have_been_read(tmp_path):
         await on.until_it_does_what_is_wanted()
 
 
+async def test_a_release_alone_moves_no_output(tmp_path):
+    async with at_work(tmp_path) as on:
+        await on.call("set", "cleaning")
+        on.want()
+        await on.clock.advance(1.0)
+        await on.call("release")
+        await on.clock.settle()
+        assert on.is_safe()  # commands from before do not count
+        await on.until_it_does_what_is_wanted()
+
+
 async def test_clients_are_answered_that_a_command_has_no_effect_yet(tmp_path):
     async with at_work(tmp_path) as on:
         await on.call("set", "cleaning")
@@ -206,6 +217,9 @@ async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends(tmp_path):
         assert not answer["success"]
         assert answer["message"].startswith("all outputs are safe, but the hold is not saved: ")
         await on.hold.read()
+        for _ in range(5):
+            on.want()
+            await on.clock.advance(1.0)
         assert on.is_safe()
         status = StatusNode(on.bus, ["environment_1"]).snapshot()
         assert any("the hold is not saved and ends with growd: " in failure for failure in status.failures)
