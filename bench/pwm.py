@@ -71,7 +71,9 @@ def measure(options: Options) -> list[Row]:
         with _busy_cores(os.cpu_count() or 1 if is_busy else 0):
             rounds = [run(frequency_hz, channels, options.seconds) for _ in range(options.rounds)]
         taken = Taken(*map(statistics.median, zip(*rounds, strict=True)))
-        case = f"{frequency_hz:g} Hz, {channels} lines{', busy cores' if is_busy else ''}"
+        case = (
+            f"{frequency_hz:g} Hz, {channels} line{'s' * (channels > 1)}{', busy cores' if is_busy else ''}"
+        )
         thread = _in_a_thread(frequency_hz, options.seconds) if channels == 1 and not is_busy else None
         rows += [
             limited(f"{case}: late, median", "us", taken.late_median, None, thread and thread.late_median),
