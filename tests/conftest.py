@@ -38,6 +38,7 @@ SLOW = {
     "sweep": "tries every combination, where a few show the behaviour",
     "install": "builds packages and makes installations",
     "bench": "runs benchmarks",
+    "vm": "starts virtual machines",
 }
 
 LONG_S = 240.0

@@ -318,12 +318,13 @@ class VirtualMachine:
     def switch_on(self, *options: str) -> None:
         """Start QEMU, with further options."""
         self._sockets = Path(tempfile.mkdtemp(prefix="vm-"))  # the path of a socket has at most 107 bytes
-        self._process = subprocess.Popen(
-            [*self.command(), "-serial", f"file:{self.console}", "-display", "none", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=(self.folder / "qemu.log").open("ab"),
-            stderr=subprocess.STDOUT,
-        )
+        with (self.folder / "qemu.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*self.command(), "-serial", f"file:{self.console}", "-display", "none", *options],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
         self._control = _JsonSocket(self._sockets / "control", self._process)
         self._control.receive(10)  # its greeting
         self.control("qmp_capabilities")

@@ -1,0 +1,120 @@
+"""A virtual machine with growd as its service: asks the daemon, the journal, the pins and the sensors."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from virtual_machine import VirtualMachine
+
+ENVIRONMENT = "environment_1"
+VALVE, FAN = 23, 24  # pins of the profile food-computer; its relays switch on at a low level
+OFF, ON = 1, 0
+LAMP = (12, 13, 18)
+PATIENCE_S = 120.0  # times the slowness of the machine
+
+# The growd command takes some seconds to start in an emulated machine, so requests go without it.
+_REQUEST = """
+import sys, urllib.request, urllib.error
+path, body = sys.argv[1], sys.argv[2].encode() or None
+request = urllib.request.Request("http://127.0.0.1:5984" + path, body, {"Content-Type": "application/json"})
+try:
+    print(urllib.request.urlopen(request, timeout=60).read().decode())
+except urllib.error.HTTPError as error:
+    sys.exit(f"{error.code} {error.read().decode()}")
+except OSError as error:
+    sys.exit(str(error))
+"""
+
+
+class ChamberMachine:
+    """The chamber of the profile food-computer in `machine`."""
+
+    def __init__(self, machine: VirtualMachine) -> None:
+        self.machine = machine
+        self.run = machine.run
+
+    def get(self, path: str) -> Any:
+        """The JSON at a path of port 5984."""
+        return self._ask(path, "")
+
+    def post(self, path: str, body: Any) -> Any:
+        """The answer to a POST of JSON; `VirtualMachineError` if it was refused."""
+        return self._ask(path, json.dumps(body))
+
+    def accepts(self, topic: str, value: Any) -> bool:
+        """Publish, and return whether growd acknowledged it."""
+        path = f"/_svc/api/0.0.1/topic/{ENVIRONMENT}/{topic}"
+        return self.machine.result(_command(path, json.dumps([value]))).status == 0
+
+    def _ask(self, path: str, body: str) -> Any:
+        return json.loads(self.run(_command(path, body)))
+
+    def publish(self, topic: str, value: Any) -> None:
+        self.post(f"/_svc/api/0.0.1/topic/{ENVIRONMENT}/{topic}", [value])
+
+    def measured(self, variable: str) -> float:
+        """The latest value; an error while there is none."""
+        answer = self.get(f"/_svc/api/0.0.1/topic_data/{ENVIRONMENT}/measured/{variable}")
+        assert answer["quality"] == "ok"
+        return float(answer["result"])
+
+    def notes(self) -> set[str]:
+        """The notes in the database."""
+        query = {"selector": {"variable": "note"}, "fields": ["value"], "limit": 10_000}
+        found = self.post("/environmental_data_point/_find", query)
+        return {str(point["value"]) for point in found["docs"]}
+
+    def level(self, pin: int) -> int:
+        """The level of a pin, read from the kernel module."""
+        return int(self.run(f"awk '$1 == {pin} {{ print $3 }}' /sys/kernel/debug/growd_pi/lines"))
+
+    def changes(self, pin: int) -> int:
+        """How often the level of a pin has changed."""
+        return int(self.run(f"awk '$1 == {pin} {{ print $4 }}' /sys/kernel/debug/growd_pi/lines"))
+
+    def set(self, parameter: str, value: object) -> None:
+        """Set a parameter of the kernel module, such as co2."""
+        self.run(f"echo {value} >/sys/module/growd_pi/parameters/{parameter}")
+
+    def service(self, name: str) -> str:
+        """A property of the unit growd.service, such as ActiveState."""
+        return self.run(f"systemctl show growd --property={name} --value")
+
+    def wait_until_it_runs(self) -> None:
+        """Wait until the service is active and has readings of both sensors."""
+        self.until(lambda: self.service("ActiveState") == "active")
+        self.until(lambda: self.measured("air_carbon_dioxide") and self.measured("light_illuminance"))
+
+    def open_valve(self) -> None:
+        """Open the CO2 valve by hand."""
+        self.publish("desired/air_carbon_dioxide_valve_on", 1)
+        self.until(lambda: self.level(VALVE) == ON)
+
+    def until(self, condition: Callable[[], object], patience_s: float = PATIENCE_S) -> float:
+        """Wait until a condition holds; the seconds it took. An error of a request counts as no."""
+        began = time.monotonic()
+        while True:
+            failure: Exception | None = None
+            try:
+                if condition():
+                    return time.monotonic() - began
+            except Exception as error:  # noqa: BLE001  the last one is reported
+                failure = error
+            if time.monotonic() - began > patience_s * self.machine.slowness:
+                raise TimeoutError(f"the condition did not hold in time: {self.state()}") from failure
+            time.sleep(0.2)
+
+    def state(self) -> str:
+        """The state of the service and its last log records, for a failed test."""
+        command = "systemctl status growd --no-pager --lines=0; journalctl -u growd --no-pager -n 30 -o cat"
+        return self.machine.result(command).output
+
+
+def _command(path: str, body: str) -> str:
+    return shlex.join(["python3", "-c", _REQUEST, path, body])
