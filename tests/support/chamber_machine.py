@@ -66,8 +66,8 @@ class ChamberMachine:
 
     def notes(self) -> set[str]:
         """The notes in the database."""
-        query = {"selector": {"variable": "note"}, "fields": ["value"], "limit": 10_000}
-        found = self.post("/environmental_data_point/_find", query)
+        query = {"selector": {"variable": "note"}, "fields": ["value"], "limit": 1_000}
+        found = self.post("/environmental_event/_find", query)
         return {str(point["value"]) for point in found["docs"]}
 
     def level(self, pin: int) -> int:

@@ -1,8 +1,8 @@
 """Virtual machines for the tests: one with nothing but Debian, and one in which growd runs.
 
 The tests need a processor with virtualization; `tools/vm test` runs them without it, ten times slower.
-GROWD_VM_BUNDLE names a bundle to install; without it one is built. GROWD_VM_LOG names a file for the lines
-that each scenario prints.
+GROWD_VM_BUNDLE names a bundle to install; without it one is built. GROWD_VM_FOLDER names a folder that keeps the
+installed machine for further runs. GROWD_VM_LOG names a file for the lines that each scenario prints.
 """
 
 from __future__ import annotations
@@ -69,9 +69,10 @@ def image() -> Image:
 
 @pytest.fixture(scope="session")
 def common(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder of this run, the same for all workers."""
-    folder = tmp_path_factory.getbasetemp()
-    folder = (folder if worker_id == "master" else folder.parent) / "vm"
+    """The folder of the bundle and the installed machine, the same for all workers of a run."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base if worker_id == "master" else base.parent) / "vm"
+    folder = Path(os.environ.get("GROWD_VM_FOLDER", folder))
     folder.mkdir(exist_ok=True)
     return folder
 

@@ -15,7 +15,7 @@ def test_an_installation_ends_with_readings_of_the_sensors(chamber, installed, s
         assert "growd runs at http://127.0.0.1:5984" in output
         assert chamber.measured("air_carbon_dioxide") == 800.0
         assert chamber.measured("air_temperature") == 23.5
-        assert chamber.measured("air_humidity") == 55.25
+        assert chamber.measured("air_humidity") == pytest.approx(55.25, abs=0.00001)
         chamber.set("co2", 650)
         chamber.set("lux", 1000)
         lux = int(1000 / FINEST_LUX_PER_COUNT) * FINEST_LUX_PER_COUNT
