@@ -1,8 +1,8 @@
 """Virtual machines for the tests: one with nothing but Debian, and one in which growd runs.
 
 The tests need a processor with virtualization; `tools/vm test` runs them without it, ten times slower.
-GROWD_VM_BUNDLE names a bundle to install; without it one is built. GROWD_VM_FOLDER names a folder that keeps the
-installed machine for further runs. GROWD_VM_LOG names a file for the lines that each scenario prints.
+GROWD_VM_BUNDLE names a bundle to install; without it one is built. GROWD_VM_FOLDER names a folder that keeps
+the installed machine for further runs. GROWD_VM_LOG names a file for the lines that each scenario prints.
 """
 
 from __future__ import annotations
