@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from growd.config import load
@@ -212,6 +213,17 @@ def test_a_bus_in_software_has_no_speed_and_is_well(tree, tmp_path):
     config = tmp_path / "growd.toml"
     config.write_text(FOOD_COMPUTER.read_text().replace('kind = "scd30"', 'kind = "scd30"\nbus = 3'))
     assert problems(tree, config) == []
+
+
+@pytest.mark.parametrize(
+    ("free_bytes", "state"),
+    [(100 << 20, "failure"), (500 << 20, "warning"), (5 << 30, "ok"), (None, "not checked")],
+)
+def test_little_free_space_is_found(tree, free_bytes, state):
+    machine = read_machine(tree.root, SetByTheNetwork(), tree.root)
+    machine = msgspec.structs.replace(machine, disk_free_bytes=free_bytes)
+    scene = PiScene(PiFiles(tree.root), machine, model_named(machine.model), load(FOOD_COMPUTER), "", DATA)
+    assert [it.state for it in check_pi(scene) if it.subject == "disk"] == [state]
 
 
 def test_the_embedded_database_needs_a_gigabyte(tmp_path):
