@@ -36,6 +36,7 @@ PACKAGES = (  # what growd needs of Raspberry Pi OS Lite, and no more: no pip, v
 BUILD_PACKAGES = ("gcc", "make")  # for the kernel module; removed again
 DISK = "3G"
 BOOT_S = 120.0
+ANSWER_S = 60.0  # of the guest agent, which a full disk or a busy computer delays
 SLOWER_WITHOUT_KVM = 10
 
 _PREPARE = r"""
@@ -416,9 +417,10 @@ class VirtualMachine:
         arguments = {"path": "/bin/sh", "arg": ["-c", command], "capture-output": True}
         if stdin:
             arguments["input-data"] = base64.b64encode(stdin.encode()).decode()
-        number = self._ask_agent("guest-exec", arguments, 10)["pid"]
+        answer_s = min(timeout_s, ANSWER_S)
+        number = self._ask_agent("guest-exec", arguments, answer_s)["pid"]
         while time.monotonic() < limit:
-            state = self._ask_agent("guest-exec-status", {"pid": number}, 10)
+            state = self._ask_agent("guest-exec-status", {"pid": number}, answer_s)
             if state["exited"]:
                 status = state.get("exitcode", 128 + state.get("signal", 0))
                 return Result(status, _text(state.get("out-data", "")), _text(state.get("err-data", "")))
