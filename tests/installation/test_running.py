@@ -63,6 +63,29 @@ def test_a_service_that_wants_a_login_answers(tmp_path: Path, service: HTTPServe
     assert lines == [f"growd runs at http://127.0.0.1:{port}", "2 of 2 devices well; 0 points waiting"]
 
 
+def test_a_couchdb_that_refuses_the_login_is_reported(tmp_path: Path, service: HTTPServer):
+    port = service.server_port
+    live = machine(tmp_path, port)
+    with (tmp_path / "etc/growd/growd.toml").open("a") as file:
+        file.write(f'[couchdb]\nurl = "http://127.0.0.1:{port}"\ncredentials_file = "couchdb"\n')
+    assert "couchdb'" in wait_for_answer(live)[-1]  # the file is missing
+    (tmp_path / "etc/growd/credentials").mkdir()
+    (tmp_path / "etc/growd/credentials/couchdb").write_text("growd\nwrong\n")
+    assert wait_for_answer(live)[-1] == (
+        f"The CouchDB http://127.0.0.1:{port}/_session refuses growd with status 401; "
+        "check [couchdb] credentials_file"
+    )
+
+
+def test_a_couchdb_that_does_not_answer_is_reported(tmp_path: Path, service: HTTPServer):
+    live = machine(tmp_path, service.server_port)
+    with socket.socket() as bound:  # nothing listens
+        bound.bind(("127.0.0.1", 0))
+        with (tmp_path / "etc/growd/growd.toml").open("a") as file:
+            file.write(f'[couchdb]\nurl = "http://127.0.0.1:{bound.getsockname()[1]}"\n')
+        assert "can't be used: [Errno 111] Connection refused" in wait_for_answer(live)[-1]
+
+
 class Skipping(RealClock):
     """A clock that advances by waiting only."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 import ssl
 import tomllib
 import urllib.error
@@ -9,6 +11,7 @@ import urllib.request
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from growd.installation.get_pip import without_login
 from growd.installation.machine import CONFIGURATION, InstallError
 from growd.runtime.clock import RealClock
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 60.0
 """How long a started service may take to answer."""
 
+_REFUSED: Final = (401, 403)
 _PAUSE_S: Final = 0.5
 _JOURNAL: Final = ("journalctl", "--unit=growd", "--lines=20", "--output=cat", "--priority=err", "--no-pager")
 _STATUS: Final = ("systemctl", "show", "--property=StatusText", "--value", "growd.service")
@@ -56,7 +60,33 @@ def wait_for_answer(machine: Machine, clock: Clock | None = None) -> list[str]:
     lines = [f"growd runs at {address}", *([state] if state else [])]
     if "FAILED" in state and not any(Path("/dev").glob("i2c-*")):
         lines.append("This machine has no I2C bus. On a Raspberry Pi: sudo growd setup-pi")
+    if problem := database_problem(machine):
+        lines.append(problem)
     return lines
+
+
+def database_problem(machine: Machine) -> str:
+    """Why the configured CouchDB can't be used, in a sentence; "" if it can, or if there is none."""
+    options = tomllib.loads(machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8"))
+    couchdb = options.get("couchdb", {})
+    if not couchdb.get("url"):
+        return ""
+    address, login = without_login(f"{str(couchdb['url']).rstrip('/')}/_session")
+    request = urllib.request.Request(address)  # noqa: S310  the address is the owner's choice
+    try:
+        if file := couchdb.get("credentials_file"):
+            path = machine.at(CONFIGURATION / "credentials" / file) if "/" not in file else Path(file)
+            login = ":".join(path.read_text(encoding="utf-8").splitlines()[:2])
+        if login:
+            request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  as above
+            user = json.load(answer)["userCtx"]["name"]
+    except urllib.error.HTTPError as error:
+        advice = "; check [couchdb] credentials_file" if error.code in _REFUSED else ""
+        return f"The CouchDB {address} refuses growd with status {error.code}{advice}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        return f"The CouchDB {address} can't be used: {getattr(error, 'reason', error)}"
+    return "" if user else f"The CouchDB {address} needs a login: set [couchdb] credentials_file"
 
 
 def _answers(address: str) -> bool:
