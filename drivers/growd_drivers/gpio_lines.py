@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from growd_drivers.errors import HardwareUnavailableError
@@ -100,7 +100,8 @@ class GpioLines:
 
     def output(self, channel: int, value: int, /) -> None:
         """Drive a pin low (0) or high (1), and end its pulses."""
-        self._pulses.end(channel)
+        with suppress(OSError):  # the process is killed then, and the pin is driven from here
+            self._pulses.end(channel)
         self._write(channel, value)
 
     def PWM(self, channel: int, frequency: float, /) -> SoftwarePwm:  # noqa: N802  RPi.GPIO's name
@@ -129,7 +130,7 @@ class GpioLines:
 
     def end_pulses(self, channel: int) -> None:
         """Let a pin rest."""
-        self._pulses.end(channel)
+        self.output(channel, self._rests[channel])
 
     def close(self) -> None:
         """Release all pins and the chip. Only tests do so: the kernel may make released pins inputs."""

@@ -64,11 +64,17 @@ class PulseProcess:
         self.start()
         with self._lock:
             wanted = _Wanted(line, rest, period_ns, round(high * period_ns))
+            self._pins[pin] = wanted  # first, so that it comes to rest if this fails
             self._tell(pin, wanted)
-            self._pins[pin] = wanted
 
     def end(self, pin: int) -> None:
-        """End the pulses, if there are any; the pin is at its level of rest then."""
+        """End the pulses, if there are any; the pin is at its level of rest then.
+
+        A process that does not answer is killed, so that it does not drive the pin any more. Other pins do
+        not wait for that.
+        """
+        if pin not in self._pins:
+            return
         with self._lock:
             was = self._pins.pop(pin, None)
             if was is not None:
@@ -117,6 +123,8 @@ class PulseProcess:
         """End the process, for `_keep_running` to start it again."""
         if self._process is not None:
             self._process.kill()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(_PAUSE_S)
 
     def _keep_running(self) -> None:
         while self._process is not None:

@@ -8,6 +8,7 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -219,6 +220,24 @@ def test_a_process_that_does_not_answer_is_killed_and_started_again(pins: Lastin
     lamp.set("white", 0.0)
     assert pins.levels() == {PIN: 0}
     lamp.close()
+
+
+def test_a_process_that_hangs_blocks_no_other_pin_and_leaves_the_lamp_dark(
+    pins: LastingPins, gpio: GpioLines
+):
+    gpio.setup(23, gpio.OUT, initial=0)
+    lamp = PwmLight(gpio, {"white": PIN})
+    lamp.set("white", 1.0)
+    process_of(gpio).send_signal(signal.SIGSTOP)
+    closing = threading.Thread(target=lamp.close)
+    closing.start()
+    wait_until(gpio._pulses._lock.locked)
+    gpio.output(23, 1)
+    assert closing.is_alive()
+    assert pins.levels() == {23: 1, PIN: 1}
+    process_of(gpio).kill()
+    closing.join()
+    assert pins.levels() == {23: 1, PIN: 0}
 
 
 def test_a_frequency_above_that_of_software_pwm_is_refused(gpio: GpioLines):
