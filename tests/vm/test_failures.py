@@ -48,7 +48,7 @@ def test_a_full_disk_loses_nothing_acknowledged(chamber, scenario):
             f"fallocate -l 64M /data.img && mkfs.ext4 -q /data.img && cp -a {DATA} /old && "
             f"mount -o loop /data.img {DATA} && cp -a /old/. {DATA} && chown -R growd:growd {DATA}"
         )
-        chamber.run("systemctl start growd")
+        chamber.run("systemctl start --no-block growd")
         chamber.wait_until_it_runs()
         chamber.publish("notes", "before")
         chamber.machine.result(f"dd if=/dev/zero of={DATA}/filler bs=64k; sync")
@@ -124,5 +124,5 @@ def test_a_read_only_root_keeps_the_data_on_its_own_partition(image, share, inst
         chamber.wait_until_it_runs()
         chamber.until(lambda: "kept" in chamber.notes())
         assert machine.result("test -e /root/lost").status == 1
-        machine.run(f"systemctl stop growd && umount {DATA} && systemctl start growd")
+        machine.run(f"systemctl stop growd && umount {DATA} && systemctl start --no-block growd")
         chamber.until(lambda: "in memory" in chamber.run("journalctl -u growd -o cat -n 50"))

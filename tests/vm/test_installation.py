@@ -34,7 +34,7 @@ def test_an_scd30_on_a_fast_bus_swaps_bytes_and_its_failure_names_the_bus_speed(
 def test_all_outputs_answer_after_each_of_ten_starts(chamber, scenario):
     with scenario("ten starts with all outputs"):
         for _ in range(10):
-            chamber.run("systemctl restart growd")
+            chamber.run("systemctl stop growd; systemctl start --no-block growd")
             chamber.until(lambda: chamber.service("ActiveState") == "active")
             before = {pin: chamber.changes(pin) for pin in (*LAMP, VALVE, FAN)}
             chamber.publish("desired/light_illuminance", 20_000)
