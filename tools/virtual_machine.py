@@ -31,7 +31,7 @@ MODULE = ROOT / "hw-sim" / "kernel"
 MIRROR = os.environ.get("GROWD_VM_MIRROR", "http://deb.debian.org/debian")
 PACKAGES = (  # what growd needs of Raspberry Pi OS Lite, and no more: no pip, venv, git, Node or compiler
     *("systemd-sysv", "udev", "dbus", "kmod", "procps", "e2fsprogs", "iproute2", "ca-certificates"),
-    *("python3", "initramfs-tools", "overlayroot", "qemu-guest-agent"),
+    *("python3", "initramfs-tools", "busybox", "overlayroot", "qemu-guest-agent"),
 )
 BUILD_PACKAGES = ("gcc", "make")  # for the kernel module; removed again
 DISK = "3G"
