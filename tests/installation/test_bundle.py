@@ -6,12 +6,13 @@ import json
 import subprocess
 import sys
 import urllib.request
+import zipfile
 from pathlib import Path
 
 import pytest
 
 from growd import __version__
-from growd.installation.bundle import write_bundle
+from growd.installation.bundle import unpack_bundle, write_bundle
 from growd.installation.get_pip import index_url
 from growd.installation.machine import InstallError, Machine, run_program
 from growd.installation.options import InstallChoices
@@ -104,6 +105,19 @@ def test_a_damaged_bundle_is_refused(fresh: Fresh, tmp_path: Path):
     file.write_bytes(file.read_bytes()[:1000])
     with pytest.raises(InstallError, match="is neither a wheel nor a bundle"):
         source_at(file)
+
+
+def test_a_bundle_with_a_damaged_file_is_refused(fresh: Fresh, tmp_path: Path):
+    file = bundle(tmp_path / "a", fresh)
+    with zipfile.ZipFile(file) as archive:
+        entry = archive.getinfo("version/lib/growd/config/shipped/minimal.toml")
+    content = bytearray(file.read_bytes())
+    middle = entry.header_offset + 100 + entry.compress_size // 2
+    content[middle : middle + 20] = bytes(20)
+    file.write_bytes(content)
+    with pytest.raises(InstallError, match=r"growd-1\.2\.0\.pyz is damaged: "):
+        unpack_bundle(file, fresh.home / "versions/1.2.0-0", HERE, fresh.run)
+    assert list((fresh.home / "versions").iterdir()) == []
 
 
 def test_a_file_that_differs_between_pythons_names_its_package(tmp_path: Path):

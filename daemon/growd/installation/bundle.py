@@ -7,6 +7,7 @@ import os
 import shutil
 import stat
 import zipfile
+import zlib
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.installation.machine import InstallError
@@ -75,8 +76,10 @@ def unpack_bundle(file: Path, folder: Path, target: Target, run: Run) -> None:
             compile_for_this_machine(part, (target.python,), run)
             finish(part, information)
             put_in_place(part, folder)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(part, ignore_errors=True)
+            if isinstance(error, (zipfile.BadZipFile, zlib.error)):
+                raise InstallError(f"{file} is damaged: {error}") from None
             raise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,7 +16,7 @@ from growd.installation.targets import target_of
 from growd.installation.versions import locked, refuse_while_upgrading
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from growd.installation.options import InstallChoices
     from growd.installation.sources import InstallSource
@@ -39,7 +40,7 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
     if choices.dry_run:
         _print_steps(steps, say)
         return
-    with locked(machine):
+    with _readable_by_all(), locked(machine):
         _carry_out(steps, say)
     file = machine.at(CONFIGURATION / "growd.toml")
     say(f"Installed growd {source.version}; its configuration is {file}.")
@@ -90,15 +91,23 @@ def _print_steps(steps: list[Step], say: Say) -> None:
 
 
 def _carry_out(steps: list[Step], say: Say) -> None:
-    """Whatever the umask is, all users may read the files and only root may write them."""
+    with _readable_by_all():
+        try:
+            for step in steps:
+                is_done = step.is_done()
+                say(f"already done: {step.words}" if is_done else step.words)
+                if not is_done:
+                    step.do()
+        except OSError as error:
+            place = f"{error.filename}: " if error.filename else ""
+            raise InstallError(f"{place}{error.strerror or error}") from None
+
+
+@contextmanager
+def _readable_by_all() -> Iterator[None]:
+    """Whatever the umask is, all users may read new files and only root may write them."""
     umask = os.umask(0o022)
     try:
-        for step in steps:
-            is_done = step.is_done()
-            say(f"already done: {step.words}" if is_done else step.words)
-            if not is_done:
-                step.do()
-    except OSError as error:
-        raise InstallError(f"{error.filename}: {error.strerror}") from None
+        yield
     finally:
         os.umask(umask)

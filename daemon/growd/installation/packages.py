@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import TYPE_CHECKING, Final
 
 from growd.installation.get_pip import GetPipError, fetch_pip
@@ -88,7 +89,7 @@ class PackageTools:
         if wheel is None:
             try:
                 wheel = fetch_pip(self._lock("build"), self.scratch)
-            except (OSError, ValueError, GetPipError) as error:
+            except (OSError, ValueError, HTTPException, GetPipError) as error:
                 raise InstallError(f"pip can't be fetched: {getattr(error, 'reason', error)}") from None
         return (sys.executable, "-I", str(wheel / "pip"))
 

@@ -8,6 +8,7 @@ import ssl
 import tomllib
 import urllib.error
 import urllib.request
+from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -84,7 +85,7 @@ def database_problem(machine: Machine) -> str:
     except urllib.error.HTTPError as error:
         advice = "; check [couchdb] credentials_file" if error.code in _REFUSED else ""
         return f"The CouchDB {address} refuses growd with status {error.code}{advice}"
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, HTTPException) as error:
         return f"The CouchDB {address} can't be used: {getattr(error, 'reason', error)}"
     return "" if user else f"The CouchDB {address} needs a login: set [couchdb] credentials_file"
 
@@ -98,5 +99,5 @@ def _answers(address: str) -> bool:
             return True
     except urllib.error.HTTPError:
         return True
-    except (OSError, ValueError):
+    except (OSError, ValueError, HTTPException):
         return False
