@@ -21,7 +21,7 @@ from growd.installation.machine import CONFIGURATION, InstallError, Machine
 from growd.installation.preparation import Preparation
 from growd.installation.sources import source_at
 from growd.installation.upgrade import CONFIGURATION_FILE, LOG, TRIAL_S, UpgradeRun, outcome_of, upgrade_of
-from growd.installation.versions import CURRENT, linked, locked
+from growd.installation.versions import CURRENT, linked, locked, refuse_package
 from growd.store.bootstrap import Databases
 from growd.wiring.files import read_credentials
 
@@ -80,6 +80,7 @@ def upgrade(
             return
         if root == Path("/") and os.geteuid():
             refuse("this needs root: use sudo")
+        refuse_package(machine)
         if source is not None or goes_back:
             if source is not None and goes_back:
                 raise click.UsageError("give SOURCE or --back, not both")

@@ -13,7 +13,7 @@ from growd.installation.options import PARTS
 from growd.installation.running import wait_for_answer
 from growd.installation.service import install_steps, new_version, refuse_older, uninstall_steps
 from growd.installation.targets import target_of
-from growd.installation.versions import locked, refuse_while_upgrading
+from growd.installation.versions import locked, refuse_package, refuse_while_upgrading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +33,7 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
     if choices.only is not None:
         _install_part(machine, source, choices, say)
         return
+    refuse_package(machine)
     refuse_while_upgrading(machine)
     if not choices.allow_downgrade:
         refuse_older(machine, source)
@@ -53,6 +54,7 @@ def uninstall(root: Path, say: Say, *, purge: bool, dry_run: bool) -> None:
     """Remove service and program, with `purge` also configuration and data. Raises `InstallError`."""
     machine = Machine(root.absolute())
     _check_rights(machine.root, dry_run=dry_run)
+    refuse_package(machine)
     refuse_while_upgrading(machine)
     steps = uninstall_steps(machine, purge=purge)
     if not steps:

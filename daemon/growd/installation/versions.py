@@ -30,6 +30,9 @@ PREVIOUS: Final = PROGRAM / "previous"
 UPGRADE: Final = PROGRAM / "upgrade.json"
 """The state of a running upgrade."""
 
+PACKAGE: Final = Path("usr/lib/growd/version.json")
+"""Installed by the Debian package."""
+
 UPGRADING: Final = PROGRAM / "upgrading"
 """The version that carries out an upgrade: the one before it. It exists only while an upgrade runs."""
 
@@ -73,6 +76,15 @@ def choose(machine: Machine, link: Path, version: Version) -> None:
     new.symlink_to(target)
     new.replace(place)
     sync_folder(place.parent)
+
+
+def refuse_package(machine: Machine) -> None:
+    """Raise `InstallError` if growd is installed as a Debian package."""
+    if machine.at(PACKAGE).exists():
+        raise InstallError(
+            "growd is installed as a Debian package: use apt, for example "
+            "sudo apt install ./growd_VERSION_ARCHITECTURE.deb, or sudo apt remove growd"
+        )
 
 
 def refuse_while_upgrading(machine: Machine) -> None:
