@@ -152,7 +152,7 @@ def merge(packages: Path, library: Path) -> None:
     """Move the files of `packages` into `library`. Raises `InstallError` on a file with other content."""
     for file in sorted(packages.rglob("*")):
         place = library / file.relative_to(packages)
-        if file.is_dir() or _is_left_out(file):
+        if file.is_dir() or _is_left_out(file) or file.parent == packages / "bin":  # names the Python of pip
             continue
         if place.exists() and not filecmp.cmp(file, place, shallow=False):
             package = place.relative_to(library).parts[0]
