@@ -14,6 +14,7 @@ import pytest
 from support.checkout import ROOT, SCRIPTS, STANDINS, Checkout
 
 SHELL_SCRIPTS = [script for script in SCRIPTS if not script.endswith(".py")]
+SHELL_SCRIPTS += [f"tools/debian/{name}" for name in ("preinst", "postinst", "prerm", "postrm")]
 FIRST_START = ["venv", "pip build.lock", "pip run.lock", "pip a checkout", "npm"]
 
 
@@ -260,6 +261,15 @@ def test_shellcheck_finds_nothing():
     assert (found.returncode, found.stdout) == (0, "")
 
 
-@pytest.mark.parametrize("script", ["run", "test", "install", ".ci/run", "tools/lock", "tools/bundle"])
+PROGRAMS = [
+    "run",
+    "test",
+    "install",
+    ".ci/run",
+    *(f"tools/{name}" for name in ("lock", "bundle", "deb", "wheels")),
+]
+
+
+@pytest.mark.parametrize("script", PROGRAMS)
 def test_scripts_are_executable(script):
     assert os.access(ROOT / script, os.X_OK)

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from support.checkout import ROOT
+from support.package_index import index_error
 
 LOCKS = [ROOT / f"requirements/{name}.lock" for name in ("build", "run", "node")]
 PAGE = ROOT / "docs/packages.md"
@@ -18,7 +19,6 @@ lgpio==0.2.2.0 ; platform_machine == 'aarch64' \\
     --hash=sha256:d907db79292c721c605af08187385ddb3b7af09907e1ffca56cf0cd6558ace0a
 """
 """It has wheels for Python 3.11 and 3.12 only, here with their hashes."""
-SMBUS2 = re.search(r"^smbus2==(?:.*\\\n)*.*\n", LOCKS[1].read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def wheels(*arguments):
@@ -31,14 +31,10 @@ def wheels(*arguments):
     )
 
 
-@pytest.fixture(scope="module")
-def _index(tmp_path_factory):
-    """Skip if pip finds not even one small locked package: the index does not answer."""
-    lock = tmp_path_factory.mktemp("index") / "one.lock"
-    lock.write_text(SMBUS2[0], encoding="utf-8")
-    answer = wheels(lock)
-    if answer.returncode:
-        pytest.skip(f"the package index does not answer: {answer.stderr.strip()}")
+@pytest.fixture
+def _index():
+    if reason := index_error():
+        pytest.skip(reason)
 
 
 def test_the_page_names_each_locked_version():
