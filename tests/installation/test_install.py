@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import sqlite3
+import stat
 import struct
 import subprocess
 import sys
 import urllib.request
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 from zlib import crc32
 
 import pytest
@@ -17,12 +19,14 @@ from click.testing import CliRunner
 
 from growd import __version__
 from growd.cli.main import main
+from growd.installation import installer
 from growd.installation.get_pip import index_url
 from growd.installation.machine import PLACES, InstallError, Machine, run_program
 from growd.installation.options import InstallChoices
 from growd.installation.service import install_steps, refuse_newer_data, refuse_older, uninstall_steps
 from growd.installation.sources import source_at
 from growd.installation.targets import target_of
+from growd.installation.versions import locked
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
@@ -178,20 +182,87 @@ def test_links_out_of_the_root_are_refused(fresh: Fresh, tmp_path: Path):
     assert not list(outside.iterdir())
 
 
-@pytest.mark.parametrize("name", ["{outside}/file", "../outside/file", "etc/../../outside/file", "."])
-def test_only_files_below_the_root_are_removed(fresh: Fresh, tmp_path: Path, name: str):
-    file = tmp_path / "outside/file"
-    file.parent.mkdir()
-    file.write_text("of another")
-    record = fresh.root / "opt/growd/installed.json"
-    record.parent.mkdir(parents=True)
-    (fresh.root / "etc").mkdir()
-    record.write_text(json.dumps({"files": [name.format(outside=file.parent)]}))
+def test_a_link_to_versions_out_of_the_root_is_refused(fresh: Fresh, tmp_path: Path):
+    outside = tmp_path / "outside"
+    (outside / "folder").mkdir(parents=True)
+    fresh.home.mkdir(parents=True)
+    (fresh.home / "versions").symlink_to(outside)
+    with pytest.raises(InstallError, match=f"leads out of {fresh.root}, to {outside}"):
+        fresh.install(wheel(tmp_path, "1.2.0"))
+    with pytest.raises(InstallError, match="leads out of"), locked(fresh.machine):
+        pass
+    assert [path.name for path in outside.iterdir()] == ["folder"]
+
+
+@pytest.mark.parametrize("place", ["../outside", "etc/../../outside", "/etc"])
+def test_a_path_that_leads_out_of_the_root_is_refused(fresh: Fresh, place: str):
+    with pytest.raises(InstallError, match="is no path below"):
+        fresh.machine.at(Path(place))
+
+
+def test_a_log_that_is_a_link_is_replaced(tmp_path: Path):
+    outside, log = tmp_path / "outside", tmp_path / "install.log"
+    outside.write_text("of another")
+    log.symlink_to(outside)
+    run_program([sys.executable, "-c", "print('said')"], log)
+    assert outside.read_text() == "of another"
+    assert log.read_text().endswith("\nsaid\n")
+
+
+@pytest.mark.parametrize(
+    "files", [["{outside}/file"], ["../outside/file"], [".."], ["."], ["etc"], 5, [{}], {"etc": 1}]
+)
+def test_uninstall_removes_known_files_only(fresh: Fresh, tmp_path: Path, files: Any):
+    file, other = tmp_path / "outside/file", fresh.root / "etc/hosts"
+    for path in (file, other):
+        path.parent.mkdir()
+        path.write_text("of another")
+    fresh.home.mkdir(parents=True)
+    text = json.dumps({"version": "1.2.0", "files": files})
+    (fresh.home / "installed.json").write_text(text.replace("{outside}", str(file.parent)))
+    said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
+    assert said.exit_code == 0, said.output
+    assert (file.exists(), other.exists(), fresh.home.exists()) == (True, True, False)
+
+
+def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh: Fresh, tmp_path: Path):
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    place = fresh.root / PLACES["growd.service"]
+    place.unlink()
+    (place / "folder").mkdir(parents=True)
     said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
     assert said.exit_code == 1
-    assert "leads out of" in said.output
-    assert file.exists()
-    assert record.exists()
+    assert said.output.endswith(f"growd: {place}: Is a directory\n")
+    assert (place / "folder").exists()
+
+
+@pytest.mark.parametrize("umask", [0, 0o077])
+def test_all_may_read_and_root_may_write_whatever_the_umask_is(fresh: Fresh, tmp_path: Path, umask: int):
+    was = os.umask(umask)
+    try:
+        choices = InstallChoices("minimal", root=fresh.root)
+        installer.install(source_at(wheel(tmp_path, "1.2.0")), choices, lambda _: None, fresh.machine)
+    finally:
+        os.umask(was)
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in fresh.root.rglob("*") if path.exists()}
+    assert modes == {0o755, 0o644}
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o700])
+def test_an_installation_corrects_the_modes_of_existing_folders(fresh: Fresh, tmp_path: Path, mode: int):
+    folders = [fresh.home, fresh.home / "versions"]
+    folders[1].mkdir(parents=True)
+    for folder in folders:
+        folder.chmod(mode)
+    choices = InstallChoices("minimal", root=fresh.root)
+    installer.install(source_at(wheel(tmp_path, "1.2.0")), choices, lambda _: None, fresh.machine)
+    assert [stat.S_IMODE(folder.stat().st_mode) for folder in folders] == [0o755, 0o755]
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(fresh: Fresh, tmp_path: Path):
+    (fresh.root / "opt").write_text("a file")
+    said = CliRunner().invoke(main, ["install", str(CHECKOUT), "--root", str(fresh.root)])
+    assert (said.exit_code, said.output) == (1, f"growd: {fresh.home}/versions: Not a directory\n")
 
 
 def test_an_upgrade_preserves_socket_configuration_and_data(fresh: Fresh, tmp_path: Path):

@@ -175,7 +175,7 @@ def _accounts(machine: Machine, place: CouchdbPlace) -> Step:
 
 
 def _container(machine: Machine, source: InstallSource) -> list[Step]:
-    data, changes = machine.at(HOME / "data"), machine.at(HOME / "local.d" / _CHANGES)
+    data, changes = machine.folder_at(HOME / "data"), machine.at(HOME / "local.d" / _CHANGES)
 
     def make_data() -> None:
         data.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
     """Install a source, and wait until the service answers. Raises `InstallError`."""
     root = choices.root.absolute()
     _check_rights(root, dry_run=choices.dry_run)
-    machine = machine or Machine(root, partial(run_program, log=root / LOG))
+    machine = machine or Machine(root, partial(run_program, log=Machine(root).at(LOG)))
     if choices.only is not None:
         _install_part(machine, source, choices, say)
         return
@@ -41,7 +41,7 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
     if choices.dry_run:
         _print_steps(steps, say)
         return
-    with _readable_by_all(), locked(machine):
+    with _changing(), locked(machine):
         _carry_out(steps, say)
     file = machine.at(CONFIGURATION / "growd.toml")
     say(f"Installed growd {source.version}; its configuration is {file}.")
@@ -62,7 +62,8 @@ def uninstall(root: Path, say: Say, *, purge: bool, dry_run: bool) -> None:
     if dry_run:
         _print_steps(steps, say)
         return
-    _carry_out(steps, say)
+    with _changing():
+        _carry_out(steps, say)
     if not purge:
         say(f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are still there; --purge removes them.")
 
@@ -74,10 +75,12 @@ def _install_part(machine: Machine, source: InstallSource, choices: InstallChoic
     target = target_of(machine.root)
     if choices.only == "version":
         version = new_version(machine, source, target, choices)
-        _carry_out([version.step], say)
+        with _changing():
+            _carry_out([version.step], say)
         say(str(version.folder))
     else:
-        _carry_out(install_steps(machine, source, target, choices), say)
+        with _changing():
+            _carry_out(install_steps(machine, source, target, choices), say)
 
 
 def _check_rights(root: Path, *, dry_run: bool) -> None:
@@ -93,23 +96,23 @@ def _print_steps(steps: list[Step], say: Say) -> None:
 
 
 def _carry_out(steps: list[Step], say: Say) -> None:
-    with _readable_by_all():
-        try:
-            for step in steps:
-                is_done = step.is_done()
-                say(f"already done: {step.words}" if is_done else step.words)
-                if not is_done:
-                    step.do()
-        except OSError as error:
-            place = f"{error.filename}: " if error.filename else ""
-            raise InstallError(f"{place}{error.strerror or error}") from None
+    for step in steps:
+        is_done = step.is_done()
+        say(f"already done: {step.words}" if is_done else step.words)
+        if not is_done:
+            step.do()
 
 
 @contextmanager
-def _readable_by_all() -> Iterator[None]:
-    """Whatever the umask is, all users may read new files and only root may write them."""
+def _changing() -> Iterator[None]:
+    """All users may read new files, and only root may write them. An OSError is one sentence."""
     umask = os.umask(0o022)
     try:
         yield
+    except BrokenPipeError:
+        raise  # nobody reads the output
+    except OSError as error:
+        place = f"{error.filename}: " if error.filename else ""
+        raise InstallError(f"{place}{error.strerror or error}") from None
     finally:
         os.umask(umask)

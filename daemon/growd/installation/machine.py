@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -38,6 +39,9 @@ PLACES: Final = {
 WATCHDOG: Final = Path("etc/systemd/system.conf.d/growd-watchdog.conf")
 """The drop-in for systemd's own configuration, installed on request."""
 
+FILES: Final = (*PLACES.values(), WATCHDOG, WANTED, UPGRADE_WANTED, SOCKET_WANTED, COMMAND)
+"""All that an installation may place outside of `PROGRAM`, `CONFIGURATION` and `DATA`."""
+
 Run = Callable[[list[str]], None]
 
 
@@ -62,6 +66,8 @@ def run_program(command: list[str], log: Path | None = None) -> None:
     output = done.stdout + done.stderr
     if log is not None:
         log.parent.mkdir(parents=True, exist_ok=True)
+        if log.is_symlink():
+            log.unlink()  # on a foreign card it may lead anywhere
         with log.open("a", encoding="utf-8") as file:
             file.write(f"$ {' '.join(command)}\n{output}")
     if done.returncode:
@@ -91,11 +97,17 @@ class Machine:
         return self.root == Path("/") and Path("/run/systemd/system").is_dir()
 
     def at(self, place: Path) -> Path:
-        """The path of a place below `root`. Raises `InstallError` if a link leads out of `root`."""
+        """The path of a place below `root`. Raises `InstallError` if its folder is not in `root`."""
         path = self.root / place
-        folder = path.parent.resolve()
-        if not folder.is_relative_to(self.root.resolve()):
-            raise InstallError(f"{path} leads out of {self.root}, to {folder}; mount it where it belongs")
+        if place.is_absolute() or ".." in place.parts:
+            raise InstallError(f"{place} is no path below {self.root}")
+        self._stay_inside(path.parent)
+        return path
+
+    def folder_at(self, place: Path) -> Path:
+        """The path of a folder below `root`. Raises `InstallError` if it is a link out of `root`."""
+        path = self.at(place)
+        self._stay_inside(path)
         return path
 
     def record(self) -> dict[str, Any]:
@@ -105,3 +117,13 @@ class Machine:
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
+
+    def recorded_files(self) -> set[Path]:
+        """Those of `FILES` that the last installation has placed."""
+        files = self.record().get("files")
+        return {place for place in FILES if isinstance(files, list) and str(place) in files}
+
+    def _stay_inside(self, folder: Path) -> None:
+        root, real = (Path(os.path.realpath(path)) for path in (self.root, folder))
+        if not real.is_relative_to(root):
+            raise InstallError(f"{folder} leads out of {self.root}, to {real}; mount it where it belongs")

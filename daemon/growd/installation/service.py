@@ -19,6 +19,7 @@ from growd.installation.machine import (
     COMMAND,
     CONFIGURATION,
     DATA,
+    FILES,
     PLACES,
     PROGRAM,
     RECORD,
@@ -36,6 +37,7 @@ from growd.installation.steps import (
     Step,
     command_step,
     digest_of,
+    file_removal_step,
     file_step,
     holds,
     link_step,
@@ -103,8 +105,9 @@ def install_steps(
     "service" or "configuration" only the steps of this part.
     """
     was = machine.record()
-    with_socket = choices.with_socket or str(SOCKET_WANTED) in was.get("files", [])
-    with_watchdog = choices.with_watchdog or str(WATCHDOG) in was.get("files", [])
+    placed = machine.recorded_files()
+    with_socket = choices.with_socket or SOCKET_WANTED in placed
+    with_watchdog = choices.with_watchdog or WATCHDOG in placed
     profile = _profile(machine, choices)
     text = source.profile(profile)
     files = {place: source.unit(name) for name, place in PLACES.items()}
@@ -133,7 +136,7 @@ def install_steps(
         return [*placing, *linking, recording]
     if choices.only == "configuration":
         return [*_configuration(machine, text, was), recording]
-    steps = [removal_step(path) for path in machine.at(VERSIONS).glob(f"*{PART}")]
+    steps = [removal_step(path) for path in machine.folder_at(VERSIONS).glob(f"*{PART}")]
     steps += [version.step, *_checks(machine, folder, target, choices), *placing]
     steps += _configuration(machine, text, was)
     if _with_couchdb(machine, choices):
@@ -165,7 +168,7 @@ def new_version(
     machine: Machine, source: InstallSource, target: Target, choices: InstallChoices
 ) -> NewVersion:
     """The version that a source becomes on this machine, and how. Raises `InstallError`."""
-    versions = machine.at(VERSIONS)
+    versions = machine.folder_at(VERSIONS)
     if source.kind == "version":
         if source.path.resolve().parent != versions.resolve():
             raise InstallError(
@@ -217,14 +220,14 @@ def couchdb_url(text: str) -> str:
 
 def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
     """The steps in order. Configuration and data stay unless `purge`."""
-    record, steps = machine.record(), []
+    record, placed, steps = machine.record(), machine.recorded_files(), []
     if record and machine.is_live:
         units = ("growd.socket", "growd.service")
         steps.append(command_step(machine, "stop growd", "systemctl", "stop", *units))
-    steps += [removal_step(machine.at(Path(name))) for name in record.get("files", [])]
+    steps += [file_removal_step(machine.at(place)) for place in FILES if place in placed]
     if record and machine.is_live:
         steps.append(command_step(machine, "reload systemd's units", "systemctl", "daemon-reload"))
-        if str(WATCHDOG) in record["files"]:
+        if WATCHDOG in placed:
             steps.append(_watchdog_step(machine, "stop"))
     steps += couchdb_removal_steps(machine, purge=purge)
     if purge:

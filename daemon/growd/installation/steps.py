@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -44,6 +45,11 @@ def link_step(machine: Machine, place: Path, target: str) -> Step:
     return Step(words, make, lambda: path.is_symlink() and str(path.readlink()) == target)
 
 
+def file_removal_step(path: Path) -> Step:
+    """Remove a file or a link."""
+    return Step(f"remove {path}", path.unlink, lambda: not os.path.lexists(path))
+
+
 def removal_step(path: Path) -> Step:
     """Remove a file, a link or a folder with its content."""
 
@@ -53,7 +59,7 @@ def removal_step(path: Path) -> Step:
         else:
             path.unlink(missing_ok=True)
 
-    return Step(f"remove {path}", remove, lambda: not path.exists() and not path.is_symlink())
+    return Step(f"remove {path}", remove, lambda: not os.path.lexists(path))
 
 
 def command_step(machine: Machine, words: str, *command: str) -> Step:

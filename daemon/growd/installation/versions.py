@@ -9,6 +9,7 @@ import fcntl
 import json
 import os
 import shutil
+import stat
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,7 @@ UPGRADE: Final = PROGRAM / "upgrade.json"
 PACKAGE: Final = Path("usr/lib/growd/version.json")
 """Installed by the Debian package."""
 
+_MODE: Final = 0o755
 UPGRADING: Final = PROGRAM / "upgrading"
 """The version that carries out an upgrade: the one before it. It exists only while an upgrade runs."""
 
@@ -61,7 +63,7 @@ def version_at(folder: Path) -> Version:
 def linked(machine: Machine, link: Path) -> Version | None:
     """The version that a link chooses; None without a link to a complete one."""
     with suppress(OSError, InstallError):
-        return version_at(machine.at(VERSIONS) / machine.at(link).readlink().name)
+        return version_at(machine.folder_at(VERSIONS) / machine.at(link).readlink().name)
     return None
 
 
@@ -95,9 +97,15 @@ def refuse_while_upgrading(machine: Machine) -> None:
 
 @contextmanager
 def locked(machine: Machine) -> Iterator[None]:
-    """Keep other installations and upgrades out for the body. Raises `InstallError` if one is at work."""
-    folder = machine.at(VERSIONS)
+    """Keep other installations and upgrades out for the body. Raises `InstallError` if one is at work.
+
+    Only root may change versions and links, and all users may read them. Raises OSError.
+    """
+    folder = machine.folder_at(VERSIONS)
     folder.mkdir(parents=True, exist_ok=True)
+    for path in (folder.parent, folder):
+        if stat.S_IMODE(path.stat().st_mode) != _MODE:  # an installation with another umask has made it
+            path.chmod(_MODE)
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -120,7 +128,7 @@ def remove_unused(machine: Machine) -> None:
     used = {found.folder.name for link in (CURRENT, PREVIOUS, UPGRADING) if (found := linked(machine, link))}
     if not used:
         return  # nothing is installed in this layout
-    for folder in machine.at(VERSIONS).iterdir():
+    for folder in machine.folder_at(VERSIONS).iterdir():
         if folder.name not in used:
             shutil.rmtree(folder, ignore_errors=True)
     for part in machine.at(PROGRAM).glob("*.part"):
