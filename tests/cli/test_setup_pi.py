@@ -220,3 +220,72 @@ def test_the_mode_of_the_files_stays_readable(card):
     finally:
         os.umask(umask)
     assert (card / "boot/firmware/config.txt").stat().st_mode & 0o777 == 0o644
+
+
+def test_undo_needs_no_model(card):
+    setup_pi(card, "--write", "--yes")
+    (card / "proc/device-tree/model").unlink()
+    assert setup_pi(card, "--undo", "--write", "--yes", profile=None).exit_code == 0
+    assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}
+
+
+def test_undo_finds_the_command_line_that_config_txt_named_when_it_was_written(card):
+    boot = card / "boot/firmware"
+    (boot / "config.txt").write_text("os_prefix=old/\n")
+    (boot / "old").mkdir()
+    (boot / "old/cmdline.txt").write_text(CMDLINE)
+    setup_pi(card, "--write", "--yes")
+    assert (boot / "old/cmdline.txt").read_text() != CMDLINE
+    file = boot / "config.txt"
+    file.write_text(file.read_text().replace("os_prefix=old/\n", ""))
+    setup_pi(card, "--undo", "--write", "--yes")
+    assert [path.name for path in (boot / "old").iterdir()] == ["cmdline.txt"]
+    assert (boot / "old/cmdline.txt").read_text() == CMDLINE
+    assert file.read_text() == ""
+
+
+def test_a_boot_partition_may_be_mounted_by_itself(card):
+    boot = card / "boot/firmware"
+    assert "for a card of one add --model" in setup_pi(boot).stderr
+    assert setup_pi(boot, "--model", "4", "--write", "--yes").exit_code == 0
+    assert "enable_uart=1\n" in content(card)["config.txt"]
+    assert setup_pi(boot, "--undo", "--write", "--yes").exit_code == 0
+    assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}
+
+
+@pytest.mark.parametrize("name", ["../../../other.txt", "{outside}"])
+def test_a_command_line_outside_the_card_is_refused(card, tmp_path_factory, name):
+    outside = tmp_path_factory.mktemp("outside") / "other.txt"
+    outside.write_text("secret\n")
+    (card / "other.txt").write_text("secret\n")
+    (card / "boot/firmware/config.txt").write_text(f"cmdline={name.format(outside=outside)}\n")
+    result = setup_pi(card, "--write", "--yes")
+    assert result.exit_code == 1
+    assert " leads out of " in result.stderr
+    for file in (outside, card / "other.txt"):
+        assert file.read_text() == "secret\n"
+        assert not file.with_name("other.txt.growd-before").exists()
+
+
+@pytest.mark.parametrize("place", ["boot/firmware", "boot/firmware/config.txt", "boot/firmware/cmdline.txt"])
+@pytest.mark.parametrize("way", ["--write", "--undo"])
+def test_a_link_out_of_the_card_is_refused(card, tmp_path_factory, place, way):
+    setup_pi(card, "--write", "--yes")
+    outside = tmp_path_factory.mktemp("outside") / "it"
+    (card / place).rename(outside)
+    (card / place).symlink_to(outside)
+    before = {file: file.read_bytes() for file in outside.parent.rglob("*") if file.is_file()}
+    result = setup_pi(card, way, "--write", "--yes", profile="food-computer")
+    assert result.exit_code == 1
+    assert f" leads out of {card}" in result.stderr
+    assert before == {file: file.read_bytes() for file in outside.parent.rglob("*") if file.is_file()}
+
+
+@pytest.mark.parametrize("name", ["config.txt", "cmdline.txt"])
+def test_a_pipe_in_place_of_a_boot_file_does_not_hang(card, name):
+    (card / "boot/firmware" / name).unlink()
+    os.mkfifo(card / "boot/firmware" / name)
+    (card / "boot/config.txt").unlink()
+    result = setup_pi(card)
+    assert result.exit_code == 1
+    assert "is not a file" in result.stderr or "there is no config.txt" in result.stderr

@@ -42,7 +42,7 @@ _HERE: Final = Path("/")
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     default=_HERE,
     metavar="FOLDER",
-    help="Use the file system at FOLDER, for example a mounted card.  [default: /]",
+    help="Use the file system or boot partition at FOLDER, such as a mounted card.  [default: /]",
 )
 def setup_pi(
     *,
@@ -60,11 +60,10 @@ def setup_pi(
     changes, --undo --write takes exactly them back. Both take effect after a reboot.
     """
     try:
-        the_model = _model(root, model)
         if undo:
-            files = undone_files(root, the_model.filters)
+            files = undone_files(root)
         else:
-            files = _planned(root, the_model, _configuration(root, config, settings))
+            files = _planned(root, _model(root, model), _configuration(root, config, settings))
     except (ConfigError, PiError) as error:
         refuse(error)
     changed = [file for file in files if file.is_changed]
@@ -115,9 +114,8 @@ def _model(root: Path, name: str | None) -> PiModel:
     found = model_at(root) if name is None else MODELS[name]
     if found is None:
         machine = "this machine" if root == _HERE else f"the machine of {root}"
-        raise PiError(
-            f"{machine} is not a Raspberry Pi 3, 4, 5 or Zero 2; for a card of one use --root and --model"
-        )
+        way = "use --root and --model" if root == _HERE else "add --model"
+        raise PiError(f"{machine} is not a Raspberry Pi 3, 4, 5 or Zero 2; for a card of one {way}")
     return found
 
 

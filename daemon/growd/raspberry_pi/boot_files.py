@@ -7,6 +7,7 @@ is for a Pi that does not boot: any computer can read the card and put the copy 
 from __future__ import annotations
 
 import difflib
+import stat
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
 
     from growd.raspberry_pi.plan import BootPlan
 
-_FOLDERS: Final = ("boot/firmware", "boot")  # since Raspberry Pi OS bookworm, and before
+_FOLDERS: Final = ("boot/firmware", "boot", ".")
+"""Since Raspberry Pi OS bookworm, before, and a boot partition that is mounted by itself."""
+
+_BEFORE: Final = ".growd-before"
 _ENCODING: Final = "latin-1"  # each byte is a character: nothing is lost
 
 
@@ -82,18 +86,21 @@ def config_txt_at(root: Path) -> Path:
         path = root / folder / "config.txt"
         try:
             if path.is_file():
-                return path
+                return _inside(path, root)
         except OSError as error:
             raise PiError(f"{path} can't be read: {error.strerror or error}") from None
-    raise PiError(
-        f"there is no config.txt in {root / _FOLDERS[0]} or {root / _FOLDERS[1]}: "
-        "is the boot partition mounted?"
-    )
+    first, second, third = (root / folder for folder in _FOLDERS)
+    raise PiError(f"there is no config.txt in {first}, {second} or {third}: is the boot partition mounted?")
+
+
+def config_txt(root: Path) -> str:
+    """The text of config.txt. Raises `PiError`."""
+    return _config(root).before
 
 
 def planned_files(root: Path, plan: BootPlan, filters: Collection[str]) -> list[BootFile]:
     """Both files as the plan wants them. Raises `PiError`."""
-    config = _read(config_txt_at(root))
+    config = _config(root)
     after, changes = with_wanted(config.before, plan.lines, filters)
     cmdline = _cmdline(config, filters)
     original = _original(cmdline)
@@ -105,22 +112,30 @@ def planned_files(root: Path, plan: BootPlan, filters: Collection[str]) -> list[
     ]
 
 
-def undone_files(root: Path, filters: Collection[str]) -> list[BootFile]:
-    """Both files without the changes of growd. Raises `PiError`."""
-    config = _read(config_txt_at(root))
-    config = replace(config, after=undone(config.before))
-    cmdline = _cmdline(config, filters)
-    return [config, replace(cmdline, after=_original(cmdline))]
+def undone_files(root: Path) -> list[BootFile]:
+    """All files that growd changed, without its changes. Raises `PiError`."""
+    config = _config(root)
+    folder = config.path.parent
+    changed = [copy.with_name(copy.name.removesuffix(_BEFORE)) for copy in folder.rglob(f"*{_BEFORE}")]
+    files = [_read(path, folder) for path in sorted(changed) if path.is_file() and path != config.path]
+    return [
+        replace(config, after=undone(config.before)),
+        *(replace(file, after=_original(file), is_one_line=True) for file in files),
+    ]
 
 
 def made_buses(root: Path, filters: Collection[str]) -> set[int]:
     """The I2C buses in software that config.txt makes. Raises `PiError`."""
-    return software_buses(_read(config_txt_at(root)).before, filters)
+    return software_buses(config_txt(root), filters)
 
 
 def included_files(root: Path) -> list[str]:
     """The files that config.txt includes, and that growd does not read."""
-    return includes_in(_read(config_txt_at(root)).before)
+    return includes_in(config_txt(root))
+
+
+def _config(root: Path) -> BootFile:
+    return _read(config_txt_at(root), root)
 
 
 def _cmdline(config: BootFile, filters: Collection[str]) -> BootFile:
@@ -129,7 +144,8 @@ def _cmdline(config: BootFile, filters: Collection[str]) -> BootFile:
     name = value_of(config.before, "cmdline", filters) or "cmdline.txt"
     folder = config.path.parent
     path = folder / f"{prefix}{name}"
-    return replace(_read(path if prefix and path.is_file() else folder / name), is_one_line=True)
+    path = path if prefix and path.is_file() else folder / name
+    return replace(_read(path, folder), is_one_line=True)
 
 
 def _original(cmdline: BootFile) -> str:
@@ -137,7 +153,7 @@ def _original(cmdline: BootFile) -> str:
     copies = _copy_of(cmdline.path), _record_of(cmdline.path)
     if not all(copy.exists() for copy in copies):
         return cmdline.before
-    before, after = (_read(copy).before for copy in copies)
+    before, after = (_read(copy, cmdline.path.parent).before for copy in copies)
     return taken_back(cmdline.before, before, after)
 
 
@@ -151,12 +167,23 @@ def _word_changes(before: str, after: str, plan: BootPlan) -> Iterator[LineChang
             yield LineChange(item.line, item.reason)
 
 
-def _read(path: Path) -> BootFile:
+def _read(path: Path, folder: Path) -> BootFile:
+    """A file in `folder`. Raises `PiError`, also for a pipe or a device, which could block."""
     try:
+        if not stat.S_ISREG(_inside(path, folder).stat().st_mode):
+            raise PiError(f"{path} is not a file")
         text = path.read_bytes().decode(_ENCODING)
     except OSError as error:
         raise PiError(f"{path} can't be read: {error.strerror or error}") from None
     return BootFile(path, text, text)
+
+
+def _inside(path: Path, folder: Path) -> Path:
+    """The path. Raises `PiError` if it leads out of `folder`, as a link on a strange card may."""
+    place = path.resolve()
+    if not place.is_relative_to(folder.resolve()):
+        raise PiError(f"{path} leads out of {folder}, to {place}: nothing is written there")
+    return path
 
 
 @contextmanager
@@ -171,7 +198,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 
 def _copy_of(path: Path) -> Path:
-    return path.with_name(f"{path.name}.growd-before")
+    return path.with_name(f"{path.name}{_BEFORE}")
 
 
 def _record_of(path: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from growd.config import chambers_of
 from growd.config.device_checks import is_header_port
 from growd.device_kinds import SENSOR_KINDS
-from growd.raspberry_pi.boot_files import config_txt_at, made_buses, planned_files
+from growd.raspberry_pi.boot_files import config_txt, config_txt_at, made_buses, planned_files
 from growd.raspberry_pi.cmdline import words_in
 from growd.raspberry_pi.config_txt import FRAME, settings_in
 from growd.raspberry_pi.findings import failed, unchecked, warned, well
@@ -92,9 +92,8 @@ def _boot_files(scene: PiScene) -> Iterator[PiFinding]:
 
 def _settings(scene: PiScene) -> list[str]:
     """The lines of config.txt that hold. Raises `PiError`."""
-    path = config_txt_at(scene.files.root)
-    text = path.read_bytes().decode("latin-1")
-    return settings_in(text, () if scene.model is None else scene.model.filters)
+    filters = () if scene.model is None else scene.model.filters
+    return settings_in(config_txt(scene.files.root), filters)
 
 
 def _is_changed_since_boot(scene: PiScene) -> bool:
