@@ -23,7 +23,8 @@ from support.clock import ManualClock
 from support.jumping import JumpingClock, answer_at_once
 from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
-from support.program import failed, said
+from support.mount_namespace import mounted
+from support.program import GROWD, failed, said
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -621,6 +622,38 @@ def test_simulated_hardware_answers(jumping: None):
     status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed
     assert printed.splitlines()[-1] == "3 of 3 devices answer (simulated hardware)."
+
+
+def test_without_a_configuration_the_simulated_hardware_is_named_first(jumping: None):
+    status, printed = said("check", "--hardware")
+    assert status == 0
+    assert printed.startswith(
+        "warning: there is no configuration, so the hardware is simulated; add --config FILE\n"
+    )
+
+
+def test_the_installed_configuration_is_the_default(tmp_path: Path):
+    (tmp_path / "growd.toml").write_text(
+        "[simulator]\nenabled = true\n[[sensor]]\nname = 'mine'\nkind = 'bh1750'\n"
+    )
+    script = """
+set -e
+mount -t tmpfs none /mnt
+mkdir /mnt/upper /mnt/work
+mount -t overlay overlay -o lowerdir=/etc,upperdir=/mnt/upper,workdir=/mnt/work /etc
+mkdir -p /etc/growd
+cp "$1" /etc/growd/growd.toml
+"$2" check
+echo ---
+"$2" check --hardware
+echo ---
+"$2" check --profile food-computer
+"""
+    printed = mounted(script, str(tmp_path / "growd.toml"), str(GROWD))
+    plain, tested, given = printed.split("---\n")
+    assert plain.startswith("configuration: /etc/growd/growd.toml\nmine: BH1750 at 0x23")
+    assert "mine: BH1750 at 0x23 on I2C bus 1 answers" in tested
+    assert given.startswith("scd30_1: SCD30")
 
 
 async def test_hardware_of_a_running_growd_is_not_touched(daemon: Daemon):

@@ -26,10 +26,24 @@ def test_each_finding_has_a_line_and_its_remedy(tree):
     result = check(tree, "--profile", "food-computer")
     assert result.exit_code == 1
     assert "ok          model: Raspberry Pi 4 Model B Rev 1.4, revision b03114\n" in result.stdout
+    options = f"--root {tree.root} --profile food-computer"
     assert (
         "failure     I2C bus 1: there is no /dev/i2c-1\n"
-        "              -> sudo growd setup-pi --write, then sudo reboot\n"
+        f"              -> sudo growd setup-pi {options} --write, then sudo reboot\n"
     ) in result.stdout
+
+
+def test_remedies_repeat_the_options(tree):
+    tree.remove("dev/i2c-1")
+    tree.write("a name.toml", "[simulator]\nenabled = false\n[[sensor]]\nname='a'\nkind='scd30'\n")
+    tree.write("boot/firmware/config.txt", "")
+    options = f"--config '{tree.root}/a name.toml' --set light.enabled=true"
+    result = check(tree, "--json", "--config", f"{tree.root}/a name.toml", "--set", "light.enabled=true")
+    remedies = {finding["subject"]: finding["remedy"] for finding in json.loads(result.stdout)["findings"]}
+    assert remedies["I2C bus 1"] == (
+        f"sudo growd setup-pi --root {tree.root} {options} --write, then sudo reboot"
+    )
+    assert remedies["boot settings"] == f"growd setup-pi --root {tree.root} {options}"
 
 
 def test_json_has_the_findings(tree):
@@ -65,7 +79,9 @@ def test_an_invalid_configuration_gets_its_fault(tree):
 
 def test_a_relative_data_folder_is_one_of_this_folder(tree):
     result = check(tree, "--data", "data")
-    assert f"data folder: {Path('data').absolute()} is on a disk" in result.stdout
+    assert (
+        f"data folder: {Path('data').absolute()} does not exist yet, and will be on a disk" in result.stdout
+    )
 
 
 def test_one_check_at_a_time(tree):

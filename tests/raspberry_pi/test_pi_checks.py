@@ -246,6 +246,24 @@ def test_a_device_on_a_pin_is_named_and_hardware_pwm_may_have_it(tree, tmp_path)
     assert [subject for _, subject, _ in problems(tree, config)] == ["boot settings", "GPIO 18"]
 
 
+def test_root_is_not_told_to_become_root(tree):
+    for place in ("sys/kernel/debug/gpio", "dev/kmsg"):
+        tree.remove(place)
+    remedies = {it.subject: it.remedy for it in findings(tree) if it.state == "not checked"}
+    assert remedies == {"pins": "sudo mount -t debugfs none /sys/kernel/debug", "card": ""}
+    remedies = {it.subject: it.remedy for it in findings(tree, user="pi") if it.state == "not checked"}
+    assert remedies["pins"] == remedies["card"] == "sudo growd check --pi"
+
+
+def test_a_card_without_a_system_is_not_called_well(tree):
+    tree.remove("etc/os-release")
+    tree.remove("var/lib/growd/outputs.json")
+    (tree.root / "var/lib/growd").rmdir()
+    found = {it.subject: it for it in findings(tree)}
+    assert found["system"].state == "not checked"
+    assert found["data folder"].text == "/var/lib/growd does not exist yet, and will be on a disk"
+
+
 @pytest.mark.parametrize(
     ("line", "pin"),
     [("dtoverlay=w1-gpio,gpiopin=23", 23), ("dtoverlay=gpio-fan", 12), ("dtparam=i2s=on", 18)],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -14,8 +15,10 @@ from growd.cli.database_check import findings_of, print_findings
 from growd.cli.hardware_check import check_hardware, described
 from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.cli.pi_check import pi_options, report_pi
+from growd.cli.setup_pi import configuration_at
 from growd.config import Config, ConfigError, load
 from growd.config.secrets import secret_path
+from growd.raspberry_pi.model import PiError
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
@@ -29,7 +32,6 @@ from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 from growd.cli.hardware_check import DeviceAnswer
 
@@ -56,7 +58,7 @@ def check(
     root: Path,
     data: Path,
 ) -> None:
-    """Check the configuration, and list its devices.
+    """Check the configuration (default: /etc/growd/growd.toml, if it exists), and list its devices.
 
     Also reads the referenced files with logins, secrets and certificates. With --hardware, each sensor is set
     up and read, and each output is driven to its safe value. growd must not be running then, unless the
@@ -71,8 +73,11 @@ def check(
         raise click.UsageError("--json is for --pi")
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
+        file = configuration_at(Path("/"), config)
+        if config is None and file is not None:
+            click.echo(f"configuration: {file}")
         configuration = load(
-            config,
+            file,
             settings + given,
             flags={"simulator.faults": "--faults"} if given else {},
             checks=DEVICE_CHECKS,
@@ -81,8 +86,10 @@ def check(
         )
         _check_files(configuration)
         if hardware:
+            if file is None and configuration.simulator.enabled:
+                _print_warning("there is no configuration, so the hardware is simulated; add --config FILE")
             sys.exit(0 if _all_answer(configuration) else 1)
-    except (ConfigError, DriverError, SimulationError, ClientError) as error:
+    except (ConfigError, DriverError, SimulationError, ClientError, PiError) as error:
         refuse(error)
     _check_database(configuration)
     for name, sentence in described(configuration):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import getpass
 import os
+import re
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +17,7 @@ from growd.cli.options import json_option, plain_errors, refuse
 from growd.cli.output import print_result
 from growd.cli.setup_pi import configuration_at
 from growd.config import load
+from growd.config.profiles import PROFILES, profile_path
 from growd.host.machine import read_machine
 from growd.raspberry_pi.checks import check_pi
 from growd.raspberry_pi.files import PiFiles
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from growd.raspberry_pi.findings import PiFinding
 
 _COLOURS: Final = {"ok": "green", "warning": "yellow", "failure": "red", "not checked": "bright_black"}
+_COMMAND: Final = re.compile(r"growd (check --pi|setup-pi)")
 _INSTALLED_DATA: Final = Path("/var/lib/growd")
 
 
@@ -67,7 +71,8 @@ def report_pi(
             scene = _scene(root, data, file, settings)
         except PiError as error:
             refuse(error)
-        findings = check_pi(scene)
+        options = _options_again(config, settings, root)
+        findings = [_complete(finding, options) for finding in check_pi(scene)]
         is_pi = scene.model is not None
         document = {
             "model": scene.machine.model,
@@ -92,6 +97,22 @@ def _scene(root: Path, data: Path, file: Path | None, settings: tuple[str, ...])
         user="" if os.geteuid() == 0 else getpass.getuser(),
         data=data,
     )
+
+
+def _options_again(config: Path | None, settings: tuple[str, ...], root: Path) -> str:
+    """The options that a remedy has to repeat, each with a space before it."""
+    given: list[tuple[str, object]] = [("--root", root)] if root != Path("/") else []
+    if config is not None:
+        profile = next((name for name in PROFILES if profile_path(name) == config), None)
+        given.append(("--profile", profile) if profile else ("--config", config))
+    given += [("--set", setting) for setting in settings]
+    return "".join(f" {option} {shlex.quote(str(value))}" for option, value in given)
+
+
+def _complete(finding: PiFinding, options: str) -> PiFinding:
+    """The finding, where commands in the remedy have the options of this one."""
+    remedy = _COMMAND.sub(lambda found: found[0] + options, finding.remedy)
+    return msgspec.structs.replace(finding, remedy=remedy)
 
 
 def _lines(findings: Sequence[PiFinding], scene: PiScene, file: Path | None) -> Iterator[str]:

@@ -207,7 +207,8 @@ def _pins(scene: PiScene) -> Iterator[PiFinding]:
     free = sorted(set(wanted) - set(taken))
     names = ", ".join(map(str, free))
     if log is None:
-        yield unchecked("pins", f"whether other programs use GPIO {names}", "sudo growd check --pi")
+        remedy = "sudo growd check --pi" if scene.user else "sudo mount -t debugfs none /sys/kernel/debug"
+        yield unchecked("pins", f"whether other programs use GPIO {names}", remedy)
     elif free:
         yield well("pins", f"nothing else uses GPIO {names}")
 

@@ -69,8 +69,10 @@ def _system(scene: PiScene) -> Iterator[PiFinding]:
         yield failed("system", f"{text}: a 32-bit system, for which some packages have no build", new)
     elif kind == "debian" and version.isdecimal() and int(version) < _OLDEST_DEBIAN:
         yield failed("system", f"{text}: Debian 12 is the oldest that growd runs on", new)
-    else:
+    elif release and kernel:
         yield well("system", text)
+    else:
+        yield unchecked("system", text)
     python = scene.machine.python_version
     if tuple(map(int, re.findall(r"\d+", python)[:2])) < _OLDEST_PYTHON:
         yield failed("python", f"Python {python}: growd needs 3.11", new)
@@ -178,7 +180,8 @@ def _card(scene: PiScene) -> Iterator[PiFinding]:
         yield well("card", f"{place.split('/')[-2]} has written {gigabytes:.0f} GB since it was made")
     log = files.kernel_log()
     if log is None:
-        yield unchecked("card", "the kernel's log can't be read", "sudo growd check --pi")
+        remedy = "sudo growd check --pi" if scene.user else ""
+        yield unchecked("card", "the kernel's log can't be read", remedy)
         return
     errors = [line for line in log if _CARD_ERROR.search(line)]
     if errors:

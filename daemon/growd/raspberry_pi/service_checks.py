@@ -62,7 +62,9 @@ def _groups(scene: PiScene) -> Iterator[PiFinding]:
 def _data(scene: PiScene) -> Iterator[PiFinding]:
     memory = memory_below(scene.data, scene.files.root)
     if memory is None:
-        yield well("data folder", f"{scene.data} is on a disk")
+        is_there = scene.files.exists(str(scene.data).lstrip("/"))
+        state = "is on a disk" if is_there else "does not exist yet, and will be on a disk"
+        yield well("data folder", f"{scene.data} {state}")
     else:
         yield failed(
             "data folder",
