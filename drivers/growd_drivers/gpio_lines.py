@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import errno
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from growd_drivers.errors import HardwareUnavailableError
@@ -100,8 +100,7 @@ class GpioLines:
 
     def output(self, channel: int, value: int, /) -> None:
         """Drive a pin low (0) or high (1), and end its pulses."""
-        with suppress(OSError):  # the process is killed then, and the pin is driven from here
-            self._pulses.end(channel)
+        self._pulses.end(channel)
         self._write(channel, value)
 
     def PWM(self, channel: int, frequency: float, /) -> SoftwarePwm:  # noqa: N802  RPi.GPIO's name

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PROGRAM: Final = Path(pwm_pulses.__file__)
-_ANSWER_S: Final = 10.0  # the first answer takes as long as Python starts
+_FIRST_ANSWER_S: Final = 10.0  # it takes as long as Python starts
+_ANSWER_S: Final = 0.5  # less than the time limit of a caller, who wants the lamp dark
 _PAUSE_S: Final = 1.0  # between two starts
 _NS_PER_S: Final = 1_000_000_000
 
@@ -70,15 +71,19 @@ class PulseProcess:
     def end(self, pin: int) -> None:
         """End the pulses, if there are any; the pin is at its level of rest then.
 
-        A process that does not answer is killed, so that it does not drive the pin any more. Other pins do
-        not wait for that.
+        A process that fails is killed, and the pin is driven from here. Pins without pulses do not wait.
         """
         if pin not in self._pins:
             return
         with self._lock:
             was = self._pins.pop(pin, None)
-            if was is not None:
+            if was is None:
+                return
+            try:
                 self._tell(pin, was._replace(period_ns=0))
+            except OSError:
+                self._kill()
+                self._drive(pin, was.rest)
 
     def close(self) -> None:
         """End all pulses and the process."""
@@ -97,7 +102,7 @@ class PulseProcess:
             self._process = subprocess.Popen(  # noqa: S603  our own program
                 [sys.executable, "-s", "-P", str(_PROGRAM)], stdin=its.fileno(), start_new_session=True
             )
-        ours.settimeout(_ANSWER_S)
+        ours.settimeout(_FIRST_ANSWER_S)
         if self._control is not None:
             self._control.close()
         self._control = ours
@@ -115,6 +120,7 @@ class PulseProcess:
         if not answer:
             self._kill()
             raise OSError(errno.ESRCH, "the process of the software PWM has ended")
+        self._control.settimeout(_ANSWER_S)
         (number,) = ANSWER.unpack(answer)
         if number:
             raise OSError(number, os.strerror(number))

@@ -229,6 +229,8 @@ def test_a_process_that_hangs_blocks_no_other_pin_and_leaves_the_lamp_dark(
     lamp = PwmLight(gpio, {"white": PIN})
     lamp.set("white", 1.0)
     process_of(gpio).send_signal(signal.SIGSTOP)
+    assert gpio._pulses._control is not None
+    gpio._pulses._control.settimeout(60)
     closing = threading.Thread(target=lamp.close)
     closing.start()
     wait_until(gpio._pulses._lock.locked)
@@ -238,6 +240,26 @@ def test_a_process_that_hangs_blocks_no_other_pin_and_leaves_the_lamp_dark(
     process_of(gpio).kill()
     closing.join()
     assert pins.levels() == {23: 1, PIN: 0}
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_lamp_that_ends_while_the_process_fails_is_dark(
+    pins: LastingPins, gpio: GpioLines, number: signal.Signals
+):
+    gpio.setup(PIN, gpio.OUT, initial=0)
+    gpio.setup(13, gpio.OUT, initial=0)
+    lamps = [gpio.PWM(pin, 200) for pin in (PIN, 13)]
+    for lamp in lamps:
+        lamp.start(100.0)
+    assert pins.levels() == {PIN: 1, 13: 1}
+    with gpio._pulses._lock:  # the process is not started again before the lamps end
+        process_of(gpio).send_signal(number)
+        ending = [threading.Thread(target=lamp.stop) for lamp in lamps]
+        for thread in ending:
+            thread.start()
+    for thread in ending:
+        thread.join()
+    assert pins.levels() == {PIN: 0, 13: 0}
 
 
 def test_a_frequency_above_that_of_software_pwm_is_refused(gpio: GpioLines):
