@@ -14,7 +14,10 @@ import pytest
 from support.checkout import ROOT, SCRIPTS, STANDINS, Checkout
 
 SHELL_SCRIPTS = [script for script in SCRIPTS if not script.endswith(".py")]
-SHELL_SCRIPTS += [f"tools/debian/{name}" for name in ("preinst", "postinst", "prerm", "postrm")]
+SHELL_SCRIPTS += [
+    "tools/image",
+    *(f"tools/debian/{name}" for name in ("preinst", "postinst", "prerm", "postrm")),
+]
 FIRST_START = ["venv", "pip build.lock", "pip run.lock", "pip a checkout", "npm"]
 
 
@@ -266,7 +269,7 @@ PROGRAMS = [
     "test",
     "install",
     ".ci/run",
-    *(f"tools/{name}" for name in ("lock", "bundle", "deb", "wheels")),
+    *(f"tools/{name}" for name in ("lock", "bundle", "deb", "image", "wheels")),
 ]
 
 
