@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import stat
 import subprocess
 import sys
 import urllib.request
 import zipfile
+from contextlib import suppress
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from growd import __version__
-from growd.installation.bundle import unpack_bundle, write_bundle
+from growd.installation.bundle import refuse_other_machines, unpack_bundle, write_bundle
 from growd.installation.get_pip import index_url
 from growd.installation.machine import InstallError, Machine, run_program
 from growd.installation.options import InstallChoices
@@ -118,6 +121,99 @@ def test_a_bundle_with_a_damaged_file_is_refused(fresh: Fresh, tmp_path: Path):
     with pytest.raises(InstallError, match=r"growd-1\.2\.0\.pyz is damaged: "):
         unpack_bundle(file, fresh.home / "versions/1.2.0-0", HERE, fresh.run)
     assert list((fresh.home / "versions").iterdir()) == []
+
+
+def changed(file: Path, name: str, content: str, mode: int = 0o644) -> Path:
+    """The bundle with an entry more, or with other content of one."""
+    changed_file = file.with_name("changed.pyz")
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed_file, "w") as new:
+        for entry in old.infolist():
+            if entry.filename != name:
+                new.writestr(entry, old.read(entry))
+        entry = zipfile.ZipInfo(name)
+        entry.external_attr = mode << 16
+        new.writestr(entry, content)
+    return changed_file
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"version": "../../../../outside"}, "version in version.json is '../../../../outside'"),
+        ({"version": None}, "version in version.json is None"),
+        ({"digest": "../" * 30}, "digest in version.json is '../"),
+        ({"machine": None}, "machine in version.json is None"),
+        ({"machine": ["x86_64"]}, "machine in version.json is "),
+        ({"pythons": None}, "pythons in version.json is None"),
+        ({"pythons": [3.11]}, "pythons in version.json is "),
+    ],
+)
+def test_a_version_file_of_another_form_is_refused(fresh: Fresh, tmp_path: Path, changes, words: str):
+    file = bundle(tmp_path / "a", fresh)
+    with zipfile.ZipFile(file) as archive:
+        known = json.loads(archive.read("version/version.json")) | changes
+    wrong = changed(file, "version/version.json", json.dumps(known))
+    with pytest.raises(InstallError, match=rf"changed\.pyz is damaged: {words}"):
+        fresh.install(wrong)
+    assert list(fresh.root.iterdir()) == []
+
+
+@pytest.mark.parametrize("text", ["[]", "{", ""])
+def test_an_unreadable_version_file_is_refused(fresh: Fresh, tmp_path: Path, text: str):
+    wrong = changed(bundle(tmp_path / "a", fresh), "version/version.json", text)
+    with pytest.raises(InstallError, match=r"changed\.pyz is damaged: "):
+        fresh.install(wrong)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "mode"),
+    [
+        ("version/../../../../outside", "text", 0o644),
+        ("version/lib/../../outside", "text", 0o644),
+        ("version/lib/other", "/etc", stat.S_IFLNK | 0o777),
+        ("version/lib/other", "../../../outside", stat.S_IFLNK | 0o777),
+        ("version/lib/link/../../../outside", "text", 0o644),
+    ],
+)
+def test_an_entry_that_leads_out_of_its_folder_is_refused(
+    fresh: Fresh, tmp_path: Path, name: str, content: str, mode: int
+):
+    file = changed(bundle(tmp_path / "a", fresh), name, content, mode)
+    with pytest.raises(InstallError, match=r"changed\.pyz is damaged: .* leads out of the version"):
+        fresh.install(file)
+    assert list((fresh.home / "versions").iterdir()) == []
+    assert not list(tmp_path.rglob("outside"))
+
+
+def test_no_file_is_written_through_a_link(fresh: Fresh, tmp_path: Path):
+    file = changed(bundle(tmp_path / "a", fresh), "version/lib/link/outside", "text")
+    with pytest.raises(OSError, match="File exists"):  # the link comes after the file
+        fresh.install(file)
+    assert list((fresh.home / "versions").iterdir()) == []
+
+
+def test_any_damage_is_one_sentence(fresh: Fresh, tmp_path: Path):
+    whole = bundle(tmp_path / "a", fresh).read_bytes()
+    file, generator = tmp_path / "growd-1.2.0.pyz", Random(15)
+    for number in range(60):
+        content = bytearray(whole)
+        for _ in range(10):
+            content[generator.randrange(len(content))] = generator.randrange(256)
+        file.write_bytes(content if number % 3 else content[: generator.randrange(len(content))])
+        with suppress(InstallError, OSError):
+            source = source_at(file)
+            refuse_other_machines(source.version_file(), HERE, file)
+            source.profile("minimal")
+            unpack_bundle(file, tmp_path / "versions/1.2.0", HERE, fresh.run)
+
+
+def test_a_bundle_whose_own_code_is_damaged_is_one_sentence(fresh: Fresh, tmp_path: Path):
+    file = changed(bundle(tmp_path / "a", fresh), "version/lib/growd/installation/__main__.py", "$$$")
+    command = [sys.executable, "-IS", file, "--root", tmp_path / "nothing"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"growd: {file} is damaged: ")
+    assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_file_that_differs_between_pythons_names_its_package(tmp_path: Path):

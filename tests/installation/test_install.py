@@ -9,6 +9,7 @@ import struct
 import subprocess
 import sys
 import urllib.request
+import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -398,31 +399,52 @@ def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):
     assert f"already done: write {fresh.root}/etc/systemd/system/growd.service" in said.output
 
 
+def test_output_that_nobody_reads_ends_the_command_quietly(fresh: Fresh):
+    command = f"{CHECKOUT}/install --root {fresh.root} --dry-run | head -1"
+    done = subprocess.run(["/bin/sh", "-c", command], capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("would build growd")
+    assert done.stderr == ""
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("install", "{folder}/nothing"), "is neither a checkout nor a wheel of growd"),
-        (("install", "{folder}"), "is neither a checkout nor a wheel of growd"),
+        (
+            ("install", "{folder}/nothing.pyz"),
+            "there is no {folder}/nothing.pyz: name a bundle, a wheel or a",
+        ),
+        (("install", "{folder}"), "{folder} is not a checkout of growd: name one, or a bundle or a wheel"),
         (("install", "{folder}/a text"), "is neither a wheel nor a bundle of growd"),
         (("install", "--profile", "lamp"), "there is no profile lamp; there are food-computer, minimal, sim"),
         (("install", "{folder}/other-1.0-py3-none-any.whl"), "is not a wheel of growd"),
-        (("install", "{folder}/growd-1.0-py3-none-any.whl"), "can't be read: No such file"),
+        (
+            ("install", "{folder}/growd-1.0-py3-none-any.whl"),
+            "there is no {folder}/growd-1.0-py3-none-any.whl",
+        ),
+        (("install", "{folder}/empty.pyz"), "does not contain version.json"),
+        (
+            ("install", "{folder}/growd-2.0-py3-none-any.whl"),
+            "does not contain growd/installation/__main__.py",
+        ),
         (("uninstall",), "growd is not installed in"),
     ],
 )
 def test_impossible_installations_are_one_sentence(fresh: Fresh, tmp_path: Path, arguments, words):
     (tmp_path / "a text").write_text("text")
+    (tmp_path / "other-1.0-py3-none-any.whl").touch()
+    for name in ("empty.pyz", "growd-2.0-py3-none-any.whl"):
+        zipfile.ZipFile(tmp_path / name, "w").close()
     given = [argument.format(folder=tmp_path) for argument in arguments]
     said = CliRunner().invoke(main, [*given, "--root", str(fresh.root)])
     assert said.exit_code == 1
     assert said.output.startswith("growd: ")
-    assert words in said.output
+    assert words.format(folder=tmp_path) in said.output
     assert list(fresh.root.iterdir()) == []
 
 
 def test_an_invalid_wheel_changes_nothing(fresh: Fresh, tmp_path: Path):
     (tmp_path / "growd-1.0-py3-none-any.whl").write_text("no archive")
-    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: it is not a zip archive"):
+    with pytest.raises(InstallError, match=r"growd-1.0-py3-none-any.whl is damaged: File is not a zip file"):
         fresh.install(tmp_path / "growd-1.0-py3-none-any.whl")
     assert list(fresh.root.iterdir()) == []
 

@@ -8,6 +8,7 @@ Needs the standard library alone, as a new machine has no other packages.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -35,6 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"growd: {error}")
     except KeyboardInterrupt:
         sys.exit("\ngrowd: interrupted; the same command continues")
+    except BrokenPipeError:  # nobody reads the output, as with `head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the exit
+        sys.exit(1)
 
 
 def _parser() -> argparse.ArgumentParser:

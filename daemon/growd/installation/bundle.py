@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import stat
 import zipfile
-import zlib
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.installation.machine import InstallError
-from growd.installation.sources import BUNDLED
+from growd.installation.sources import BUNDLED, intact, version_information
 from growd.installation.targets import ARCHITECTURES
 from growd.installation.tree import PART, compile_for_this_machine, finish, put_in_place
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from growd.installation.machine import Run
     from growd.installation.targets import Target
 
@@ -33,7 +30,10 @@ if sys.version_info < (3, 11):
     sys.exit("growd needs Python 3.11 or newer; this is Python %d.%d" % sys.version_info[:2])
 sys.path[0] += "/version/lib"
 
-from growd.installation.__main__ import main
+try:
+    from growd.installation.__main__ import main
+except Exception as error:
+    sys.exit("growd: %s is damaged: %s" % (sys.argv[0], error))
 
 main()
 '''
@@ -65,22 +65,14 @@ def unpack_bundle(file: Path, folder: Path, target: Target, run: Run) -> None:
     """Unpack the version of a bundle to `folder`, which appears complete or not at all."""
     part = folder.with_name(folder.name + PART)
     shutil.rmtree(part, ignore_errors=True)
-    with zipfile.ZipFile(file) as archive:
-        information = json.loads(archive.read(f"{BUNDLED}/{_INFORMATION}"))
-        entries = [entry for entry in archive.infolist() if entry.filename.startswith(f"{BUNDLED}/")]
-        _check_space(sum(entry.file_size for entry in entries), part)
-        try:
-            for entry in entries:
-                if entry.filename != f"{BUNDLED}/{_INFORMATION}":
-                    _unpack(archive, entry, part / entry.filename.removeprefix(f"{BUNDLED}/"))
-            compile_for_this_machine(part, (target.python,), run)
-            finish(part, information)
-            put_in_place(part, folder)
-        except BaseException as error:
-            shutil.rmtree(part, ignore_errors=True)
-            if isinstance(error, (zipfile.BadZipFile, zlib.error)):
-                raise InstallError(f"{file} is damaged: {error}") from None
-            raise
+    try:
+        information = _unpack_files(file, part)
+        compile_for_this_machine(part, (target.python,), run)
+        finish(part, information)
+        put_in_place(part, folder)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
 
 
 def refuse_other_machines(information: dict[str, Any], target: Target, file: Path) -> None:
@@ -104,12 +96,36 @@ def _check_space(needed: float, part: Path) -> None:
         )
 
 
-def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, place: Path) -> None:
-    mode = entry.external_attr >> 16
+def _unpack_files(file: Path, part: Path) -> dict[str, Any]:
+    """Unpack all but version.json, and return its content. Links come last: no file goes through one."""
+    with intact(file), zipfile.ZipFile(file) as archive:
+        information = version_information(archive.read(f"{BUNDLED}/{_INFORMATION}"))
+        entries = [entry for entry in archive.infolist() if entry.filename.startswith(f"{BUNDLED}/")]
+        _check_space(sum(entry.file_size for entry in entries), part)
+        part.mkdir()
+        for entry in sorted(entries, key=_is_link):
+            name = PurePosixPath(entry.filename).relative_to(BUNDLED)
+            if name != PurePosixPath(_INFORMATION):
+                _unpack(archive, entry, part, name)
+    return information
+
+
+def _is_link(entry: zipfile.ZipInfo) -> bool:
+    return stat.S_ISLNK(entry.external_attr >> 16)
+
+
+def _unpack(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, part: Path, name: PurePosixPath) -> None:
+    """Raises ValueError if the entry leads out of the folder `part`."""
+    place = part / name
+    if ".." in name.parts:
+        raise ValueError(f"{name} leads out of the version")
     place.parent.mkdir(parents=True, exist_ok=True)
-    if stat.S_ISLNK(mode):
-        place.symlink_to(os.fsdecode(archive.read(entry)))
+    if _is_link(entry):
+        target = os.fsdecode(archive.read(entry))
+        if not Path(os.path.realpath(place.parent / target)).is_relative_to(os.path.realpath(part)):
+            raise ValueError(f"the link {name} leads out of the version")
+        place.symlink_to(target)
         return
     with archive.open(entry) as source, place.open("xb") as copy:
         shutil.copyfileobj(source, copy)
-    place.chmod(stat.S_IMODE(mode))
+    place.chmod(stat.S_IMODE(entry.external_attr >> 16))

@@ -33,16 +33,17 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
     if choices.only is not None:
         _install_part(machine, source, choices, say)
         return
-    refuse_package(machine)
-    refuse_while_upgrading(machine)
-    if not choices.allow_downgrade:
-        refuse_older(machine, source)
-    steps = install_steps(machine, source, target_of(root), choices)
-    if choices.dry_run:
-        _print_steps(steps, say)
-        return
-    with _changing(), locked(machine):
-        _carry_out(steps, say)
+    with _changing():
+        refuse_package(machine)
+        refuse_while_upgrading(machine)
+        if not choices.allow_downgrade:
+            refuse_older(machine, source)
+        steps = install_steps(machine, source, target_of(root), choices)
+        if choices.dry_run:
+            _print_steps(steps, say)
+            return
+        with locked(machine):
+            _carry_out(steps, say)
     file = machine.at(CONFIGURATION / "growd.toml")
     say(f"Installed growd {source.version}; its configuration is {file}.")
     if machine.is_live:
@@ -54,15 +55,15 @@ def uninstall(root: Path, say: Say, *, purge: bool, dry_run: bool) -> None:
     """Remove service and program, with `purge` also configuration and data. Raises `InstallError`."""
     machine = Machine(root.absolute())
     _check_rights(machine.root, dry_run=dry_run)
-    refuse_package(machine)
-    refuse_while_upgrading(machine)
-    steps = uninstall_steps(machine, purge=purge)
-    if not steps:
-        raise InstallError(f"growd is not installed in {machine.root}")
-    if dry_run:
-        _print_steps(steps, say)
-        return
     with _changing():
+        refuse_package(machine)
+        refuse_while_upgrading(machine)
+        steps = uninstall_steps(machine, purge=purge)
+        if not steps:
+            raise InstallError(f"growd is not installed in {machine.root}")
+        if dry_run:
+            _print_steps(steps, say)
+            return
         _carry_out(steps, say)
     if not purge:
         say(f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are still there; --purge removes them.")
@@ -73,13 +74,12 @@ def _install_part(machine: Machine, source: InstallSource, choices: InstallChoic
     if choices.only not in PARTS:
         raise InstallError(f"--only must be one of {', '.join(PARTS)}, got {choices.only!r}")
     target = target_of(machine.root)
-    if choices.only == "version":
-        version = new_version(machine, source, target, choices)
-        with _changing():
+    with _changing():
+        if choices.only == "version":
+            version = new_version(machine, source, target, choices)
             _carry_out([version.step], say)
-        say(str(version.folder))
-    else:
-        with _changing():
+            say(str(version.folder))
+        else:
             _carry_out(install_steps(machine, source, target, choices), say)
 
 

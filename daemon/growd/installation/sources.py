@@ -5,8 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+import struct
 import tomllib
 import zipfile
+import zlib
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -17,7 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from importlib.resources.abc import Traversable
 
-_WHEEL: Final = re.compile(r"growd-(?P<version>[^-]+)-.*\.whl")
+_VERSION: Final = r"[0-9][0-9A-Za-z.+!_]*"
+_WHEEL: Final = re.compile(rf"growd-(?P<version>{_VERSION})-.*\.whl")
+_INSTALLER: Final = "growd/installation/__main__.py"
+_DAMAGE: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, ValueError, RuntimeError)
+"""What zipfile and json raise on damaged archives."""
 _LEFT_OUT: Final = {"__pycache__", "node_modules", "test.lock", "build.in", "node.in", "RECORD", "WHEEL"}
 
 
@@ -40,14 +47,19 @@ class InstallSource:
     def read(self, name: str) -> bytes:
         """The content of a file, such as "growd/_systemd/growd.service"."""
         prefix = max((root for root in self.roots if f"{name}/".startswith(root)), key=len)
-        try:
-            return self.roots[prefix].joinpath(name.removeprefix(prefix).lstrip("/")).read_bytes()
-        except (OSError, KeyError, ValueError):
-            raise InstallError(f"{self.path} does not contain {name}") from None
+        file = self.roots[prefix].joinpath(name.removeprefix(prefix).lstrip("/"))
+        if not file.is_file():
+            raise InstallError(f"{self.path} does not contain {name}")
+        with intact(self.path):
+            return file.read_bytes()
 
     @property
     def program(self) -> str:
-        """What Python runs to install this source by its own code."""
+        """What Python runs to install this source by its own code. Raises `InstallError`."""
+        try:
+            self.read(_INSTALLER)
+        except InstallError as error:
+            raise InstallError(f"{error}: it is not growd, or an older one") from None
         inner = {"checkout": "daemon/growd/installation", "wheel": "growd/installation", "bundle": ""}
         return str(self.path / inner.get(self.kind, "lib/growd/installation"))
 
@@ -60,32 +72,39 @@ class InstallSource:
         try:
             return self.read(f"growd/config/shipped/{name}.toml").decode()
         except InstallError:
-            names = (file.rpartition("/")[2] for file, _ in self.files() if "/config/shipped/" in file)
+            names = [file.rpartition("/")[2] for file, _ in self.files() if "/config/shipped/" in file]
+            if f"{name}.toml" in names:
+                raise  # it is damaged
             known = ", ".join(sorted(file.removesuffix(".toml") for file in names if file.endswith(".toml")))
             raise InstallError(f"there is no profile {name}; there are {known}") from None
 
     def version_file(self) -> dict[str, Any]:
         """The content of version.json of a bundle."""
-        with zipfile.ZipFile(self.path) as archive:
-            found: dict[str, Any] = json.loads(archive.read(f"{BUNDLED}/version.json"))
-        return found
+        with intact(self.path), zipfile.ZipFile(self.path) as archive:
+            return version_information(archive.read(f"{BUNDLED}/version.json"))
 
     def files(self) -> Iterator[tuple[str, bytes]]:
         """All files by name, in the same order on each machine; without what is generated or not needed."""
-        for prefix, root in sorted(self.roots.items()):
-            yield from _files(prefix, root)
+        with intact(self.path):
+            for prefix, root in sorted(self.roots.items()):
+                yield from _files(prefix, root)
 
 
 def source_at(path: Path | None) -> InstallSource:
     """The source at `path`; by default that of the running growd."""
     path = (_own_path() if path is None else path).absolute()
-    if path.suffix == ".whl":
-        return _wheel(path)
-    if path.is_file():
-        return _bundle(path)
-    if (path / "version.json").is_file():
-        return _version("version", path, path)
-    return _checkout(path)
+    if not path.exists():
+        raise InstallError(f"there is no {path}: name a bundle, a wheel or a checkout of growd")
+    try:
+        if path.suffix == ".whl":
+            return _wheel(path)
+        if path.is_file():
+            return _bundle(path)
+        if (path / "version.json").is_file():
+            return _version("version", path, path)
+        return _checkout(path)
+    except OSError as error:
+        raise InstallError(f"{path} can't be read: {error.strerror or error}") from None
 
 
 def _own_path() -> Path:
@@ -102,7 +121,7 @@ def _checkout(path: Path) -> InstallSource:
         version = project["project"]["version"]
         folders = project["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]
     except (OSError, ValueError, KeyError):
-        raise InstallError(f"{path} is neither a checkout nor a wheel of growd") from None
+        raise InstallError(f"{path} is not a checkout of growd: name one, or a bundle or a wheel") from None
     source = InstallSource(
         "checkout", path, version, "", {name: path / folder for folder, name in folders.items()}
     )
@@ -116,30 +135,51 @@ def _wheel(path: Path) -> InstallSource:
     found = _WHEEL.fullmatch(path.name)
     if found is None:
         raise InstallError(f"{path} is not a wheel of growd (growd-VERSION-py3-none-any.whl)")
-    try:
+    with intact(path):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         return InstallSource("wheel", path, found["version"], digest, {"": zipfile.Path(path)})
-    except OSError as error:
-        raise InstallError(f"{path} can't be read: {error.strerror}") from None
-    except zipfile.BadZipFile:
-        raise InstallError(f"{path} is damaged: it is not a zip archive") from None
 
 
 def _bundle(path: Path) -> InstallSource:
-    try:
+    if not zipfile.is_zipfile(path):
+        raise InstallError(f"{path} is neither a wheel nor a bundle of growd, or it is damaged")
+    with intact(path):
         return _version("bundle", path, zipfile.Path(path, f"{BUNDLED}/"))
-    except (OSError, zipfile.BadZipFile):
-        raise InstallError(f"{path} is neither a wheel nor a bundle of growd") from None
 
 
 def _version(kind: Kind, path: Path, folder: Traversable) -> InstallSource:
+    file = folder.joinpath("version.json")
+    if not file.is_file():
+        raise InstallError(f"{path} is not a {kind} of growd: it does not contain version.json")
+    with intact(path):
+        known = version_information(file.read_bytes())
+        return InstallSource(kind, path, known["version"], known["digest"], {"": folder.joinpath("lib")})
+
+
+@contextmanager
+def intact(path: Path) -> Iterator[None]:
+    """Let the body read an archive. Raises `InstallError` if it is damaged, and OSError."""
     try:
-        known = json.loads(folder.joinpath("version.json").read_text(encoding="utf-8"))
-        return InstallSource(
-            kind, path, str(known["version"]), str(known["digest"]), {"": folder.joinpath("lib")}
-        )
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InstallError(f"version.json in {path} can't be read: {error}") from None
+        yield
+    except _DAMAGE as error:
+        raise InstallError(f"{path} is damaged: {error}") from None
+
+
+def version_information(text: bytes) -> dict[str, Any]:
+    """The content of version.json. Raises ValueError."""
+    known = json.loads(text)
+    if not isinstance(known, dict):
+        raise ValueError("version.json is not an object")  # noqa: TRY004  the file is wrong
+    for name, form in (("version", _VERSION), ("digest", "[0-9a-f]{64}"), ("machine", "[0-9a-z_]+")):
+        if not isinstance(value := known.get(name), str) or not re.fullmatch(form, value):
+            raise ValueError(f"{name} in version.json is {value!r}")
+    if not _are_words(pythons := known.get("pythons")):
+        raise ValueError(f"pythons in version.json is {pythons!r}")
+    return known
+
+
+def _are_words(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _files(name: str, item: Traversable) -> Iterator[tuple[str, bytes]]:
