@@ -157,7 +157,30 @@ def test_the_way_stays_when_the_other_is_installed_later(machine: Machine):
     assert install(machine) == []
 
 
-def test_without_podman_and_package_the_command_is_named(tmp_path: Path):
+def test_without_podman_in_another_system_the_system_is_named(tmp_path: Path):
+    with pytest.raises(InstallError, match=f"the system in {tmp_path} does not have it"):
+        steps_of(Machine(tmp_path))
+
+
+def test_damaged_accounts_and_logins_are_one_sentence(machine: Machine):
+    install(machine)
+    accounts, login = (
+        settings_of(machine) / "20-growd-accounts.ini",
+        machine.root / "etc/growd/credentials/couchdb",
+    )
+    whole = accounts.read_text()
+    accounts.write_text("no section\n")
+    with pytest.raises(InstallError, match=f"{accounts} is damaged: "):
+        install(machine)
+    accounts.write_text(whole)
+    login.unlink()
+    login.mkdir()
+    with pytest.raises(IsADirectoryError):  # not that it has no two lines
+        install(machine)
+
+
+def test_without_podman_and_package_the_command_is_named(tmp_path: Path, monkeypatch):
+    monkeypatch.setattr(Machine, "is_live", True)
     with pytest.raises(InstallError, match=r"sudo apt install .* podman crun"):
         steps_of(Machine(tmp_path))
 

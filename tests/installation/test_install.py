@@ -33,6 +33,7 @@ from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
 from support.clock import ManualClock
 from support.fresh_machine import CHECKOUT, TEXT, Fresh, wheel
+from support.mount_namespace import mounted
 
 
 @pytest.fixture
@@ -224,6 +225,49 @@ def test_uninstall_removes_known_files_only(fresh: Fresh, tmp_path: Path, files:
     said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
     assert said.exit_code == 0, said.output
     assert (file.exists(), other.exists(), fresh.home.exists()) == (True, True, False)
+
+
+def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh: Fresh, tmp_path: Path):
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    data = fresh.root / "var/lib/growd"
+    data.mkdir(parents=True)
+    script = (
+        'mount -t tmpfs none "$1/var/lib/growd" && mkdir "$1/var/lib/growd/backups" && '
+        'touch "$1/var/lib/growd/points.log" "$1/var/lib/growd/backups/file" && '
+        '"$2" -m growd uninstall --purge --root "$1" && "$2" -m growd uninstall --purge --root "$1" ; '
+        'find "$1/var/lib/growd" "$1/opt" "$1/etc/growd"; true'
+    )
+    left = mounted(script, str(fresh.root), sys.executable).splitlines()
+    assert left[-2:] == [str(data), f"{fresh.root}/opt"]
+
+
+def test_uninstall_refuses_while_an_installation_is_at_work(fresh: Fresh, tmp_path: Path):
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    before = fresh.files()
+    with locked(fresh.machine):
+        said = CliRunner().invoke(main, ["uninstall", "--root", str(fresh.root)])
+    assert (said.exit_code, said.output) == (
+        1,
+        "growd: another installation or upgrade of growd is at work\n",
+    )
+    assert fresh.files() == before
+
+
+def test_a_pipe_in_the_place_of_the_data_is_not_opened(fresh: Fresh, tmp_path: Path):
+    data = fresh.root / "var/lib/growd"
+    data.mkdir(parents=True)
+    os.mkfifo(data / "growd.sqlite3")
+    refuse_newer_data(fresh.machine, tmp_path)
+
+
+@pytest.mark.parametrize("is_same", [True, False])
+def test_only_a_change_restarts_the_service(fresh: Fresh, tmp_path: Path, monkeypatch, is_same: bool):  # noqa: FBT001
+    monkeypatch.setattr(Machine, "is_live", True)
+    fresh.install(wheel(tmp_path, "1.2.0"))
+    fresh.commands.clear()
+    fresh.install(wheel(tmp_path, "1.2.0" if is_same else "1.3.0"))
+    starts = [command[1] for command in fresh.commands if command[-1] == "growd.service"]
+    assert starts == ["start" if is_same else "restart"]
 
 
 def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh: Fresh, tmp_path: Path):

@@ -17,7 +17,7 @@ from growd.config import Config, ConfigError, load
 from growd.installation.data_formats import FORMATS
 from growd.installation.growd_service import output_of
 from growd.installation.health import GrowdHealth, ProbeError, StatusAnswer
-from growd.installation.machine import CONFIGURATION, InstallError, Machine
+from growd.installation.machine import CONFIGURATION, InstallError, Machine, reason_of
 from growd.installation.preparation import Preparation
 from growd.installation.sources import source_at
 from growd.installation.upgrade import CONFIGURATION_FILE, LOG, TRIAL_S, UpgradeRun, outcome_of, upgrade_of
@@ -93,7 +93,7 @@ def upgrade(
     except InstallError as error:
         refuse(str(error))
     except OSError as error:
-        refuse(f"{error.filename}: {error.strerror}")
+        refuse(reason_of(error))
 
 
 class InstalledDaemon:
@@ -181,7 +181,12 @@ def _finish(machine: Machine) -> None:
             file.write(f"{line}\n")
 
     with locked(machine):
-        UpgradeRun(machine, InstalledDaemon(machine), say).run()
+        try:
+            UpgradeRun(machine, InstalledDaemon(machine), say).run()
+        except (InstallError, OSError) as error:
+            reason = reason_of(error) if isinstance(error, OSError) else str(error)
+            say(f"{reason}. Trying again in 10 s.")  # as the unit says
+            raise
 
 
 def _follow(machine: Machine, running: Upgrade) -> None:

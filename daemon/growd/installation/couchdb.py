@@ -130,6 +130,11 @@ def _place(machine: Machine) -> CouchdbPlace:
         return CouchdbPlace(settings, (found.st_uid, found.st_gid), _PACKAGE_UNIT)
     if machine.at(_PODMAN_PROGRAM).exists():
         return CouchdbPlace(HOME / "local.d", _IMAGE_USER, _CONTAINER_UNIT)
+    if not machine.is_live:
+        raise InstallError(
+            f"CouchDB needs podman, and the system in {machine.root} does not have it: install the packages "
+            "podman and crun there first"
+        )
     raise InstallError(
         "CouchDB needs podman, which is not installed: sudo apt install --no-install-recommends podman crun"
     )
@@ -250,7 +255,7 @@ def _couchdb_section(text: str) -> Mapping[str, Any]:
 def _read_login(path: Path) -> tuple[str, str]:
     try:
         user, password = path.read_text(encoding="utf-8").splitlines()[:2]
-    except (OSError, ValueError):
+    except ValueError:
         raise InstallError(f"{path} must have two lines: user, password") from None
     return user, password
 
@@ -275,7 +280,10 @@ def _ini(path: Path) -> configparser.ConfigParser:
     ini = configparser.ConfigParser(interpolation=None, strict=False, delimiters=("=",))
     ini.optionxform = str  # type: ignore[assignment,method-assign]  # names keep their case
     if path.exists():
-        ini.read_string(path.read_text(encoding="utf-8"))
+        try:
+            ini.read_string(path.read_text(encoding="utf-8"))
+        except (configparser.Error, ValueError) as error:
+            raise InstallError(f"{path} is damaged: {str(error).splitlines()[0]}") from None
     return ini
 
 

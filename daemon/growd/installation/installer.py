@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from growd.installation.machine import CONFIGURATION, DATA, LOG, InstallError, Machine, run_program
+from growd.installation.machine import CONFIGURATION, DATA, LOG, InstallError, Machine, reason_of, run_program
 from growd.installation.options import PARTS
 from growd.installation.running import wait_for_answer
 from growd.installation.service import install_steps, new_version, refuse_older, uninstall_steps
 from growd.installation.targets import target_of
-from growd.installation.versions import locked, refuse_package, refuse_while_upgrading
+from growd.installation.versions import VERSIONS, locked, refuse_package, refuse_while_upgrading
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,6 +43,7 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
             _print_steps(steps, say)
             return
         with locked(machine):
+            refuse_while_upgrading(machine)  # it may have begun meanwhile
             _carry_out(steps, say)
     file = machine.at(CONFIGURATION / "growd.toml")
     say(f"Installed growd {source.version}; its configuration is {file}.")
@@ -64,7 +65,8 @@ def uninstall(root: Path, say: Say, *, purge: bool, dry_run: bool) -> None:
         if dry_run:
             _print_steps(steps, say)
             return
-        _carry_out(steps, say)
+        with locked(machine) if machine.folder_at(VERSIONS).exists() else nullcontext():
+            _carry_out(steps, say)
     if not purge:
         say(f"{machine.at(CONFIGURATION)} and {machine.at(DATA)} are still there; --purge removes them.")
 
@@ -112,7 +114,6 @@ def _changing() -> Iterator[None]:
     except BrokenPipeError:
         raise  # nobody reads the output
     except OSError as error:
-        place = f"{error.filename}: " if error.filename else ""
-        raise InstallError(f"{place}{error.strerror or error}") from None
+        raise InstallError(reason_of(error)) from None
     finally:
         os.umask(umask)

@@ -57,6 +57,12 @@ class ProgramError(InstallError):
         self.cause = cause
 
 
+def reason_of(error: OSError) -> str:
+    """Why the operating system refused something, with the file if it names one."""
+    place = f"{error.filename}: " if error.filename else ""
+    return f"{place}{error.strerror or error}"
+
+
 def run_program(command: list[str], log: Path | None = None) -> None:
     """Run a program, with all its output in `log`. Raises `ProgramError`."""
     try:

@@ -151,7 +151,7 @@ def install_steps(
     )
     steps += [*linking, recording]
     if machine.is_live:
-        is_news = not all(step.is_done() for step in steps)
+        is_news = not all(step.is_done() for step in steps if step.is_change)
         steps += _start(machine, is_news=is_news, with_socket=with_socket, with_watchdog=with_watchdog)
     return [*steps, *_cleaning(machine)]
 
@@ -243,11 +243,17 @@ def _checks(machine: Machine, folder: Path, target: Target, choices: InstallChoi
     steps = []
     if not choices.allow_downgrade and target == target_of():
         steps.append(
-            Step("check the format of the data", partial(refuse_newer_data, machine, folder / "lib"))
+            Step(
+                "check the format of the data",
+                partial(refuse_newer_data, machine, folder / "lib"),
+                is_change=False,
+            )
         )
     if machine.root == Path("/") and configuration.exists():
         words = f"check the configuration {configuration}"
-        steps.append(Step(words, partial(_check_configuration, machine, folder, configuration)))
+        steps.append(
+            Step(words, partial(_check_configuration, machine, folder, configuration), is_change=False)
+        )
     return steps
 
 

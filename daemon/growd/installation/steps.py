@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from growd.runtime.atomic_file import write_atomically
+from growd.runtime.atomic_file import link_atomically, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,8 @@ class Step:
     words: str
     do: Callable[[], None]
     is_done: Callable[[], bool] = lambda: False
+    is_change: bool = True
+    """Whether a running growd has to start again after it."""
 
 
 def file_step(machine: Machine, place: Path, content: str, words: str = "write") -> Step:
@@ -38,8 +40,7 @@ def link_step(machine: Machine, place: Path, target: str) -> Step:
 
     def make() -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
-        path.symlink_to(target)
+        link_atomically(path, target)
 
     words = f"link {path} to {target}"
     return Step(words, make, lambda: path.is_symlink() and str(path.readlink()) == target)
@@ -51,20 +52,26 @@ def file_removal_step(path: Path) -> Step:
 
 
 def removal_step(path: Path) -> Step:
-    """Remove a file, a link or a folder with its content."""
+    """Remove a file, a link or a folder with its content. A folder with a disk of its own is only emptied."""
+
+    def paths() -> list[Path]:
+        if path.is_mount():
+            return list(path.iterdir())
+        return [path] if os.path.lexists(path) else []
 
     def remove() -> None:
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
+        for each in paths():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            else:
+                each.unlink()
 
-    return Step(f"remove {path}", remove, lambda: not os.path.lexists(path))
+    return Step(f"remove {path}", remove, lambda: not paths())
 
 
 def command_step(machine: Machine, words: str, *command: str) -> Step:
     """Run a program; always, since it can't be known whether it has run."""
-    return Step(f"{words}: {' '.join(command)}", lambda: machine.run(list(command)))
+    return Step(f"{words}: {' '.join(command)}", lambda: machine.run(list(command)), is_change=False)
 
 
 def write(path: Path, content: str) -> None:

@@ -190,8 +190,10 @@ class UpgradeRun:
             target = version_at(self._machine.at(VERSIONS) / upgrade.target)
             self._switch(upgrade, source, target)
             self._watch(upgrade, target)
-        except (InstallError, OSError) as error:
-            upgrade.phase, upgrade.reason = UpgradePhase.BACK, str(error)
+        except Exception as error:  # noqa: BLE001  the way back must not depend on what fails
+            is_known = isinstance(error, InstallError | OSError)
+            upgrade.phase = UpgradePhase.BACK
+            upgrade.reason = str(error) if is_known else f"{type(error).__name__}: {error}"
             self._say(f"Failed: {error}.")
             with suppress(OSError):  # a full disk must not prevent the way back
                 _write(self._machine.at(UPGRADE), upgrade)
@@ -305,7 +307,8 @@ class UpgradeRun:
     def _restore(self, upgrade: Upgrade) -> None:
         """Only if the data can't be read: else the points of the trial stay where they are."""
         backup, kept = (self._data / BACKUPS / f"{upgrade.backup}{end}" for end in ("", "-trial"))
-        reason = unreadable(self._data)
+        with as_owner(self._data):
+            reason = unreadable(self._data)
         has_backup = bool(upgrade.backup) and backup.is_dir()
         if has_backup and (reason or kept.is_dir()):  # or it was interrupted
             self._say(f"Restoring the data from {backup}.")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from growd.installation.machine import PROGRAM, InstallError
-from growd.runtime.atomic_file import sync_folder
+from growd.runtime.atomic_file import link_atomically, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -73,11 +73,7 @@ def choose(machine: Machine, link: Path, version: Version) -> None:
     target = Path(VERSIONS.name, version.folder.name)
     if place.is_symlink() and place.readlink() == target:
         return
-    new = place.with_name(f"{place.name}.part")
-    new.unlink(missing_ok=True)
-    new.symlink_to(target)
-    new.replace(place)
-    sync_folder(place.parent)
+    link_atomically(place, target)
 
 
 def refuse_package(machine: Machine) -> None:

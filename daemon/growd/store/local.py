@@ -53,7 +53,7 @@ CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 
 def newer_schema(path: Path) -> str:
     """A sentence if a newer growd has written the file at `path`, else "". Blocking."""
-    if not path.exists():
+    if not path.is_file():  # SQLite would wait for the writer of a pipe
         return ""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
