@@ -289,3 +289,16 @@ def test_a_pipe_in_place_of_a_boot_file_does_not_hang(card, name):
     result = setup_pi(card)
     assert result.exit_code == 1
     assert "is not a file" in result.stderr or "there is no config.txt" in result.stderr
+
+
+def test_pins_that_share_a_channel_on_older_models_are_no_matter_on_a_pi_5(card):
+    (card / "proc/device-tree/model").write_bytes(b"Raspberry Pi 5 Model B Rev 1.0\0")
+    (card / "growd.toml").write_text(
+        "[simulator]\nenabled = false\n[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n"
+        "[light]\nhardware_pwm = true\n"
+        "[[light.channel]]\nname = 'white'\npin = 12\n[[light.channel]]\nname = 'blue'\npin = 18\n"
+    )
+    result = setup_pi(card, "--config", str(card / "growd.toml"), profile=None)
+    assert "dtoverlay=pwm-2chan,pin=12,func=4,pin2=18,func2=2" in result.stdout
+    assert "warning" not in result.stdout
+    assert "note" not in result.stdout

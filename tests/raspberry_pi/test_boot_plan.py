@@ -3,6 +3,7 @@ import tomllib
 import pytest
 
 from growd.config import load
+from growd.config.doubts import DOUBTS
 from growd.config.profiles import profile_path
 from growd.raspberry_pi.model import MODELS, model_named
 from growd.raspberry_pi.plan import CONSOLES, boot_plan
@@ -178,3 +179,18 @@ def test_the_device_tree_names_the_model(name, filters):
 @pytest.mark.parametrize("name", [None, "", "Raspberry Pi Zero W Rev 1.1", "Raspberry Pi 2 Model B", "QEMU"])
 def test_other_machines_are_no_model_of_growd(name):
     assert model_named(name) is None
+
+
+@pytest.mark.parametrize("model", ["3", "4", "5", "zero2"])
+def test_hardware_pwm_of_the_food_computer_works_with_the_change_that_its_comment_names(tmp_path, model):
+    assert "# blue to GPIO 16 " in FOOD_COMPUTER
+    text = FOOD_COMPUTER.replace("hardware_pwm = false", "hardware_pwm = true").replace(
+        "pin = 18", "pin = 16"
+    )
+    plan = planned(tmp_path, text, model)
+    assert "dtoverlay=pwm-2chan,pin=12,func=4,pin2=13,func2=4" in lines(plan)
+    assert plan.notes == ()
+    (tmp_path / "growd.toml").write_text(text)
+    warnings = []
+    load(tmp_path / "growd.toml", doubts=DOUBTS, warn=warnings.append)
+    assert warnings == []

@@ -12,6 +12,7 @@ import click
 
 from growd.cli.options import config_option, refuse, set_option
 from growd.config import ConfigError, load
+from growd.config.doubts import shared_pwm
 from growd.raspberry_pi.boot_files import included_files, made_buses, planned_files, undone_files
 from growd.raspberry_pi.config_txt import FRAME
 from growd.raspberry_pi.model import MODELS, PiError, model_at
@@ -105,7 +106,7 @@ def _configuration(root: Path, config: Path | None, settings: tuple[str, ...]) -
         file,
         settings,
         checks=DEVICE_CHECKS,
-        doubts=DOUBTS,
+        doubts=[doubt for doubt in DOUBTS if doubt is not shared_pwm],  # the plan knows the model
         warn=lambda sentence: click.echo(f"warning: {printable(sentence)}"),
     )
 

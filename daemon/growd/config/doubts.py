@@ -101,7 +101,7 @@ def _empty_chambers(config: Config, _: Source) -> Iterator[Finding]:
             yield Finding(("chamber", chamber.environment), reason)
 
 
-def _shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
+def shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
     """Lamp channels that most models of the Pi can't dim independently; growd would not start there."""
     pins = {pin for chamber in chambers_of(config) for pin in _hardware_pwm_pins(chamber)}
     for pair in _ONE_PWM:
@@ -131,6 +131,6 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     _self_calibrations,
     _odd_addresses,
     _empty_chambers,
-    _shared_pwm,
+    shared_pwm,
     _median_of_two,
 )

@@ -165,7 +165,7 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
     yield Wanted(f"dtoverlay={overlay}{parameters}", reason)
     notes += [
         f"GPIO {pin} of the lamp will stay dark, because the overlay connects GPIO "
-        f"{' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 5"
+        f"{' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 16"
         for pin in sorted({*pins} - {*chosen})
     ]
 
