@@ -302,3 +302,10 @@ def test_pins_that_share_a_channel_on_older_models_are_no_matter_on_a_pi_5(card)
     assert "dtoverlay=pwm-2chan,pin=12,func=4,pin2=18,func2=2" in result.stdout
     assert "warning" not in result.stdout
     assert "note" not in result.stdout
+
+
+def test_a_pin_that_another_overlay_uses_is_named(card):
+    file = card / "boot/firmware/config.txt"
+    file.write_text("[pi5]\ndtoverlay=gpio-fan,gpiopin=12\n[all]\ndtoverlay=gpio-fan,gpiopin=18\n")
+    (note,) = [line for line in setup_pi(card, profile="food-computer").stdout.splitlines() if "note" in line]
+    assert note.startswith("note: dtoverlay=gpio-fan,gpiopin=18 uses GPIO 18, the pin of light blue: ")

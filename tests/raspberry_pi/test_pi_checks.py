@@ -266,7 +266,14 @@ def test_a_card_without_a_system_is_not_called_well(tree):
 
 @pytest.mark.parametrize(
     ("line", "pin"),
-    [("dtoverlay=w1-gpio,gpiopin=23", 23), ("dtoverlay=gpio-fan", 12), ("dtparam=i2s=on", 18)],
+    [
+        ("dtoverlay=w1-gpio,gpiopin=23", 23),
+        ("dtoverlay=gpio-fan", 12),
+        ("dtoverlay=i2c-gpio,bus=3", 24),
+        ("dtoverlay=hifiberry-dac", 18),
+        ("dtoverlay=mcp2515-can0,oscillator=8000000,interrupt=13", 13),
+        ("dtparam=spi=on,i2s=on", 18),
+    ],
 )
 def test_settings_that_take_a_pin_are_found_without_root(tree, line, pin):
     tree.write("boot/firmware/config.txt", CONFIG_TXT + line)

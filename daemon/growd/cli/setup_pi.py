@@ -13,9 +13,16 @@ import click
 from growd.cli.options import config_option, refuse, set_option
 from growd.config import ConfigError, load
 from growd.config.doubts import shared_pwm
-from growd.raspberry_pi.boot_files import included_files, made_buses, planned_files, undone_files
-from growd.raspberry_pi.config_txt import FRAME
+from growd.raspberry_pi.boot_files import (
+    config_txt,
+    included_files,
+    made_buses,
+    planned_files,
+    undone_files,
+)
+from growd.raspberry_pi.config_txt import FRAME, settings_in
 from growd.raspberry_pi.model import MODELS, PiError, model_at
+from growd.raspberry_pi.pin_claims import taken_pins
 from growd.raspberry_pi.plan import boot_plan
 from growd.runtime.text import printable
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
@@ -126,6 +133,12 @@ def _planned(root: Path, model: PiModel, config: Config) -> list[BootFile]:
     click.echo(f"{model.name}:")
     for note in plan.notes:
         click.echo(f"note: {printable(note)}")
+    if not config.simulator.enabled:
+        for pin, line, output in taken_pins(settings_in(config_txt(root), model.filters), config):
+            click.echo(
+                f"note: {printable(line)} uses GPIO {pin}, the pin of {output}: "
+                "give one of them another pin, or remove the line from config.txt"
+            )
     for name in included_files(root):
         click.echo(f"note: config.txt includes {printable(name)}, which growd does not read")
     return files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
@@ -14,6 +15,7 @@ from growd.raspberry_pi.cmdline import words_in
 from growd.raspberry_pi.config_txt import FRAME, settings_in
 from growd.raspberry_pi.findings import failed, unchecked, warned, well
 from growd.raspberry_pi.model import PiError
+from growd.raspberry_pi.pin_claims import taken_pins
 from growd.raspberry_pi.plan import boot_plan
 from growd.wiring.safe_outputs import safe_pins
 from growd_drivers.bus_speed import bus_speed_hz
@@ -28,20 +30,6 @@ _SETUP: Final = "sudo growd setup-pi --write, then sudo reboot"
 _DEBUG_PORT: Final = "ttyAMA10"  # of a Pi 5
 _LOGIN: Final = "a login"
 _GETTY_FOLDERS: Final = ("etc/systemd/system", "run/systemd/generator")
-_CLAIMS: Final = {
-    "dtparam=spi=on": (7, 8, 9, 10, 11),
-    "dtparam=i2s=on": (18, 19, 20, 21),
-}
-_PIN_OVERLAYS: Final = {
-    "w1-gpio": ("gpiopin", 4),
-    "gpio-fan": ("gpiopin", 12),
-    "gpio-shutdown": ("gpio_pin", 3),
-    "gpio-poweroff": ("gpiopin", 26),
-    "gpio-ir": ("gpio_pin", 18),
-    "dht11": ("gpiopin", 4),
-}
-"""Overlays that take a pin, with the parameter and its default (the firmware's overlays/README)."""
-
 _CHIP: Final = re.compile(
     r"^gpiochip\d+: (?:GPIOs (?P<base>\d+)-\d+|\d+ GPIOs).*pinctrl-(?:bcm2835|bcm2711|rp1)", re.MULTILINE
 )
@@ -215,19 +203,9 @@ def _pins(scene: PiScene) -> Iterator[PiFinding]:
 
 def _claims(scene: PiScene) -> Iterator[tuple[int, str]]:
     """Pins that settings in config.txt take."""
-    try:
-        settings = _settings(scene)
-    except (PiError, OSError):
-        return
-    for line in settings:
-        for pin in _CLAIMS.get(line, ()):
+    with suppress(PiError, OSError):
+        for pin, line, _ in taken_pins(_settings(scene), scene.config):
             yield pin, line
-        name, *parameters = line.partition("dtoverlay=")[2].split(",")
-        if name in _PIN_OVERLAYS:
-            parameter, default = _PIN_OVERLAYS[name]
-            given = dict(part.partition("=")[::2] for part in parameters).get(parameter, str(default))
-            if given.isdecimal():
-                yield int(given), line
 
 
 def _consumers(text: str) -> Mapping[int, str]:
