@@ -140,7 +140,10 @@ class Image:
             yield machine
 
     def build(self, *, anew: bool = False, log: Path | None = None) -> None:
-        """Make the image unless it is there: some minutes, mostly for the download. Others wait meanwhile."""
+        """Make the image unless it is there: some minutes, mostly for the download. Others wait meanwhile.
+
+        Images of other checkouts stay: kept machines may be based on them.
+        """
         self.cache.mkdir(parents=True, exist_ok=True)
         with locked(self.cache / f"{self.suite}-{self.architecture}.lock"):
             if self.is_built and not anew:
@@ -149,14 +152,10 @@ class Image:
                 work = Path(name)
                 work.chmod(0o777)  # for the user of mmdebstrap's namespace
                 self._fill(work, log or self.cache / f"{self.suite}-{self.architecture}.log")
-                for old in self.cache.glob(f"{self.suite}-{self.architecture}-*"):
-                    shutil.rmtree(old)
+                if self.folder.exists():
+                    shutil.rmtree(self.folder)
                 self.folder.mkdir()
-                for part in (
-                    "vmlinuz",
-                    "initrd.img",
-                    "root.img",
-                ):  # the disk last: with it the image is complete
+                for part in ("vmlinuz", "initrd.img", "root.img"):  # the disk last: it completes the image
                     (work / part).rename(self.folder / part)
 
     def _fill(self, work: Path, log: Path) -> None:
@@ -319,12 +318,11 @@ class VirtualMachine:
     def switch_on(self, *options: str) -> None:
         """Start QEMU, with further options."""
         self._sockets = Path(tempfile.mkdtemp(prefix="vm-"))  # the path of a socket has at most 107 bytes
+        ends_with_us = ["setpriv", "--pdeathsig=KILL"]  # also when this program is killed
+        program = [*ends_with_us, *self.command(), "-serial", f"file:{self.console}", "-display", "none"]
         with (self.folder / "qemu.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*self.command(), "-serial", f"file:{self.console}", "-display", "none", *options],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
+                [*program, *options], stdin=subprocess.DEVNULL, stdout=log, stderr=log
             )
         self._control = _JsonSocket(self._sockets / "control", self._process)
         self._control.receive(10)  # its greeting

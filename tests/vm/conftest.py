@@ -1,7 +1,8 @@
 """Virtual machines for the tests: one with nothing but Debian, and one in which growd runs.
 
-The tests need a processor with virtualization; `tools/vm test` runs them without it, ten times slower.
-GROWD_VM_BUNDLE names a bundle to install; without it one is built. GROWD_VM_FOLDER names a folder that keeps
+The tests need a processor with virtualization; GROWD_TEST_VM=yes runs them without it, ten times slower.
+GROWD_VM_BUNDLE and GROWD_VM_PACKAGE name the bundle and the Debian package to install; without them they are
+built. GROWD_VM_FOLDER names a folder that keeps
 the installed machine for further runs. GROWD_VM_LOG names a file for the lines that each scenario prints.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +31,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if Path(__file__).parent in item.path.parents:
             item.add_marker("vm")
-            item.add_marker(pytest.mark.timeout(600 if has_kvm() else 3600))
+            item.add_marker(pytest.mark.timeout(1800 if has_kvm() else 7200))
 
 
 class Scenario:
@@ -60,8 +63,8 @@ def scenario(capsys: pytest.CaptureFixture[str]) -> Scenario:
 def image() -> Image:
     if reason := missing():
         pytest.skip(reason)
-    if not has_kvm() and "GROWD_VM_EMULATE" not in os.environ:
-        pytest.skip("the processor has no virtualization for KVM; tools/vm test emulates one")
+    if not has_kvm() and os.environ.get("GROWD_TEST_VM") != "yes":
+        pytest.skip("the processor has no virtualization for KVM; GROWD_TEST_VM=yes emulates the machines")
     image = Image(os.environ.get("GROWD_VM_SUITE", "trixie"))
     image.build()
     return image
@@ -81,22 +84,41 @@ def common(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
 def share(image: Image, common: Path) -> Path:
     """The folder that machines see below /host, with the bundle growd.pyz."""
     folder = common / "host"
-    with locked(common / "share.lock"):
-        bundle = folder / "growd.pyz"
-        if not bundle.exists():
-            folder.mkdir(exist_ok=True)
-            named = os.environ.get("GROWD_VM_BUNDLE")
-            if named is None:
-                command = [ROOT / "tools/bundle", image.architecture, "--output", common / "built"]
-                subprocess.run(command, check=True)
-                (named,) = (common / "built").glob("*.pyz")
-            shutil.copyfile(named, folder / "new")
-            (folder / "new").rename(bundle)
+    folder.mkdir(exist_ok=True)
+    _provide(folder / "growd.pyz", "GROWD_VM_BUNDLE", ROOT / "tools/bundle", image.architecture)
     return folder
 
 
+@pytest.fixture(scope="session")
+def package(image: Image, share: Path) -> str:
+    """The path of the Debian package in the machine."""
+    _provide(share / "growd.deb", "GROWD_VM_PACKAGE", ROOT / "tools/deb", image.architecture)
+    return "/host/growd.deb"
+
+
+def _provide(file: Path, variable: str, tool: Path, architecture: str) -> None:
+    """Copy the file that an environment variable names; without one, build it."""
+    with locked(file.with_suffix(".lock")), tempfile.TemporaryDirectory(dir=file.parent) as scratch:
+        if file.exists():
+            return
+        named = os.environ.get(variable)
+        if named is None:
+            command = [sys.executable, tool, architecture, "--output", scratch]
+            subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+            (named,) = (str(made) for made in Path(scratch).iterdir() if made.suffix == file.suffix)
+        shutil.copyfile(named, Path(scratch, "copy"))
+        Path(scratch, "copy").rename(file)
+
+
 @pytest.fixture
-def fresh(image: Image, share: Path, tmp_path: Path) -> Iterator[VirtualMachine]:
+def place(common: Path) -> Iterator[None]:
+    """The place of the one machine that runs at a time; two would be too slow on a small computer."""
+    with locked(common / "place.lock"):
+        yield
+
+
+@pytest.fixture
+def fresh(image: Image, share: Path, place: None, tmp_path: Path) -> Iterator[VirtualMachine]:
     """Debian that has just booted."""
     with image.machine(tmp_path, share=share) as machine:
         yield machine
@@ -105,7 +127,7 @@ def fresh(image: Image, share: Path, tmp_path: Path) -> Iterator[VirtualMachine]
 @pytest.fixture(scope="session")
 def installed(image: Image, common: Path, share: Path) -> Path:
     """A folder with the disk and the state of a machine in which growd was installed and runs."""
-    folder = common / "installed"
+    folder = common / f"installed-{image.folder.name}"
     with locked(common / "installed.lock"):
         if not (folder / "state").exists():
             shutil.rmtree(folder, ignore_errors=True)
@@ -119,7 +141,9 @@ def installed(image: Image, common: Path, share: Path) -> Path:
 
 
 @pytest.fixture
-def chamber(image: Image, share: Path, installed: Path, tmp_path: Path) -> Iterator[ChamberMachine]:
+def chamber(
+    image: Image, share: Path, installed: Path, place: None, tmp_path: Path
+) -> Iterator[ChamberMachine]:
     """A machine in which growd has run for some seconds."""
     disk = new_disk(tmp_path / "root.qcow2", installed / "root.qcow2")
     with VirtualMachine(image, disk, tmp_path, share=share) as machine:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from virtual_machine import VirtualMachine, empty_disk, new_disk
 
 from support.chamber_machine import OFF, VALVE, ChamberMachine
@@ -99,6 +100,7 @@ def test_the_hardware_watchdog_resets_a_hanging_kernel(chamber, scenario):
         chamber.wait_until_it_runs()
 
 
+@pytest.mark.usefixtures("place")
 def test_a_read_only_root_keeps_the_data_on_its_own_partition(image, share, installed, tmp_path, scenario):
     disk = new_disk(tmp_path / "root.qcow2", installed / "root.qcow2")
     data = empty_disk(tmp_path / "data.img", 256)

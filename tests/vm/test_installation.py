@@ -69,7 +69,21 @@ def test_a_purge_leaves_nothing(chamber, scenario):
         assert left(chamber) == set()
 
 
+def test_the_debian_package_runs_a_chamber_and_its_purge_leaves_nothing(fresh, package, scenario):
+    with scenario("Debian package: installed, running, purged"):
+        chamber = ChamberMachine(fresh)
+        chamber.run(f"dpkg --install {package}", timeout_s=300)
+        chamber.wait_until_it_runs()
+        assert chamber.measured("air_carbon_dioxide") == 800.0
+        chamber.open_valve()
+        chamber.run("dpkg --purge growd", timeout_s=300)
+        assert chamber.level(VALVE) == OFF
+        assert left(chamber) == set()
+
+
 def left(chamber: ChamberMachine) -> set[str]:
     """Files and folders of growd, without those below others."""
-    places = chamber.run("find /etc /opt /usr /var -xdev -name '*growd*' -not -name 'growd[-_]*' -prune")
+    places = chamber.run(
+        "find /etc /opt /usr /var -xdev -name '*growd*' -not -name 'growd-vm*' -not -name 'growd_pi*' -prune"
+    )
     return set(places.split())

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 NEWER = "99.1.0"
-TRIAL = "growd upgrade --trial 20"
+TRIAL = "growd upgrade --trial 30"
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def test_a_version_that_does_not_start_is_rolled_back(chamber, broken, scenario)
 def test_a_power_cut_during_an_upgrade_leaves_the_old_or_the_new_version(chamber, newer, scenario):
     with scenario("power cut during an upgrade"):
         old = version(chamber)
-        chamber.run(f"systemd-run --unit=trial growd upgrade {newer}")
+        chamber.run(f"systemd-run --unit=trial {TRIAL} {newer}")
         chamber.until(lambda: chamber.machine.result("test -e /opt/growd/upgrade.json").status == 0, 600)
         chamber.machine.power_cut()
         chamber.machine.start()
