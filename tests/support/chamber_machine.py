@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import time
 from typing import TYPE_CHECKING, Any
+
+from virtual_machine import VirtualMachineError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,18 +21,8 @@ OFF, ON = 1, 0
 LAMP = (12, 13, 18)
 PATIENCE_S = 120.0  # times the slowness of the machine
 
-# The growd command takes some seconds to start in an emulated machine, so requests go without it.
-_REQUEST = """
-import sys, urllib.request, urllib.error
-path, body = sys.argv[1], sys.argv[2].encode() or None
-request = urllib.request.Request("http://127.0.0.1:5984" + path, body, {"Content-Type": "application/json"})
-try:
-    print(urllib.request.urlopen(request, timeout=60).read().decode())
-except urllib.error.HTTPError as error:
-    sys.exit(f"{error.code} {error.read().decode()}")
-except OSError as error:
-    sys.exit(str(error))
-"""
+# Python and the growd command take seconds to start in an emulated machine, so bash makes the requests.
+_REQUEST = 'exec 3<>/dev/tcp/127.0.0.1/5984 && printf %s "$1" >&3 && timeout 60 cat <&3'
 
 
 class ChamberMachine:
@@ -50,10 +43,11 @@ class ChamberMachine:
     def accepts(self, topic: str, value: Any) -> bool:
         """Publish, and return whether growd acknowledged it."""
         path = f"/_svc/api/0.0.1/topic/{ENVIRONMENT}/{topic}"
-        return self.machine.result(_command(path, json.dumps([value]))).status == 0
-
-    def _ask(self, path: str, body: str) -> Any:
-        return json.loads(self.run(_command(path, body)))
+        try:
+            self.post(path, [value])
+        except VirtualMachineError:
+            return False
+        return True
 
     def publish(self, topic: str, value: Any) -> None:
         self.post(f"/_svc/api/0.0.1/topic/{ENVIRONMENT}/{topic}", [value])
@@ -115,6 +109,12 @@ class ChamberMachine:
         command = "systemctl status growd --no-pager --lines=0; journalctl -u growd --no-pager -n 30 -o cat"
         return self.machine.result(command).output
 
-
-def _command(path: str, body: str) -> str:
-    return shlex.join(["python3", "-c", _REQUEST, path, body])
+    def _ask(self, path: str, body: str) -> Any:
+        request = f"{'POST' if body else 'GET'} {path} HTTP/1.0\r\nHost: 127.0.0.1:5984\r\n"
+        request += f"Content-Type: application/json\r\nContent-Length: {len(body.encode())}\r\n\r\n{body}"
+        head, _, content = self.run(shlex.join(["bash", "-c", _REQUEST, "ask", request])).partition(
+            "\r\n\r\n"
+        )
+        if not re.match("HTTP/1.[01] 2", head):
+            raise VirtualMachineError(f"{path}: {head.partition(chr(13))[0] or 'no answer'}: {content}")
+        return json.loads(content)
