@@ -28,6 +28,8 @@ def changed_bundle(bundle: Path, file: Path, version: str, broken_module: str = 
             elif entry.filename.endswith(f"growd-{was}.dist-info/METADATA"):
                 content = content.replace(was.encode(), version.encode())
                 entry.filename = entry.filename.replace(was, version)
+            elif entry.filename == "version/lib/growd/__init__.py":
+                content = content.replace(f'"{was}"'.encode(), f'"{version}"'.encode())
             elif broken_module and entry.filename == f"version/lib/growd/{broken_module}":
                 content = DEFECT + content.replace(b"from __future__ import annotations\n", b"")
             entry.compress_type = zipfile.ZIP_STORED
