@@ -8,6 +8,7 @@ import lzma
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,10 @@ PROGRAMS = ("dpkg-deb", "sfdisk", "mformat", "mke2fs", "debugfs", "xz")
 
 pytestmark = [
     pytest.mark.install,
-    pytest.mark.skipif(os.geteuid() != 0, reason="mounting images needs root"),
+    pytest.mark.skipif(
+        os.geteuid() != 0 or not Path("/dev/loop-control").exists(),
+        reason="mounting images needs root and loop devices",
+    ),
     pytest.mark.skipif(
         not all(map(shutil.which, PROGRAMS)), reason=f"one of these is missing: {', '.join(PROGRAMS)}"
     ),
