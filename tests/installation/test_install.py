@@ -441,6 +441,14 @@ def test_a_dry_run_prints_the_steps_only(fresh: Fresh, tmp_path: Path):
     assert fresh.files() == before
     said = CliRunner().invoke(main, arguments)
     assert f"already done: write {fresh.root}/etc/systemd/system/growd.service" in said.output
+    assert "growd.toml.new" not in said.output  # there is none
+
+
+def test_the_help_has_no_option_of_upgrades():
+    own = subprocess.run([CHECKOUT / "install", "--help"], capture_output=True, text=True, check=True)
+    for text in (own.stdout, CliRunner().invoke(main, ["install", "--help"]).output):
+        assert "--profile" in text
+        assert "--only" not in text
 
 
 def test_output_that_nobody_reads_ends_the_command_quietly(fresh: Fresh):

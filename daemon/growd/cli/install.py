@@ -38,7 +38,13 @@ def _with(options: Sequence[InstallOption]) -> Callable[[Any], Any]:
                     help=option.help,
                 )
             else:
-                add = click.option(option.flag, option.name, metavar=option.metavar, help=option.help)
+                add = click.option(
+                    option.flag,
+                    option.name,
+                    metavar=option.metavar,
+                    help=option.help,
+                    hidden=option.is_hidden,
+                )
             function = add(function)
         return function
 

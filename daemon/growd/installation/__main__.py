@@ -1,6 +1,6 @@
 """Installs the growd that this file belongs to: a checkout, a wheel or a bundle, which Python runs.
 
-    sudo python3 growd-0.2.0-py3-none-any.whl/growd/installation --help
+    sudo python3 growd-VERSION-py3-none-any.whl/growd/installation --help
 
 Needs the standard library alone, as a new machine has no other packages.
 """
@@ -48,8 +48,9 @@ def _parser() -> argparse.ArgumentParser:
         "are not changed. Run it again to continue an interrupted installation.",
     )
     for option in INSTALL_OPTIONS:
+        words = argparse.SUPPRESS if option.is_hidden else option.help
         if option.metavar is None:
-            parser.add_argument(option.flag, dest=option.name, action="store_true", help=option.help)
+            parser.add_argument(option.flag, dest=option.name, action="store_true", help=words)
         else:
             kind = Path if option.name == "root" else str
             default = Path("/") if option.name == "root" else None
@@ -59,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
                 metavar=option.metavar,
                 type=kind,
                 default=default,
-                help=option.help,
+                help=words,
             )
     return parser
 

@@ -16,6 +16,8 @@ class InstallOption(NamedTuple):
     flag: str
     metavar: str | None
     help: str
+    is_hidden: bool = False
+    """For growd itself."""
 
 
 PLACE_OPTIONS: Final = (
@@ -58,6 +60,7 @@ INSTALL_OPTIONS: Final = (
         "PART",
         "Do one part, as an upgrade does: version (make the version folder beside the current one), service "
         "(place the files of the service) or configuration (offer a new default).",
+        is_hidden=True,
     ),
     *PLACE_OPTIONS,
 )

@@ -322,13 +322,11 @@ def _configuration(machine: Machine, text: str, was: Mapping[str, Any]) -> list[
         return [file_step(machine, CONFIGURATION / "growd.toml", text, "write the configuration")]
     beside = machine.at(CONFIGURATION / "growd.toml.new")
 
-    def is_known() -> bool:
-        return was.get("configuration") == digest_of(text) or holds(file, text) or holds(beside, text)
-
-    return [
-        Step(f"keep the configuration {file}", lambda: None, lambda: True),
-        Step(f"write the new shipped configuration to {beside}", lambda: write(beside, text), is_known),
-    ]
+    keeping = Step(f"keep the configuration {file}", lambda: None, lambda: True)
+    if was.get("configuration") == digest_of(text) or holds(file, text):
+        return [keeping]
+    words = f"write the new shipped configuration to {beside}"
+    return [keeping, Step(words, lambda: write(beside, text), lambda: holds(beside, text))]
 
 
 def _watchdog_step(machine: Machine, verb: str) -> Step:
