@@ -42,12 +42,12 @@ def header_chip() -> gpiod.Chip:
     for number in range(_MOST_CHIPS):
         try:
             chip = gpiod.Chip(f"/dev/gpiochip{number}")
+            label = chip.get_info().label
         except FileNotFoundError:
             continue
         except OSError as error:
             refusal = refusal or OSError(error.errno, f"/dev/gpiochip{number}: {error.strerror}")
             continue
-        label = chip.get_info().label
         if label in CHIPS:
             return chip
         others.append(label)

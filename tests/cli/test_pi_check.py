@@ -43,7 +43,7 @@ def test_remedies_repeat_the_options(tree):
     assert remedies["I2C bus 1"] == (
         f"sudo growd setup-pi --root {tree.root} {options} --write, then sudo reboot"
     )
-    assert remedies["boot settings"] == f"growd setup-pi --root {tree.root} {options}"
+    assert remedies["boot settings"] == remedies["I2C bus 1"]
 
 
 def test_json_has_the_findings(tree):

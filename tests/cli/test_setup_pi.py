@@ -129,6 +129,7 @@ def test_a_card_in_another_computer_needs_the_model(card):
 def test_a_system_before_bookworm_has_its_files_in_boot(card):
     for file in (card / "boot/firmware").iterdir():
         file.rename(card / "boot" / file.name)
+    (card / "boot/firmware").rmdir()
     setup_pi(card, "--write", "--yes")
     assert "enable_uart=1" in (card / "boot/config.txt").read_text()
     assert (card / "boot/config.txt.growd-before").read_text() == CONFIG
@@ -141,6 +142,15 @@ def test_a_missing_boot_partition_gets_one_sentence(card):
     assert result.exit_code == 1
     assert result.stderr.startswith("growd: there is no config.txt in ")
     assert "is the boot partition mounted?" in result.stderr
+
+
+def test_the_file_that_names_the_new_place_is_not_written(card):
+    """Raspberry Pi OS bookworm has such a file in /boot, beside the unmounted /boot/firmware."""
+    for file in (card / "boot/firmware").iterdir():
+        file.unlink()
+    result = setup_pi(card, "--write", "--yes")
+    assert "is the boot partition mounted?" in result.stderr
+    assert (card / "boot/config.txt").read_text() == "# the file has moved\n"
 
 
 def test_a_file_that_cannot_be_written_gets_one_sentence_with_the_remedy(card):
@@ -242,6 +252,16 @@ def test_undo_finds_the_command_line_that_config_txt_named_when_it_was_written(c
     assert [path.name for path in (boot / "old").iterdir()] == ["cmdline.txt"]
     assert (boot / "old/cmdline.txt").read_text() == CMDLINE
     assert file.read_text() == ""
+
+
+def test_undo_removes_copies_that_remained_after_a_repair_by_hand(card):
+    setup_pi(card, "--write", "--yes")
+    for name, text in {"config.txt": CONFIG, "cmdline.txt": CMDLINE}.items():
+        (card / "boot/firmware" / name).write_text(text)
+    assert "There is nothing to take back." in setup_pi(card, "--undo").stdout
+    assert "config.txt.growd-before" in content(card)
+    assert "There is nothing to take back." in setup_pi(card, "--undo", "--write").stdout
+    assert content(card) == {"config.txt": CONFIG, "cmdline.txt": CMDLINE}
 
 
 def test_a_boot_partition_may_be_mounted_by_itself(card):

@@ -268,6 +268,13 @@ def test_a_hold_of_an_impossible_time_has_a_sentence(since: float):
     assert str(Hold(Holder.PERSON, "x", "y", since)).endswith(" by y: x; release with `growd safe --release`")
 
 
+def test_a_reason_has_one_line():
+    hold = Hold(Holder.PERSON, "x\nHELD: y\x1b[2J", "an\nn", 0.0)
+    assert (
+        str(hold) == r"all outputs are safe by an\nn: x\nHELD: y\x1b[2J; release with `growd safe --release`"
+    )
+
+
 async def test_the_pause_of_a_dose_is_kept_after_a_short_hold(tmp_path):
     clock = ManualClock()
     bus = Bus(clock)

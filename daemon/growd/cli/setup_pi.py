@@ -76,6 +76,8 @@ def setup_pi(
         refuse(error)
     changed = [file for file in files if file.is_changed]
     if not changed:
+        if undo and writes:
+            _write(files, undo=True)  # removes copies that remained
         click.echo("There is nothing to take back." if undo else "The boot files are as growd needs them.")
         return
     for line in _shown(changed, undo=undo):

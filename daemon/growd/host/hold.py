@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from growd.runtime.atomic_file import read_regular, sync_folder, write_atomically
+from growd.runtime.text import printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,8 +61,9 @@ class Hold(msgspec.Struct, frozen=True):
 
     @property
     def why(self) -> str:
-        """By whom and for what reason: " by ann: cleaning"; "" if neither is known."""
-        return f"{f' by {self.by}' if self.by else ''}{f': {self.reason}' if self.reason else ''}"
+        """By whom and for what reason, in one line: " by ann: cleaning"; "" if neither is known."""
+        text = f"{f' by {self.by}' if self.by else ''}{f': {self.reason}' if self.reason else ''}"
+        return printable(text).replace("\n", "\\n")
 
 
 class _Saved(msgspec.Struct):

@@ -87,6 +87,8 @@ def config_txt_at(root: Path) -> Path:
         try:
             if path.is_file():
                 return _inside(path, root)
+            if folder == _FOLDERS[0] and path.parent.is_dir():
+                break  # not mounted; /boot/config.txt only says that the file is here
         except OSError as error:
             raise PiError(f"{path} can't be read: {error.strerror or error}") from None
     first, second, third = (root / folder for folder in _FOLDERS)

@@ -13,12 +13,13 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.raspberry_pi.boot_files import config_txt, config_txt_at, made_buses, planned_files
 from growd.raspberry_pi.cmdline import words_in
 from growd.raspberry_pi.config_txt import FRAME, settings_in
-from growd.raspberry_pi.findings import failed, unchecked, warned, well
+from growd.raspberry_pi.findings import SETUP, failed, unchecked, warned, well
 from growd.raspberry_pi.model import PiError
 from growd.raspberry_pi.pin_claims import taken_pins
 from growd.raspberry_pi.plan import boot_plan
 from growd.wiring.safe_outputs import safe_pins
 from growd_drivers.bus_speed import bus_speed_hz
+from growd_drivers.gpio_lines import CHIPS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from growd.raspberry_pi.files import PiFiles
     from growd.raspberry_pi.findings import PiFinding, PiScene
 
-_SETUP: Final = "sudo growd setup-pi --write, then sudo reboot"
 _DEBUG_PORT: Final = "ttyAMA10"  # of a Pi 5
 _LOGIN: Final = "a login"
 _GETTY_FOLDERS: Final = ("etc/systemd/system", "run/systemd/generator")
+_LABELS: Final = "|".join(CHIPS)
 _CHIP: Final = re.compile(
-    r"^gpiochip\d+: (?:GPIOs (?P<base>\d+)-\d+|\d+ GPIOs).*pinctrl-(?:bcm2835|bcm2711|rp1)", re.MULTILINE
+    rf"^gpiochip\d+: (?:GPIOs (?P<base>\d+)-\d+|\d+ GPIOs).*(?:{_LABELS})", re.MULTILINE
 )
 _LINE: Final = re.compile(r"^ gpio-(?P<number>\d+)\s+\([^|)]*\|(?P<consumer>[^)]*)\)", re.MULTILINE)
 _MUXED: Final = re.compile(r"^pin (?P<pin>\d+) \(gpio\d+\): (?P<owner>[^(\s]\S*)", re.MULTILINE)
@@ -65,13 +66,14 @@ def _boot_files(scene: PiScene) -> Iterator[PiFinding]:
             for change in file.changes
         ]
     except (PiError, OSError) as error:
-        yield failed("boot settings", str(error), "sudo mount /boot/firmware")
+        is_missing = not scene.files.found("boot/**/config.txt")
+        yield failed("boot settings", str(error), "sudo mount /boot/firmware" if is_missing else "")
         return
     overlays = [line.partition("=")[2] for line in settings if re.match("dtoverlay=.", line)]
     yield well("overlays", ", ".join(overlays) or "none")
     changes = [line for line in changes if line not in FRAME]
     if changes:
-        yield warned("boot settings", f"missing: {'; '.join(changes)}", "growd setup-pi")
+        yield warned("boot settings", f"missing: {'; '.join(changes)}", SETUP)
     elif _is_changed_since_boot(scene):
         yield warned("boot settings", "they were changed since the machine started", "sudo reboot")
     else:
@@ -105,7 +107,7 @@ def _buses(scene: PiScene) -> Iterator[PiFinding]:
     for bus, limit in sorted(most_hz.items()):
         subject = f"I2C bus {bus}"
         if not scene.files.exists(f"dev/i2c-{bus}"):
-            yield failed(subject, f"there is no /dev/i2c-{bus}", _SETUP)
+            yield failed(subject, f"there is no /dev/i2c-{bus}", SETUP)
             continue
         if bus in made:
             yield well(subject, "it is driven in software, and waits for each chip")
@@ -113,7 +115,7 @@ def _buses(scene: PiScene) -> Iterator[PiFinding]:
         speed = bus_speed_hz(bus, adapters=scene.files.root / "sys/bus/i2c/devices")
         text = "its speed is not known" if speed is None else f"{speed / 1000:g} kHz"
         if limit < math.inf and (speed is None or speed > limit):
-            yield warned(subject, f"{text}; a sensor on it needs at most {limit / 1000:g} kHz", _SETUP)
+            yield warned(subject, f"{text}; a sensor on it needs at most {limit / 1000:g} kHz", SETUP)
         else:
             yield well(subject, text)
 
@@ -152,11 +154,11 @@ def _port(scene: PiScene, port: str) -> PiFinding:
         remedy = 'set port = "/dev/ttyAMA0" in the configuration; growd setup-pi'
         return failed(port, f"{text}, the debug connector, and not GPIO 14 and 15", remedy)
     if not files.found(port.lstrip("/")):
-        remedy = _SETUP if is_header_port(port) else "plug the adapter in; ls /dev/serial/by-id"
+        remedy = SETUP if is_header_port(port) else "plug the adapter in; ls /dev/serial/by-id"
         return failed(port, "there is no such port", remedy)
     if console := _console_on(files, name):
         is_login = console == _LOGIN
-        remedy = f"sudo systemctl disable --now serial-getty@{name}" if is_login else _SETUP
+        remedy = f"sudo systemctl disable --now serial-getty@{name}" if is_login else SETUP
         return failed(port, f"{text}, with {console} on it", remedy)
     return well(port, f"{text}, and no console uses it")
 
@@ -223,7 +225,7 @@ def _multiplexed(files: PiFiles) -> Mapping[int, str]:
     """The pins that belong to a device such as SPI, from the kernel's debugfs file pinmux-pins."""
     found = {}
     for place in files.found("sys/kernel/debug/pinctrl/*/pinmux-pins"):
-        if re.search(r"pinctrl-(bcm2835|bcm2711|rp1)", place):
+        if re.search(_LABELS, place):
             for line in _MUXED.finditer(files.text(place) or ""):
                 found[int(line["pin"])] = line["owner"]
     return found

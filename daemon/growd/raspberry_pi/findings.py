@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from growd.host.machine import MachineStatus
     from growd.raspberry_pi.files import PiFiles
     from growd.raspberry_pi.model import PiModel
+
+SETUP: Final = "sudo growd setup-pi --write, then sudo reboot"
+"""The remedy for a missing boot setting."""
 
 Grade = Literal["ok", "warning", "failure", "not checked"]
 

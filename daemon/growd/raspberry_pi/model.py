@@ -29,11 +29,6 @@ class PiModel:
         """Whether the pins belong to the RP1 chip."""
         return "pi5" in self.filters
 
-    @property
-    def has_bcm2711(self) -> bool:
-        """Whether it is of the Pi 4 family, which has more I2C buses than the models before it."""
-        return "pi4" in self.filters
-
 
 MODEL_FILTERS: Final = frozenset(
     ["pi0", "pi0w", "pi02", "pi1", "pi2", "pi3", "pi3+", "pi4", "pi400", "cm4", "cm4s", "pi5", "pi500", "cm5"]

@@ -88,7 +88,8 @@ def _buses(sensors: Iterable[tuple[str, Sensor]], model: PiModel, notes: list[st
     for name, sensor in sensors:
         if sensor.port is None:
             names.setdefault(sensor.bus, []).append(name)
-            if most_hz := SENSOR_KINDS[sensor.kind].most_bus_hz:
+            most_hz = SENSOR_KINDS[sensor.kind].most_bus_hz
+            if most_hz and (sensor.bus not in slow or most_hz < slow[sensor.bus][1]):
                 slow[sensor.bus] = name, most_hz
     for bus, users in sorted(names.items()):
         yield from _bus(bus, users, slow.get(bus), model, notes)

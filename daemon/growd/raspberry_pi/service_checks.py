@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from growd.host.mounts import memory_below
-from growd.raspberry_pi.findings import failed, unchecked, warned, well
+from growd.raspberry_pi.findings import SETUP, failed, unchecked, warned, well
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -80,8 +80,7 @@ def _memory_limits(scene: PiScene) -> Iterator[PiFinding]:
     elif controllers is None or "memory" in controllers.split():
         yield well("memory limits", "the kernel limits the memory of services")
     else:
-        remedy = "sudo growd setup-pi --write, then sudo reboot"
-        yield warned("memory limits", "the kernel does not limit the memory of services", remedy)
+        yield warned("memory limits", "the kernel does not limit the memory of services", SETUP)
 
 
 def _watchdog(scene: PiScene) -> Iterator[PiFinding]:
@@ -94,8 +93,7 @@ def _watchdog(scene: PiScene) -> Iterator[PiFinding]:
     texts = [scene.files.text(place) or "" for place in places]
     is_fed = any(re.search(r"^RuntimeWatchdogSec=(?!0|off)\S", text, re.MULTILINE) for text in texts)
     if not scene.files.found("sys/class/watchdog/watchdog*"):
-        remedy = "sudo growd setup-pi --write, then sudo reboot"
-        yield warned("watchdog", "there is no hardware watchdog", remedy)
+        yield warned("watchdog", "there is no hardware watchdog", SETUP)
     elif not is_fed:
         remedy = "sudo growd install --hardware-watchdog"
         yield warned(
