@@ -146,22 +146,48 @@ async def test_a_release_alone_moves_no_output(tmp_path):
         await on.until_it_does_what_is_wanted()
 
 
-async def test_clients_are_answered_that_a_command_has_no_effect_yet(tmp_path):
+@pytest.mark.parametrize("is_during", [False, True])
+async def test_a_release_carries_out_no_command_by_hand(is_during, tmp_path):
+    async with stage(tmp_path) as on:
+        await on.hold.read()
+        if is_during:
+            await on.call("set", "new bottle")
+        on.client.publish_arguments(f"environment_1/commanded/{VALVE.variable}", [1])
+        await on.clock.advance(2.0)
+        if not is_during:
+            await on.call("set", "new bottle")
+        await on.clock.advance(2.0)
+        mark = len(on.rig.machine.gpio.history)
+        await on.call("release")
+        await on.clock.advance(60.0)
+        assert on.unsafe_writes(mark) == []
+
+
+async def test_a_second_hold_without_a_reason_keeps_the_first_one(tmp_path):
+    async with at_work(tmp_path) as on:
+        first = await on.call("set", "cleaning")
+        assert await on.call("set", "") == first
+
+
+async def test_clients_are_answered_what_becomes_of_their_messages(tmp_path):
     async with at_work(tmp_path) as on:
         await on.call("set", "cleaning")
+        wish = on.bus.topics.get(f"environment_1/desired/{VALVE.variable}")
+        hint = await wish.answer(on.client.publish_arguments(wish.name, [1]), "ann")
+        assert hint.startswith("has no effect yet: all outputs are safe since ")
         topic = on.bus.topics.get("environment_1/commanded/air_carbon_dioxide_valve_on")
         message = on.client.publish_arguments(topic.name, [1])
         hint = await topic.answer(message, "ann")
-        assert hint.startswith("has no effect yet: all outputs are safe since ")
+        assert hint.startswith("is dropped: all outputs are safe since ")
         await on.call("release")
-        assert "no effect" not in await topic.answer(on.client.publish_arguments(topic.name, [1]), "ann")
+        assert "dropped" not in await topic.answer(on.client.publish_arguments(topic.name, [1]), "ann")
 
 
 async def test_the_status_shows_the_hold_first(tmp_path):
     async with at_work(tmp_path) as on:
         status = StatusNode(on.bus, ["environment_1"])
         await on.call("set", "cleaning")
-        on.want()
+        on.want("desired")
         await on.clock.advance(1.0)
         found = status.snapshot()
         (hold,) = found.holds

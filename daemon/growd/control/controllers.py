@@ -14,12 +14,13 @@ from growd.control.topics import LIGHT_CHANNELS, commanded, desired, light_chann
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
     from growd.bus.parameter_rules import Parameter
     from growd.bus.topics import Subscription
+    from growd.control.hold import OutputHold
 
 PERIOD_S: Final = 1.0
 OVERRIDE_S: Final = 600.0
@@ -38,7 +39,8 @@ class Controller(ABC):
     A message on the output's topic from another node (a client) is an override: it is published in place of
     the automatic value for `<environment>/controllers/<variable>/override` seconds, or until a message that
     is not ok releases it. A release of the set point, and the end of a recipe, end it too, so that the output
-    is safe then. `.../override_left` has the remaining seconds.
+    is safe then. `.../override_left` has the remaining seconds. A hold of all outputs ends it, and while the
+    outputs are held there is none, so that a release of the hold carries out no old command.
 
     Without a value to command, one message of quality stale is published, and then nothing.
     """
@@ -67,6 +69,7 @@ class Controller(ABC):
         self._override: tuple[float, float] | None = None  # value, start
         self._output.topic.remarks.append(self._remark)
         self._commanding = False
+        self._is_held: Callable[[], bool] = bool
 
     async def run(self) -> None:
         """Control until cancelled."""
@@ -84,10 +87,17 @@ class Controller(ABC):
         """Whether there is a manual override."""
         return self._overridden() is not None
 
+    def heed(self, hold: OutputHold) -> None:
+        """Have no override while `hold` is set."""
+        self._is_held = lambda: bool(hold.reason)
+        hold.watch(lambda: self._override_by(None))
+
     def _remark(self, message: Message) -> str:
         """A remark for a client: how long its override holds, or that there was none to release."""
         if message.quality is not Quality.OK:
             return "" if self.is_overridden else "there was no command by hand to release"
+        if self._is_held():
+            return ""
         limit = duration(self._override_time.value)
         return f"holds for {limit}, or until you release it: growd topic release {message.topic}"
 
@@ -101,7 +111,7 @@ class Controller(ABC):
 
     def _override_by(self, value: float | None) -> None:
         """Hold this value from now on; None ends the override."""
-        self._override = None if value is None else (value, self._clock.monotonic())
+        self._override = None if value is None or self._is_held() else (value, self._clock.monotonic())
         self._commanding |= value is not None  # the output follows it already, so its end has to be published
 
     def _number(self, name: str, default: float, minimum: float, maximum: float, unit: str) -> Parameter:

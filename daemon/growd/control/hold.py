@@ -103,7 +103,9 @@ class OutputHold:
             changed()
 
     async def _set(self, reason: str, who: str) -> dict[str, Any]:
-        hold = Hold(Holder.PERSON, reason, who, time.time())
+        hold = self._of_person()
+        if hold is None or reason:  # setting it again without a reason keeps the first one
+            hold = Hold(Holder.PERSON, reason, who, time.time())
         self._setting += 1
         self._holds = [hold, *self._others()]  # before the disk, which may be slow
         self._notify()
@@ -142,6 +144,9 @@ class OutputHold:
         why = next((hold.why for hold in before if hold.holder is Holder.PERSON), "")
         self._publish(f"the hold{why} is released by {who}")
         return {"success": True, "message": _sentence("the hold is released", self._holds)}
+
+    def _of_person(self) -> Hold | None:
+        return next((hold for hold in self._holds or [] if hold.holder is Holder.PERSON), None)
 
     def _others(self) -> list[Hold]:
         """The holds of all holders but the person."""

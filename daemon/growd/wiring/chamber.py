@@ -18,7 +18,7 @@ from growd.control.carbon_dioxide import (
     DosedSwitchController,
 )
 from growd.control.combining import Combiner
-from growd.control.controllers import DirectController, LightController
+from growd.control.controllers import Controller, DirectController, LightController
 from growd.control.filters import Filter
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.pid import Gains
@@ -147,13 +147,19 @@ class ChamberControl:
         interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone, self._hold)
         self._interlocks = interlocks
         self._actuators = [*self._lamp(interlocks), *self._relays(interlocks)]
+        control = [
+            *self._light_control(interlocks),
+            *self._switch_control(),
+            *self._carbon_dioxide_control(interlocks),
+        ]
+        for each in control:
+            if self._hold is not None and isinstance(each, Controller):
+                each.heed(self._hold)
         return [
             interlocks,
             *self._actuators,
             *self.filters(),
-            *self._light_control(interlocks),
-            *self._switch_control(),
-            *self._carbon_dioxide_control(interlocks),
+            *control,
             AttainmentWatch(self._bus, self._environment, self._loops(), interlocks.why_held),
             *self.combiners(),
             *self.samplers(),

@@ -388,7 +388,8 @@ class Interlocks:
         is_switch = variable in VARIABLES and VARIABLES[variable].unit == "switch"
         level = float(value >= ON_FROM if is_switch else value > 0)
         if self.hold_reason:
-            return f"has no effect yet: {self.hold_reason}"
+            is_command = message.topic == commanded(self._environment, variable)
+            return f"{'is dropped' if is_command else 'has no effect yet'}: {self.hold_reason}"
         for each in self._interlocks:
             held = [output for output in outputs if each.reason and self._is_held(each, output, level)]
             if held:
