@@ -22,7 +22,7 @@ from growd import __version__
 from growd.cli.main import main
 from growd.installation import installer
 from growd.installation.get_pip import index_url
-from growd.installation.machine import PLACES, InstallError, Machine, run_program
+from growd.installation.machine import PLACES, InstallError, Machine, ProgramError, run_program
 from growd.installation.options import InstallChoices
 from growd.installation.service import install_steps, refuse_newer_data, refuse_older, uninstall_steps
 from growd.installation.sources import source_at
@@ -122,6 +122,23 @@ def test_a_failed_upgrade_changes_nothing(fresh: Fresh, tmp_path: Path):
     with pytest.raises(InstallError, match="no network"):
         fresh.install(wheel(tmp_path, "1.3.0", "# new\n"))
     assert fresh.files() == before
+
+
+@pytest.mark.parametrize(
+    ("cause", "ending"),
+    [
+        ("Temporary failure in name resolution", "; connect a network, or use a bundle"),
+        ("THESE PACKAGES DO NOT MATCH THE HASHES", "HASHES"),
+    ],
+)
+def test_without_a_network_a_bundle_is_named(fresh: Fresh, tmp_path: Path, cause: str, ending: str):
+    def fail(command: list[str]) -> None:
+        raise ProgramError(command, cause)
+
+    fresh.machine = Machine(fresh.root, fail)
+    with pytest.raises(InstallError) as said:
+        fresh.install(wheel(tmp_path, "1.2.0"))
+    assert str(said.value).endswith(ending)
 
 
 def test_an_incomplete_folder_is_removed_and_built_again(fresh: Fresh, tmp_path: Path):

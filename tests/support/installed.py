@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import os
 import sys
@@ -47,7 +48,7 @@ def write_version(folder: Path, version: str, edits: Mapping[str, tuple[str, str
     launcher.chmod(0o755)
     information = {
         "version": version,
-        "digest": version,
+        "digest": hashlib.sha256(version.encode()).hexdigest(),
         "pythons": [target.python],
         "machine": target.machine,
         "database": False,

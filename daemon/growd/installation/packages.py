@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -25,6 +26,7 @@ OLDEST_NODE: Final = 20
 """What couchdb/embedded/package.json asks for."""
 
 _GLIBC: Final = range(17, 37)  # wheels for glibc 2.17 to 2.36, which Debian bookworm has
+_NO_NETWORK: Final = re.compile("name resolution|not known|unreachable|ENOTFOUND|EAI_AGAIN")
 _NPM: Final = "lib/node_modules/npm/bin/npm-cli.js"
 
 
@@ -80,7 +82,8 @@ class PackageTools:
         try:
             self.run(["env", f"TMPDIR={self.scratch}", "PIP_USER=0", *command])
         except ProgramError as error:
-            raise InstallError(f"{what} can't be installed: {error.cause}") from None
+            advice = "; connect a network, or use a bundle" if _NO_NETWORK.search(error.cause) else ""
+            raise InstallError(f"{what} can't be installed: {error.cause}{advice}") from None
 
     def _pip(self) -> Sequence[str]:
         if importlib.util.find_spec("pip") is not None:
