@@ -52,7 +52,8 @@ def test_a_full_disk_loses_nothing_acknowledged(chamber, scenario):
         chamber.run("systemctl start --no-block growd")
         chamber.wait_until_it_runs()
         chamber.publish("notes", "before")
-        chamber.machine.result(f"dd if=/dev/zero of={DATA}/filler bs=64k; sync")
+        filled = chamber.machine.result(f"dd if=/dev/zero of={DATA}/filler bs=4k; sync")
+        assert "No space left" in filled.errors
         acknowledged = {"before"} | written(chamber, "full", 20)
         chamber.until(lambda: chamber.measured("air_carbon_dioxide"))
         chamber.run(f"rm {DATA}/filler")
