@@ -183,6 +183,16 @@ async def test_clients_are_answered_what_becomes_of_their_messages(tmp_path):
         assert "dropped" not in await topic.answer(on.client.publish_arguments(topic.name, [1]), "ann")
 
 
+async def test_the_status_shows_that_the_lamp_is_held(tmp_path):
+    async with at_work(tmp_path) as on:
+        status = StatusNode(on.bus, ["environment_1"])
+        on.client.publish_arguments("environment_1/desired/light_illuminance", [5000])
+        await on.call("set", "cleaning")
+        await on.clock.advance(3.0)
+        row = next(line for line in report(status.snapshot()).splitlines() if "light_illuminance" in line)
+        assert row.endswith("; held at 0% by the hold")
+
+
 async def test_the_status_shows_the_hold_first(tmp_path):
     async with at_work(tmp_path) as on:
         status = StatusNode(on.bus, ["environment_1"])

@@ -316,9 +316,10 @@ class LightActuator(Actuator):
 
     def _target(self, channel: str) -> float:
         level = self._commanded(channel)
+        is_dark = self._is_held_dark(channel)  # asked without a command too, for the status
         now = self._clock.monotonic()
         ramp = self._ramps[channel]
-        if level is None or self._is_held_dark(channel):
+        if level is None or is_dark:
             ramp.jump(SAFE_LEVEL)
         else:
             level = float(level >= ON_FROM) if self._is_switched else level
