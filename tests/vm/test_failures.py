@@ -121,11 +121,11 @@ def test_a_read_only_root_keeps_the_data_on_its_own_partition(image, share, inst
         assert machine.run("findmnt --noheadings --output=FSTYPE /") == "overlay"
         chamber.wait_until_it_runs()
         assert chamber.accepts("notes", "kept")
-        machine.run("touch /root/lost")
+        machine.run("touch /lost")
         machine.power_cut()
         machine.start()
         chamber.wait_until_it_runs()
         chamber.until(lambda: "kept" in chamber.notes())
-        assert machine.result("test -e /root/lost").status == 1
+        assert machine.result("test -e /lost").status == 1
         machine.run(f"systemctl stop growd && umount {DATA} && systemctl start --no-block growd")
         chamber.until(lambda: "in memory" in chamber.run("journalctl -u growd -o cat -n 50"))
