@@ -1,0 +1,51 @@
+/** Requests to growd. All of them end with an answer or with a `Refusal` that has growd's own sentence. */
+
+const API = new URL("api/0.0.1/", location.origin + location.pathname);
+const DATABASE = new URL("/", location.origin);
+const TIMEOUT_MS = 20_000;
+
+/** A request that was refused or not answered; `status` is 0 without an answer. */
+export class Refusal extends Error {
+  constructor(sentence, status = 0, body = {}) {
+    super(sentence);
+    this.status = status;
+    this.code = body.error ?? "";
+    this.body = body;
+  }
+}
+
+/** GET a path of the API, such as "node/status". */
+export const get = (path) => request(new URL(path, API));
+
+/** The address of a path of the API, for streams and links. */
+export const address = (path) => new URL(path, API).href;
+
+/** Publish on a topic; `values` are the fields of its message, `[null]` releases. Answers {message, hint}. */
+export const publish = (topic, values) => request(new URL(`topic/${topic}`, API), "POST", values);
+
+/** Call a service with arguments by name. Answers {success, message, ...}. */
+export const call = (service, args = {}) => request(new URL(`service/${service}`, API), "POST", args);
+
+/** A request to the database, such as ("GET", "recipes/_all_docs?include_docs=true"). */
+export const database = (method, path, body) => request(new URL(path, DATABASE), method, body);
+
+/** The address of a path of the database, for links. */
+export const databaseAddress = (path) => new URL(path, DATABASE).href;
+
+async function request(url, method = "GET", body = undefined) {
+  let answer;
+  try {
+    answer = await fetch(url, {
+      method,
+      // no dialog of the browser for a login
+      headers: { "X-CouchDB-WWW-Authenticate": "Cookie", ...(body !== undefined && { "Content-Type": "application/json" }) },
+      body: body === undefined ? undefined : JSON.stringify(body),
+      signal: AbortSignal.timeout(TIMEOUT_MS),
+    });
+  } catch (error) {
+    throw new Refusal(error.name === "TimeoutError" ? "no answer" : "no connection");
+  }
+  const content = await answer.json().catch(() => ({}));
+  if (!answer.ok) throw new Refusal(content.ERROR ?? content.reason ?? answer.statusText, answer.status, content);
+  return content;
+}

@@ -1,0 +1,53 @@
+/** Numbers, units and times in the browser's locale. */
+import { t } from "./i18n.js";
+
+const LOCALES = navigator.languages;
+const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s" };
+const FAHRENHEIT = ["US", "BS", "BZ", "KY", "PW", "LR", "FM", "MH"].includes(new Intl.Locale(LOCALES[0]).maximize().region);
+const formats = new Map();
+
+const isFahrenheit = (unit) => unit === "degC" && FAHRENHEIT;
+
+/** The symbol of one of growd's units as it is shown: "degC" is "°C", or "°F" where people use that. */
+export const symbol = (unit) => (isFahrenheit(unit) ? "°F" : SYMBOLS[unit] ?? unit);
+
+/** A value of growd in the unit that is shown. */
+export const shown = (value, unit) => (isFahrenheit(unit) ? value * 1.8 + 32 : value);
+
+/** A value in the unit that is shown, for growd. */
+export const given = (value, unit) => (isFahrenheit(unit) ? (value - 32) / 1.8 : value);
+
+/** A number with so many decimals. */
+export function number(value, decimals = 0) {
+  if (!formats.has(decimals)) {
+    formats.set(decimals, new Intl.NumberFormat(LOCALES, { minimumFractionDigits: decimals, maximumFractionDigits: decimals }));
+  }
+  return formats.get(decimals).format(value);
+}
+
+/** A value with its unit: "23.4 °C"; a dash for null. */
+export const quantity = (value, unit, decimals = 0) =>
+  value === null || value === undefined ? "–" : `${number(shown(value, unit), decimals)} ${symbol(unit)}`;
+
+/** A level from 0 to 1 in percent. */
+export const percent = (level) => `${number(level * 100, level > 0 && level < 0.1 ? 1 : 0)} %`;
+
+/** Seconds in words: "40 s", "3 min", "2 h 5 min", "4 d 3 h". */
+export function duration(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 120) return `${s} s`;
+  const minutes = Math.round(s / 60);
+  if (minutes < 60) return `${minutes} min`;
+  if (minutes < 2880) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
+  const hours = Math.round(s / 3600);
+  return `${Math.floor(hours / 24)} ${t("days_short")}${hours % 24 ? ` ${hours % 24} h` : ""}`;
+}
+
+const TIME = new Intl.DateTimeFormat(LOCALES, { hour: "2-digit", minute: "2-digit" });
+const MOMENT = new Intl.DateTimeFormat(LOCALES, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+
+/** The time of day of a UNIX time. */
+export const clock = (time) => TIME.format(time * 1000);
+
+/** Day and time of day of a UNIX time. */
+export const moment = (time) => MOMENT.format(time * 1000);

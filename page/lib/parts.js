@@ -1,0 +1,78 @@
+/** Parts that several views use. */
+import { Refusal } from "./api.js";
+import { html, useRef, useState, useEffect } from "./html.js";
+import { t } from "./i18n.js";
+import { refresh } from "./live.js";
+import { mayOperate, mayAdminister } from "./session.js";
+import { Signal, useSignal } from "./signal.js";
+
+const notices = new Signal([]);
+const NOTICE_MS = 8_000;
+
+/** Show a sentence for some seconds; `kind` is "ok" or "bad". Bad ones stay until they are closed. */
+export function notify(text, kind = "ok") {
+  const notice = { text, kind };
+  notices.value = [...notices.value.slice(-3), notice];
+  if (kind === "ok") setTimeout(() => dismiss(notice), NOTICE_MS);
+}
+
+const dismiss = (notice) => (notices.value = notices.value.filter((each) => each !== notice));
+
+export function Notices() {
+  return html`<div class="notices" role="status" aria-live="polite">
+    ${useSignal(notices).map((notice) => html`<p class=${notice.kind} key=${notice}>
+      ${notice.text} <button class="quiet" aria-label=${t("close")} onClick=${() => dismiss(notice)}>✕</button>
+    </p>`)}
+  </div>`;
+}
+
+/** Do `work` and show growd's answer or refusal. True if it was done. */
+export async function act(work) {
+  try {
+    const answer = await work();
+    const text = answer?.hint ?? answer?.message;
+    if (text && answer.message !== "Posted message to topic" || answer?.hint) notify(text);
+    return true;
+  } catch (error) {
+    if (!(error instanceof Refusal)) throw error;
+    notify(error.message, "bad");
+    return false;
+  } finally {
+    refresh();
+  }
+}
+
+/**
+ * A button that does something at growd. Not shown to users who may not do it.
+ *
+ * `run` returns a promise; `confirm` is a question to ask first; `admin`: only for administrators.
+ */
+export function Action({ run, confirm: question, admin = false, class: style = "", children, ...rest }) {
+  const [isBusy, setBusy] = useState(false);
+  const [isAsking, setAsking] = useState(false);
+  if (!(admin ? mayAdminister : mayOperate)()) return null;
+  const go = async () => {
+    setAsking(false);
+    setBusy(true);
+    await act(run).finally(() => setBusy(false));
+  };
+  return html`<button ...${rest} class=${style} disabled=${isBusy || rest.disabled} onClick=${() => (question ? setAsking(true) : go())}>
+      ${children}
+    </button>
+    ${isAsking && html`<${Dialog} title=${question} onClose=${() => setAsking(false)}>
+      <div class="row"><button class="primary" onClick=${go}>${children}</button>
+      <button onClick=${() => setAsking(false)}>${t("cancel")}</button></div>
+    <//>`}`;
+}
+
+/** A modal dialog; `onClose` is called by Escape too. */
+export function Dialog({ title, onClose, children }) {
+  const dialog = useRef();
+  useEffect(() => {
+    dialog.current.showModal();
+    return () => dialog.current?.close();
+  }, []);
+  return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}>
+    <h2>${title}</h2>${children}
+  </dialog>`;
+}

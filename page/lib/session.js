@@ -1,0 +1,31 @@
+/** Who uses the page, and what they may do. */
+import { database, get } from "./api.js";
+import { Signal } from "./signal.js";
+import { restart } from "./live.js";
+
+/** {access, user, role} as `GET session` answers; null before. */
+export const session = new Signal(null);
+
+const ROLES = ["reader", "operator", "admin"];
+const has = (role) => ROLES.indexOf(session.value?.role) >= ROLES.indexOf(role);
+
+export const mayRead = () => has("reader");
+export const mayOperate = () => has("operator");
+export const mayAdminister = () => has("admin");
+
+export async function askSession() {
+  session.value = await get("session");
+}
+
+/** Log in with a user of the database. Throws a `Refusal`. */
+export async function logIn(name, password) {
+  await database("POST", "_session", { name, password });
+  await askSession();
+  await restart();
+}
+
+export async function logOut() {
+  await database("DELETE", "_session");
+  await askSession();
+  await restart();
+}

@@ -1,0 +1,5 @@
+import { html } from "../lib/html.js";
+
+export function Data({ environment }) {
+  return html``;
+}

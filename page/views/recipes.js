@@ -1,0 +1,5 @@
+import { html } from "../lib/html.js";
+
+export function Recipes({ environment }) {
+  return html``;
+}

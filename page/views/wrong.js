@@ -1,0 +1,5 @@
+import { html } from "../lib/html.js";
+
+export function Wrong({ environment }) {
+  return html``;
+}
