@@ -15,7 +15,7 @@ from growd.bus.names import MAX_NAME, PATTERN
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from growd.api.operation import Body, Operation
+    from growd.api.operation import Body, Operation, Repeated
     from growd.bus.nodes import Bus
     from growd.bus.services import Service
     from growd.bus.topics import Topic
@@ -300,8 +300,22 @@ def _path_parameter(kind: str) -> dict[str, Any]:
     }
 
 
-def _query_parameter(field: Field) -> dict[str, Any]:
-    return {"name": field.name, "in": "query", "required": field.required, "schema": field_schema(field)}
+def _query_parameter(parameter: Field | Repeated) -> dict[str, Any]:
+    described = {"name": parameter.name, "in": "query"}
+    if isinstance(parameter, Field):
+        return {**described, "required": parameter.required, "schema": field_schema(parameter)}
+    field = parameter.field
+    values = {"type": "array", "items": field_schema(field), "maxItems": parameter.most}
+    if parameter.least:
+        values["minItems"] = parameter.least
+    return {
+        **described,
+        "required": parameter.least > 0,
+        "description": f"{field.doc}; repeat the parameter for several",
+        "style": "form",
+        "explode": True,
+        "schema": values,
+    }
 
 
 def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:

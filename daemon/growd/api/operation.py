@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiohttp import web
 
-from growd.bus.errors import InvalidArgumentsError, shown
+from growd.bus.errors import InvalidArgumentsError, InvalidValueError, shown
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from growd.bus.fields import Field
 
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
@@ -61,6 +63,26 @@ class Body:
         return {field.name: field.check(value[field.name]) for field in self.members}
 
 
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A query parameter that is given once for each of its `least` to `most` values."""
+
+    field: Field
+    most: int
+    least: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.field.name
+
+    def check(self, values: Sequence[Any]) -> list[Any]:
+        if len(values) > self.most:
+            raise InvalidValueError(self.name, f"at most {self.most} values", len(values))
+        if len(values) < self.least:
+            raise InvalidArgumentsError(f"the query lacks the parameter {shown(self.name)}")
+        return [self.field.check(value) for value in values]
+
+
 Handler = Callable[[Any, Call], Awaitable[web.StreamResponse]]  # a method of the API, not yet bound
 
 
@@ -74,6 +96,6 @@ class Operation:
     summary: str
     handler: Handler
     body: Body | None = None
-    query: tuple[Field, ...] = ()
+    query: tuple[Field | Repeated, ...] = ()
     answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
     refusals: tuple[int, ...] = ()

@@ -12,12 +12,12 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qs
 
 import msgspec
 
 from growd.api.openapi import document, secured
-from growd.api.operation import Body, Call, Operation
+from growd.api.operation import Body, Call, Operation, Repeated
 from growd.api.reference_page import ApiIndex
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
@@ -414,20 +414,25 @@ def _own_name(kind: str, name: str) -> str:
 
 def _read_query(operation: Operation, query: str) -> dict[str, Any]:
     """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""
-    given = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
-    return {
-        field.name: _query_value(field, given[field.name]) if field.name in given else field.default
-        for field in operation.query
-    }
+    given = parse_qs(query, keep_blank_values=True) if query else {}
+    return {each.name: _query_value(each, given.get(each.name, [])) for each in operation.query}
 
 
-def _query_value(field: Field, text: str) -> Any:
+def _query_value(parameter: Field | Repeated, given: list[str]) -> Any:
+    """The value of a parameter that was given so often; of a `Field` given twice the last."""
+    if isinstance(parameter, Repeated):
+        return parameter.check([_decoded(parameter.field, text) for text in given])
+    return parameter.check(_decoded(parameter, given[-1])) if given else parameter.default
+
+
+def _decoded(field: Field, text: str) -> Any:
+    if field.kind is Kind.STRING:
+        return text
     if field.kind is Kind.BOOL:  # Python writes True, R writes TRUE
         if (flag := _FLAGS.get(text.lower())) is None:
             raise InvalidValueError(field.name, "true or false", text)
         return flag
     try:
-        value = msgspec.json.decode(text)
+        return msgspec.json.decode(text)
     except (ValueError, RecursionError):
-        value = text
-    return field.check(value)
+        return text

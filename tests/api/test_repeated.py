@@ -1,0 +1,52 @@
+"""Query parameters that are given several times."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.api.openapi import _query_parameter
+from growd.api.operation import Operation, Repeated
+from growd.api.operations import Api, _read_query
+from growd.bus.errors import BusError
+from growd.bus.fields import Field, Kind
+
+NAMES = Repeated(Field("name", Kind.STRING, max_length=5, doc="a name"), most=3, least=1)
+SIZES = Repeated(Field("size", Kind.INT64, 1, 9), most=2)
+OPERATION = Operation("GET", "x", "", "", Api.list_nodes, query=(NAMES, SIZES))
+
+
+@pytest.mark.parametrize(
+    ("query", "read"),
+    [
+        ("name=a", {"name": ["a"], "size": []}),
+        ("name=b&x=1&name=a&name=b", {"name": ["b", "a", "b"], "size": []}),
+        ("name=12&name=&name=true&size=2&size=3.0", {"name": ["12", "", "true"], "size": [2, 3]}),
+        ("name=a%2Fb&name=%C3%BC+x", {"name": ["a/b", "ü x"], "size": []}),
+    ],
+)
+def test_all_values_are_read_in_order(query, read):
+    assert _read_query(OPERATION, query) == read
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("", 'the query lacks the parameter "name"'),
+        ("size=1", 'the query lacks the parameter "name"'),
+        ("name=a&name=a&name=a&name=a", "name: expected at most 3 values, got 4"),
+        ("name=a&name=sixsix", 'name: expected string of at most 5 characters, got "sixsix"'),
+        ("name=a&size=1&size=big", 'size: expected int64 from 1 to 9, got "big"'),
+    ],
+)
+def test_a_refusal_says_which_value_does_not_fit(query, said):
+    with pytest.raises(BusError) as refusal:
+        _read_query(OPERATION, query)
+    assert str(refusal.value) == said
+
+
+def test_the_document_says_how_often_it_may_be_given():
+    described = _query_parameter(NAMES)
+    assert (described["required"], described["style"], described["explode"]) == (True, "form", True)
+    schema = described["schema"]
+    assert (schema["minItems"], schema["maxItems"], schema["items"]["maxLength"]) == (1, 3, 5)
+    assert _query_parameter(SIZES)["required"] is False
