@@ -472,8 +472,16 @@ class TestAttempts:
 
 
 async def test_nothing_of_the_api_is_reached_around_the_guard(daemon):
-    for target in (PARAM, f"{PARAM}/", "/_svc", "/_svc/", "/_svc//health", "/_svc/%68ealth", "/_svc/health/"):
+    for target in (PARAM, f"{PARAM}/", "/_svc//health", "/_svc/%68ealth", "/_svc/health/", "/_svc/page"):
         for method in ("GET", "HEAD", "POST", "PUT", "DELETE", "COPY"):
+            assert (await daemon.request(method, target)).status == 401, (method, target)
+
+
+async def test_the_addresses_of_the_page_are_open_for_reading_alone(daemon):
+    for target in ("/_svc", "/_svc/", "/_svc/page/x/main.js"):
+        for method in ("GET", "HEAD"):
+            assert (await daemon.request(method, target)).status in {200, 404}, (method, target)
+        for method in ("POST", "PUT", "DELETE", "COPY"):
             assert (await daemon.request(method, target)).status == 401, (method, target)
 
 

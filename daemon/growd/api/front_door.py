@@ -7,10 +7,11 @@ from collections import Counter
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import StreamReader, web
+from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.access.origins import OriginGuard
+from growd.server.accept import prefers_html
 from growd.server.client_request import READING, add_own_headers, check_framing, split_target
 from growd.server.connections import ConnectionLimits
 from growd.server.errors import ApiError
@@ -89,22 +90,27 @@ class FrontDoor:
     async def _route(self, request: ClientRequest) -> web.StreamResponse:
         path, query = split_target(request.raw_path)
         is_api = path == self._api.root or path.startswith(self._api.root + "/")
-        answer = self._check(request, is_api=is_api)
+        # a limit of requests must not leave a page half loaded
+        counts = is_api and not self._api.is_page(path)
+        answer = self._check(request, is_api=is_api, counts=counts)
         if answer is not None:
             return answer
         if not is_api:
+            if path == "/" and request.method in READING and prefers_html(request):
+                headers = {hdrs.LOCATION: f"{self._api.root[1:]}/", hdrs.VARY: hdrs.ACCEPT}
+                return web.Response(status=302, headers=headers)
             return await self._database.handle(request)
         if request.method in BODILESS and not request.content.is_eof():
             return await self._answer_without_body(request, path, query)
         return await self._api.handle(request, path, query)
 
-    def _check(self, request: ClientRequest, *, is_api: bool) -> web.Response | None:
+    def _check(self, request: ClientRequest, *, is_api: bool, counts: bool) -> web.Response | None:
         """The answer to a preflight or a refused request, None for others."""
         clients = self._api.clients
         clients.recognise(request)
         try:
             check_framing(request)
-            if is_api:
+            if counts:
                 clients.count(request.client)
             return self.guard.admit(request, is_api=is_api)
         except ApiError as error:

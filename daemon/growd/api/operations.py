@@ -10,6 +10,7 @@ import asyncio
 import logging
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qs
@@ -18,13 +19,12 @@ import msgspec
 
 from growd.api.openapi import document, secured
 from growd.api.operation import Body, Call, Operation, Repeated
-from growd.api.reference_page import ApiIndex
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
 from growd.bus.errors import BusError, InvalidValueError, shown
 from growd.bus.fields import Field, Kind
 from growd.server.client_limits import Clients
-from growd.server.client_request import address_of, client_of
+from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
 from growd.server.json_answer import JsonAnswer, json_answer
 
@@ -98,8 +98,12 @@ class Api:
             clients=self.clients,
         )
         self.pages: dict[str, Page] = {}
-        """Further pages beneath `root`, by path; see `reference_page.py` and `monitoring.py`."""
-        ApiIndex(self)
+        """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
+        self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
+        self.files: Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
+        """Answers for everything beneath `<root>/page/`, by the rest of the path; see `page_files.py`."""
+        self._folder = f"{root}/page/"
+        self._open = {root, f"{root}/", f"{root}/api", f"{root}/api/"}
         self.access = access
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._descriptions: dict[
@@ -116,10 +120,15 @@ class Api:
         self.bodies.limit = limits.body_bytes
         self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
 
+    def is_page(self, path: str) -> bool:
+        """Whether a path is the page or one of its files: they hold no data, so all may load them."""
+        return path in self._open or path.startswith(self._folder)
+
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose raw path is at or beneath `root`. All errors have the same form."""
         try:
-            if self.access is not None:
+            is_open = request.method in READING and self.is_page(path)
+            if self.access is not None and not is_open:
                 await self.access.admit(request, path)
             response = await self._dispatch(request, path, query)
         except ApiError as error:
@@ -155,8 +164,10 @@ class Api:
 
     async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         page = self.pages.get(path)
+        if page is None and self.files is not None and path.startswith(self._folder):
+            page = partial(self.files, path.removeprefix(self._folder))
         if page is not None:
-            if request.method not in {"GET", "HEAD"}:
+            if request.method not in READING:
                 raise _not_allowed(request.method, ("GET", "HEAD"))
             return await page(request)
         resource, raw_name = self._locate(path)
@@ -183,6 +194,14 @@ class Api:
             raise self._no_such_path(path)
         resource, _, name = path[len(self.prefix) + 1 :].partition("/")
         return resource, name
+
+    async def _list_addresses(self, _: web.BaseRequest) -> web.StreamResponse:
+        listed = {
+            name: f"{self.prefix}/{name}" for name in ("param", "service", "topic", "node", "openapi.json")
+        }
+        named = {name: f"{self.prefix}/{name}/{{topic}}" for name in ("topic_data", "topic_stream")}
+        beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics")}
+        return json_answer(listed | named | beside)
 
     def _no_such_path(self, path: str) -> ApiError:
         sentence = f"there is no path {shown(path)}; {self.prefix}/openapi.json lists all paths"

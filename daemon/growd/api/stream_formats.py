@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
 from growd.bus.errors import shown
 from growd.bus.messages import Quality
+from growd.server.accept import weights
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -110,21 +110,12 @@ def negotiate(accept: str) -> StreamFormat:
 
     At equal weight a named type precedes one that `*/*` allows. `ApiError` 406 if none is allowed.
     """
-    ranges = dict(_media_range(part) for part in accept.split(",") if "/" in part) or {"*/*": 1.0}
+    ranges = {name: weight for name, weight in weights(accept).items() if "/" in name} or {"*/*": 1.0}
     best = max(FORMATS, key=lambda form: _preference(form, ranges))  # the first of several
     if not _preference(best, ranges)[0]:
         known = ", ".join(form.media[0] for form in FORMATS)
         raise ApiError(406, "not_acceptable", f"Accept: expected one of {known}, got {shown(accept)}")
     return best
-
-
-def _media_range(part: str) -> tuple[str, float]:
-    """A media type, `text/*` or `*/*`, with its weight."""
-    media, *parameters = (piece.strip().lower() for piece in part.split(";"))
-    weight = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
-    with suppress(ValueError):
-        return media, min(max(float(weight), 0.0), 1.0)
-    return media, 0.0
 
 
 def _preference(form: StreamFormat, ranges: dict[str, float]) -> tuple[float, int]:

@@ -14,8 +14,7 @@ from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
 from growd.store.bootstrap import Databases
 from growd.store.couchdb_checks import CouchdbFindings, couchdb_findings, wait_for_couchdb
-from growd.wiring.database import couchdb_folder
-from growd.wiring.files import read_credentials
+from growd.wiring.files import read_credentials, shipped_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,7 +43,7 @@ def findings_of(config: Config, *, wait: bool = False) -> CouchdbFindings:
     """Ask the configured CouchDB. Raises `ConfigError` if its credentials file can't be used."""
     couchdb = config.couchdb
     login = read_credentials(couchdb.credentials_file)
-    settings = (couchdb_folder() / "local.d/growd.ini").read_text(encoding="utf-8")
+    settings = (shipped_folder("couchdb")[0] / "local.d/growd.ini").read_text(encoding="utf-8")
 
     async def ask() -> CouchdbFindings:
         if wait:

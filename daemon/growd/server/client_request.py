@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 SECURITY_HEADERS: Final = (
     ("X-Content-Type-Options", "nosniff"),
-    ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"),
+    ("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Resource-Policy", "same-origin"),  # does not bind requests that CORS lets read
 )
-"""Answers load nothing and run nothing; the page of the API has a style.
+"""Answers load nothing and run nothing; pages have a policy of their own.
 
 There is no Strict-Transport-Security: with self-signed certificates, which are common here, it would lock
 users out of growd."""
@@ -93,9 +93,12 @@ def check_framing(request: web.BaseRequest) -> None:
 
 
 def add_own_headers(request: web.BaseRequest, headers: CIMultiDict[str]) -> None:
-    """Add the headers of growd's own answers."""
+    """Add the headers of growd's own answers, unless an answer has its own content security policy."""
     if isinstance(request, ClientRequest):
-        headers.extend(request.answer_headers.pairs)
+        has_policy = "Content-Security-Policy" in headers
+        for name, value in request.answer_headers.pairs:
+            if not (has_policy and name == "Content-Security-Policy"):
+                headers.add(name, value)
     headers.setdefault(hdrs.CACHE_CONTROL, NO_STORE)
 
 

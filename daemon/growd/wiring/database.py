@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from growd.store.database import Database
 from growd.store.replication import Replicator
-from growd.wiring.files import read_credentials, read_trust
+from growd.wiring.files import read_credentials, read_trust, shipped_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from growd.bus import Bus
     from growd.config import Config
     from growd.store.local import LocalStore
-
-
-def couchdb_folder() -> Path:
-    """The folder `couchdb/` (design documents, the embedded server): the package's, or the checkout's."""
-    packaged = Path(__file__).parents[1] / "_couchdb"
-    return packaged if packaged.is_dir() else Path(__file__).parents[3] / "couchdb"
 
 
 def configured_database(config: Config, data: Path) -> Database:
     """The database of a daemon with this data folder. Blocking: reads credentials. Raises `ConfigError`."""
     couchdb = config.couchdb
     return Database(
-        files=couchdb_folder(),
+        files=shipped_folder("couchdb")[0],
         data=data / "couchdb",
         design_name=config.http.name,
         url=couchdb.url,

@@ -1,4 +1,4 @@
-"""Credentials and certificates in files that the configuration names."""
+"""Files that growd brings along, and credentials and certificates that the configuration names."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:
     from growd.config import Replication
+
+
+def shipped_folder(name: str) -> tuple[Path, bool]:
+    """The folder `couchdb` or `page`: the package's, or the checkout's; and whether it is a checkout's."""
+    packaged = Path(__file__).parents[1] / f"_{name}"
+    if packaged.is_dir():
+        return packaged, False
+    return Path(__file__).parents[3] / name, True
 
 
 def read_credentials(

@@ -9,6 +9,7 @@ from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.operations import Api, Limits
+from growd.api.page_files import PageFiles
 from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
 from growd.proxy.flush_before_read import FlushBeforeRead
@@ -19,6 +20,7 @@ from growd.server.client_limits import ClientLimits, Clients
 from growd.server.connections import ConnectionLimits
 from growd.server.tls import Certificate
 from growd.wiring.access import access_control
+from growd.wiring.files import shipped_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,6 +79,8 @@ async def serving(
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
     door = FrontDoor(api, answering, connections, guard)
     MonitoringPages(status).open(api, door)
+    folder, is_edited = shipped_folder("page")
+    PageFiles(api, folder, is_edited=is_edited)
 
     offer_reloads(reloader, guard, clients, api)
     if authorization is not None:

@@ -1,0 +1,278 @@
+"""The page and the API page: what a browser gets, what programs get, and how files are kept."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+
+import pytest
+import pytest_asyncio
+from yarl import URL
+
+from growd.api.page_files import PageFiles
+from growd.server.client_limits import ClientLimits, Clients
+from support.checkout import ROOT
+from support.daemon import serving
+
+BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+OWN = {
+    "main.js": 'import { h } from "./vendor/preact.js";\n',
+    "style.css": "body {}\n",
+    "views/now.js": "1;\n",
+}
+INDEX = '<script type="module" src="page/main.js"></script><link href="page/style.css"><a href="api/">x</a>'
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A page with the libraries, as in a checkout."""
+    files = {
+        **OWN,
+        "index.html": INDEX,
+        "api.html": '<script src="../page/main.js"></script>',
+        "README.md": "not served",
+        "package.json": json.dumps(
+            {"vendor": {"preact.js": "preact/p.mjs", "hooks.js": "preact/h.mjs", "uplot.js": "uplot/u.js"}}
+        ),
+        "node_modules/preact/p.mjs": "export const h = 1;\n//# sourceMappingURL=p.mjs.map\n",
+        "node_modules/preact/h.mjs": 'import{h as a}from"preact";\n//# sourceMappingURL=h.mjs.map',
+        "node_modules/preact/other.js": "not served",
+        "node_modules/uplot/u.js": "var uPlot=function(){}();",
+    }
+    for name, text in files.items():
+        file = tmp_path / "page" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    return tmp_path / "page"
+
+
+@pytest_asyncio.fixture
+async def site(folder):
+    async with serving() as daemon:
+        PageFiles(daemon.api, folder, is_edited=True)
+        yield Site(daemon)
+
+
+class Site:
+    """A daemon with a page, and a browser's requests to it. Answers stay compressed."""
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+
+    async def get(self, path, method="GET", **headers):
+        sent = {name.replace("_", "-"): text for name, text in headers.items()}
+        async with self.daemon.session.request(
+            method,
+            URL(self.daemon.origin + path, encoded=True),
+            headers=BROWSER | sent,
+            allow_redirects=False,
+        ) as answer:
+            self.text = await answer.text()
+            return answer
+
+    async def folder(self):
+        """The address of the page's files."""
+        await self.get("/_svc/")
+        return "/_svc/" + re.search(r'src="(page/[0-9a-f]+/)main.js"', self.text)[1]
+
+
+async def test_a_browser_is_sent_to_the_page(site):
+    for method in ("GET", "HEAD"):
+        answer = await site.get("/", method)
+        assert (answer.status, answer.headers["Location"], answer.headers["Vary"]) == (302, "_svc/", "Accept")
+    assert (await site.get("/_svc")).headers["Location"] == "_svc/"
+    assert (await site.get("/_svc/api")).headers["Location"] == "api/"
+    assert site.daemon.database.targets == []
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "accept"),
+    [
+        ("GET", "/", "*/*"),
+        ("GET", "/", "application/json"),
+        ("GET", "/", "application/json, text/html;q=0.5"),
+        ("GET", "/", "text/html;q=0"),
+        ("GET", "/", ""),
+        ("POST", "/", "text/html"),
+        ("GET", "/_utils/", "text/html"),
+        ("GET", "/app/_design/x/index.html", "text/html"),
+    ],
+)
+async def test_all_else_gets_the_answer_of_the_database(site, method, path, accept):
+    answer = await site.get(path, method, Accept=accept)
+    assert (answer.status, site.text, answer.headers["X-Database"]) == (200, "database", "1")
+
+
+async def test_the_page_names_its_files_with_their_digest(site):
+    answer = await site.get("/_svc/")
+    assert answer.status == 200
+    assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
+    assert answer.headers["Cache-Control"] == "no-cache"
+    [policy] = answer.headers.getall("Content-Security-Policy")
+    assert policy.startswith("default-src 'self'; ")
+    assert "unsafe" not in policy
+    shown = re.fullmatch(
+        r'<script type="module" src="page/(\w+)/main.js"></script>'
+        r'<link href="page/(\w+)/style.css"><a href="api/">x</a>',
+        site.text,
+    )
+    assert shown[1] == shown[2]
+
+
+@pytest.mark.parametrize("name", OWN)
+async def test_a_file_is_kept_for_ever(site, name):
+    answer = await site.get(await site.folder() + name)
+    assert (answer.status, site.text) == (200, OWN[name])
+    assert answer.headers["Cache-Control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
+    kind = "css" if name.endswith("css") else "javascript"
+    assert answer.headers["Content-Type"] == f"text/{kind}; charset=utf-8"
+
+
+async def test_libraries_load_each_other_and_no_source_maps(site):
+    vendor = await site.folder() + "vendor/"
+    await site.get(vendor + "hooks.js")
+    assert site.text == 'import{h as a}from"./preact.js";\n'
+    await site.get(vendor + "preact.js")
+    assert site.text == "export const h = 1;\n"
+    await site.get(vendor + "uplot.js")
+    assert site.text.endswith("\nexport default uPlot;\n")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "none.js",
+        "README.md",
+        "package.json",
+        "index.html",
+        "node_modules/preact/other.js",
+        "../main.js",
+        "%2e%2e/main.js",
+        "views/../main.js",
+        "/main.js",
+        "",
+    ],
+)
+async def test_other_files_are_not_found(site, name):
+    answer = await site.get(await site.folder() + name)
+    assert answer.status == 404
+    assert json.loads(site.text)["error"] == "not_found"
+
+
+async def test_a_file_of_another_edition_is_not_found(site):
+    assert (await site.get("/_svc/page/0123456789abcdef/main.js")).status == 404
+    assert (await site.get("/_svc/page/")).status == 404
+
+
+async def test_the_compressed_file_goes_to_those_who_accept_it(site):
+    address = await site.folder() + "main.js"
+    async with site.daemon.session.get(
+        site.daemon.origin + address, headers={"Accept-Encoding": "br, gzip;q=0.5"}
+    ) as answer:
+        assert (answer.headers["Content-Encoding"], answer.headers["Vary"]) == ("gzip", "Accept-Encoding")
+        assert await answer.text() == OWN["main.js"]
+        assert int(answer.headers["Content-Length"]) == len(gzip.compress(OWN["main.js"].encode(), 9))
+    for accepted in ("identity", "gzip;q=0", "br"):
+        answer = await site.get(address, Accept_Encoding=accepted)
+        assert "Content-Encoding" not in answer.headers
+        assert int(answer.headers["Content-Length"]) == len(OWN["main.js"])
+
+
+async def test_what_a_browser_has_is_not_sent_again(site):
+    for path in ("/_svc/", await site.folder() + "main.js"):
+        tag = (await site.get(path)).headers["ETag"]
+        answer = await site.get(path, If_None_Match=f'W/"x", {tag}')
+        assert (answer.status, answer.headers["ETag"], site.text) == (304, tag, "")
+        head = await site.get(path, "HEAD")
+        assert (head.status, head.headers["ETag"], site.text) == (200, tag, "")
+        assert (await site.get(path, "POST")).status == 405
+
+
+async def test_an_edited_file_appears_at_the_next_load(site, folder):
+    before = await site.folder()
+    (folder / "main.js").write_text("edited")
+    after = await site.folder()
+    assert before != after
+    await site.get(after + "main.js")
+    assert site.text == "edited"
+    assert (await site.get(before + "main.js")).status == 404
+
+
+async def test_an_installed_page_does_not_change(folder):
+    async with serving() as daemon:
+        PageFiles(daemon.api, folder, is_edited=False)
+        site = Site(daemon)
+        before = await site.folder()
+        (folder / "main.js").write_text("edited")
+        assert await site.folder() == before
+        assert (await site.get(before + "main.js")).status == 200
+
+
+async def test_missing_libraries_are_named_until_they_are_installed(site, folder):
+    library = folder / "node_modules/uplot/u.js"
+    text = library.read_text()
+    library.unlink()
+    answer = await site.get("/_svc/")
+    assert (answer.status, answer.headers["Content-Type"]) == (503, "text/plain; charset=utf-8")
+    assert site.text.startswith(f"The page can't be shown: {library}: No such file or directory.\n")
+    assert "./run or npm ci --prefix page installs" in site.text
+    assert (await site.get("/_svc/page/x/main.js")).status == 404
+    library.write_text(text)
+    assert (await site.get("/_svc/")).status == 200
+
+
+@pytest.mark.parametrize("path", ["", "/"])
+async def test_programs_get_the_addresses_of_all_resources(site, path):
+    answer = await site.daemon.ask("GET", path)
+    assert answer.status == 200
+    prefix = site.daemon.api.prefix
+    assert answer.json["topic"] == f"{prefix}/topic"
+    for address in (answer.json[name] for name in ("param", "service", "topic", "node", "openapi.json")):
+        assert (await site.daemon.ask("GET", address.removeprefix(prefix))).status == 200
+    paths = (await site.daemon.ask("GET", "/openapi.json")).json["paths"]
+    for name in ("topic_data", "topic_stream"):
+        assert answer.json[name].removeprefix(prefix) in paths
+    await site.get(f"/_svc{path}", Accept="*/*")
+    assert json.loads(site.text) == answer.json
+
+
+async def test_a_browser_is_sent_from_the_prefix_to_the_api_page(site):
+    assert (await site.get("/_svc/api/0.0.1")).headers["Location"] == "./"
+    assert (await site.get("/_svc/api/0.0.1/")).headers["Location"] == "../"
+    answer = await site.get("/_svc/api/")
+    assert re.fullmatch(r'<script src="\.\./page/\w+/main.js"></script>', site.text)
+    assert "script-src" not in answer.headers["Content-Security-Policy"]
+
+
+async def test_a_limit_of_requests_does_not_stop_the_page(folder):
+    clients = Clients(ClientLimits(requests_hz=1), is_own=lambda _: False, monotonic=lambda: 0.0)
+    async with serving(clients=clients) as daemon:
+        PageFiles(daemon.api, folder, is_edited=False)
+        site = Site(daemon)
+        address = await site.folder() + "main.js"
+        assert [(await site.get(address)).status for _ in range(30)] == [200] * 30
+        assert [(await daemon.ask("GET", "/topic")).status for _ in range(4)] == [200, 200, 429, 429]
+
+
+async def test_pages_of_other_sites_and_names_are_refused(site):
+    address = await site.folder() + "main.js"
+    assert (await site.get(address, Origin="http://evil.example")).status == 403
+    assert (await site.get(address, Sec_Fetch_Site="cross-site")).status == 403
+    assert (await site.get(address, Host="evil.example")).status == 421
+    assert (await site.get("/", Host="evil.example")).status == 421
+
+
+async def test_the_page_of_the_checkout_loads(request):
+    if not (ROOT / "page/node_modules").is_dir():
+        pytest.skip("page/node_modules is not installed (./run does that)")
+    async with serving() as daemon:
+        PageFiles(daemon.api, ROOT / "page", is_edited=True)
+        site = Site(daemon)
+        await site.get("/_svc/api/")
+        address = "/_svc/" + re.search(r'src="\.\./(page/\w+/)', site.text)[1]
+        vendor = json.loads((ROOT / "page/package.json").read_text())["vendor"]
+        for name in vendor:
+            assert (await site.get(f"{address}vendor/{name}")).status == 200
+            assert "sourceMappingURL" not in site.text
