@@ -1,7 +1,7 @@
 /** The frame of the page: header, problems, navigation, and one view. */
 import { html, render, useEffect, useState } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
-import { begin, needsLogin, useStatus } from "./lib/live.js";
+import { begin, chambers, needsLogin } from "./lib/live.js";
 import { Notices } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
@@ -24,8 +24,7 @@ const VIEWS = {
 
 function Page() {
   const { environment: wanted, view } = useSignal(route);
-  const status = useStatus();
-  const environments = [...new Set(status?.variables.map((each) => each.environment) ?? [])];
+  const environments = useSignal(chambers).map((each) => each.environment);
   const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
   const mustLogIn = useSignal(needsLogin);
   useSignal(session);

@@ -17,6 +17,9 @@ const LONGEST_PAUSE_MS = 15_000;
 /** What `GET node/status` answered last, null before; see daemon/growd/status/model.py. */
 export const status = new Signal(null);
 
+/** What each environment measures and drives, as `GET node/chambers` lists it; asked after each reconnection. */
+export const chambers = new Signal([]);
+
 /** {isConnected, silence}: `silence` are the seconds since something arrived from growd. */
 export const connection = new Signal({ isConnected: false, silence: 0 });
 
@@ -43,7 +46,9 @@ export function begin() {
 export async function refresh() {
   try {
     if (!known.size) {
-      known = new Set((await get("topic")).results);
+      const [topicNames, described] = await Promise.all([get("topic"), get("node/chambers")]);
+      chambers.value = described.environments;
+      known = new Set(topicNames.results);
       open();
     }
     const answer = (await get("node/status")).status;
@@ -73,6 +78,15 @@ export function useTopic(name) {
 
 /** The status, drawn again when it changes. */
 export const useStatus = () => useSignal(status);
+
+/** An environment as `chambers` has it, drawn again when that changes; without it one that has nothing. */
+export const useChamber = (environment) =>
+  useSignal(chambers).find((each) => each.environment === environment) ?? { environment, variables: [], devices: [] };
+
+/** {variable, unit, precision, minimum, maximum, measured, controlled, manual, reach, outputs} of a variable. */
+export const variableOf = (environment, name) =>
+  chambers.value.find((each) => each.environment === environment)?.variables.find((each) => each.variable === name) ??
+  { variable: name, unit: "", precision: 2, outputs: [] };
 
 /** The signal of a topic, for those who draw without a component. */
 export function topic(name) {

@@ -1,0 +1,105 @@
+"""The node `chambers`: what each environment measures and drives, for clients that draw it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from growd.config import chambers_of
+from growd.control.topics import LIGHT_CHANNELS
+from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.bus import Bus
+    from growd.config import Chamber, Config
+
+CHANNELS = tuple(f"light_intensity_{name}" for name in LIGHT_CHANNELS)
+
+
+def describe_chambers(config: Config, bus: Bus) -> None:
+    """Describe all environments in the node `chambers`; docs/clients.md has the members."""
+    chambers = chambers_of(config)
+    node = bus.node("chambers")
+    node.describe("environments", lambda: [_environment(chamber, bus) for chamber in chambers])
+
+
+def _environment(chamber: Chamber, bus: Bus) -> dict[str, Any]:
+    return {
+        "environment": chamber.environment,
+        "variables": [*_variables(chamber)],
+        "devices": [
+            {**device, "services": _services(bus, chamber.environment, device)}
+            for device in (*_sensors(chamber), *_outputs(chamber))
+        ],
+    }
+
+
+def _variables(chamber: Chamber) -> Iterator[dict[str, Any]]:
+    """Those that are measured, controlled, or may be measured by hand."""
+    reach = chamber.reach()
+    for variable in VARIABLES.values():
+        name = variable.name
+        is_measured = name in chamber.measured
+        if is_measured or name in reach or not variable.is_output:
+            yield {
+                "variable": name,
+                "unit": variable.unit,
+                "minimum": variable.minimum,
+                "maximum": variable.maximum,
+                "precision": variable.precision,
+                "measured": is_measured,
+                "controlled": name in reach,
+                "manual": not is_measured and not variable.is_output,
+                "reach": reach.get(name),
+                "outputs": [each for each in _driven_by(name) if name in reach and each in reach],
+            }
+
+
+def _driven_by(variable: str) -> tuple[str, ...]:
+    """The variables of the outputs that a controller of this one may have."""
+    return {ILLUMINANCE: CHANNELS, CARBON_DIOXIDE: (VALVE, FAN)}.get(variable, ())
+
+
+def _sensors(chamber: Chamber) -> Iterator[dict[str, Any]]:
+    for sensor in chamber.options.sensor:
+        yield {
+            "name": sensor.name,
+            "kind": sensor.kind,
+            "part": SENSOR_KINDS[sensor.kind].part,
+            "role": "sensor",
+            "variables": sensor.variables,
+            "line": sensor.line,
+        }
+
+
+def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
+    if chamber.lamp_channels:
+        yield {
+            "name": "light",
+            "kind": "lamp",
+            "part": "lamp",
+            "role": "output",
+            "variables": [ILLUMINANCE, *map("light_intensity_{}".format, chamber.lamp_channels)],
+            "pins": [channel.pin for channel in chamber.options.light.channel],
+        }
+    for relay in chamber.options.relay:
+        yield {
+            "name": relay.name,
+            "kind": "relay",
+            "part": SWITCH_KINDS[relay.variable].name,
+            "role": "output",
+            "variables": [relay.variable],
+            "pins": [relay.pin],
+        }
+
+
+def _services(bus: Bus, environment: str, device: dict[str, Any]) -> list[str]:
+    """The services that calibrate a device or tune the controller of an output."""
+    if device["role"] == "sensor":
+        node = f"{environment}/samplers/{device['name']}/"
+    else:
+        controlled = CARBON_DIOXIDE if VALVE in device["variables"] else device["variables"][0]
+        node = f"{environment}/controllers/{controlled}/"
+    return [name for name in bus.services.names() if name.startswith(node)]

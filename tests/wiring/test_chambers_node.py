@@ -1,0 +1,73 @@
+"""What the node `chambers` says of a configuration."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.config import Config, Light, RelayOptions, Sensor
+from growd.config.root import ChamberOptions
+from growd.wiring.chambers_node import describe_chambers
+from support.jumping import rigged
+
+CONFIG = Config(
+    sensor=(Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750", bus=3)),
+    light=Light(full_scale_lux=9_000.0),
+    relay=(
+        RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on"),
+        RelayOptions(name="fan", pin=24, variable="air_flush_on"),
+    ),
+    chamber={"shelf_2": ChamberOptions(sensor=(Sensor(name="dim", kind="tsl2591", bus=4),))},
+)
+
+
+@pytest.fixture
+async def environments():
+    async with rigged(CONFIG) as rig:
+        describe_chambers(CONFIG, rig.bus)
+        yield rig.bus.find_node("chambers").information()["environments"]
+
+
+async def test_a_variable_has_its_range_and_what_drives_it(environments):
+    first, _ = environments
+    variables = {each["variable"]: each for each in first["variables"]}
+    assert variables["light_illuminance"] == {
+        "variable": "light_illuminance",
+        "unit": "lux",
+        "minimum": 0,
+        "maximum": 200_000,
+        "precision": 1,
+        "measured": True,
+        "controlled": True,
+        "manual": False,
+        "reach": (0.0, 9_000.0),
+        "outputs": ["light_intensity_white", "light_intensity_red", "light_intensity_blue"],
+    }
+    assert variables["air_carbon_dioxide"]["outputs"] == ["air_carbon_dioxide_valve_on", "air_flush_on"]
+    assert not variables["air_temperature"]["controlled"]
+    assert variables["water_potential_hydrogen"]["manual"]
+    assert "marker" not in variables
+
+
+async def test_a_device_has_its_place_and_its_services(environments):
+    first, second = environments
+    devices = {each["name"]: each for each in first["devices"]}
+    assert devices["air"] == {
+        "name": "air",
+        "kind": "scd30",
+        "part": "SCD30",
+        "role": "sensor",
+        "variables": ("air_carbon_dioxide", "air_temperature", "air_humidity"),
+        "line": "i2c-1",
+        "services": ["environment_1/samplers/air/calibrate"],
+    }
+    assert devices["light"]["pins"] == [12, 13, 18]
+    assert devices["light"]["services"] == ["environment_1/controllers/light_illuminance/calibrate_light"]
+    assert devices["valve"]["services"] == ["environment_1/controllers/air_carbon_dioxide/autotune"]
+    assert devices["fan"]["services"] == []
+    assert [each["name"] for each in second["devices"]] == ["dim"]
+
+
+async def test_an_environment_without_outputs_controls_nothing(environments):
+    _, second = environments
+    assert not any(each["controlled"] or each["outputs"] for each in second["variables"])
+    assert [each["variable"] for each in second["variables"] if each["measured"]] == ["light_illuminance"]
