@@ -21,6 +21,7 @@ from growd.config.access import is_loopback, what_is_open
 from growd.server.errors import ApiError
 from growd.status.status_node import StatusNode
 from growd.wiring.access import access_control
+from support.daemon import serving
 from support.guarded import PARAM, RESET, GuardedDaemon, Time, Users, guarded_daemon, users_of
 from support.program import said, started
 from support.session_server import ADMIN, SessionServer, answering, holding, session_server
@@ -112,6 +113,8 @@ class TestDecision:
             await program.until_there("recipes/_design/svc")
             async with session.put(f"{program.address}/recipes/_design/x", json={}) as answer:
                 assert answer.status == status
+            async with session.get(f"{program.address}/_svc/api/0.0.1/session") as answer:
+                assert await answer.json() == {"access": "open", "user": "", "role": "admin"}
 
     def test_open_with_a_couchdb_says_what_that_asks_for(self, caplog):
         config = Config(http=Http(host="192.168.1.5", access="open"), couchdb=Couchdb(url="http://h:5984"))
@@ -122,6 +125,11 @@ class TestDecision:
 
 async def test_without_a_decision_nobody_is_asked(database):
     assert access_control(Config(), None, "/_svc") is None
+
+
+async def test_on_this_machine_alone_everybody_is_an_administrator():
+    async with serving() as daemon:
+        assert (await daemon.ask("GET", "/session")).json == {"access": "local", "user": "", "role": "admin"}
 
 
 class TestQuestions:
@@ -255,6 +263,13 @@ class TestQuestions:
 
 
 class TestDatabaseThatDoesNotAnswer:
+    async def test_who_cannot_be_checked_is_told_so(self, daemon, database, users):
+        database.instead = answering(500)
+        session = "/_svc/api/0.0.1/session"
+        answer = await daemon.request("GET", session, ("somebody", "password"))
+        assert (answer.status, answer.json["error"]) == (503, "login_unknown")
+        assert (await daemon.request("GET", session)).json["role"] == ""
+
     async def outage(self, daemon, known):
         """What must hold in any: who was known stays so for the stated time, nobody else gets in."""
         for _ in range(2):

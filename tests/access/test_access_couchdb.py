@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 STREAM = "/_svc/api/0.0.1/topic_stream/environment_1/measured/air_carbon_dioxide"
+SESSION = "/_svc/api/0.0.1/session"
 ANSWER_S = 30.0  # the default of [access] answer_s
 ELSEWHERE = "192.0.2.7"
 
@@ -204,6 +205,62 @@ class TestCookies:
             else:
                 writes = told["userCtx"]["name"] == operator[0]
                 assert answer.status == (200 if writes else 403)
+
+
+class TestSession:
+    """`GET session`, which a page asks before and after a login."""
+
+    async def test_everybody_is_told_user_and_role(self, daemon, users):
+        assert await told(daemon) == ("", "")
+        for login, role in (
+            (await users.add("growd_reader"), "reader"),
+            (await users.add("growd_operator", "growd_reader"), "operator"),
+            (await users.add("growd_admin"), "admin"),
+            (await users.add("other"), ""),
+            (users.admin, "admin"),
+        ):
+            assert await told(daemon, login) == (login[0], role)
+
+    async def test_a_login_by_cookie_and_its_renewal(self, daemon, users):
+        name, password = await users.add("growd_operator")
+        answer = await daemon.request("POST", "/_session", body={"name": name, "password": password})
+        cookie = answer.headers["Set-Cookie"].partition(";")[0].partition("=")[2]
+        assert await told(daemon, cookie=cookie) == (name, "operator")
+        renewed = await daemon.request("GET", SESSION, cookie=await users.cookie(name, age_s=120))
+        assert renewed.headers["Set-Cookie"].startswith("AuthSession=")
+
+    @pytest.mark.parametrize("cookie", ["xyz", "", "expired"])
+    async def test_a_login_that_is_not_valid_is_none(self, daemon, users, cookie):
+        name, _ = await users.add("growd_admin")
+        cookie = await users.cookie(name, age_s=700) if cookie == "expired" else cookie
+        assert await told(daemon, cookie=cookie) == ("", "")
+
+    async def test_a_wrong_password_is_no_login_and_counts_as_a_guess(self, daemon, users):
+        name, _ = await users.add("growd_admin")
+        for guessed in range(6):
+            assert await told(daemon, (name, f"guess {guessed}"), address=ELSEWHERE) == ("", "")
+        assert (await daemon.read((name, "guess"), address=ELSEWHERE)).status == 429
+
+    async def test_with_open_reading_everybody_is_a_reader(self, users):
+        async with guarded_daemon(users.url, open_reading=True) as daemon:
+            assert await told(daemon) == ("", "reader")
+            assert await told(daemon, ("nobody", "wrong")) == ("", "reader")
+            other, operator = await users.add("other"), await users.add("growd_operator")
+            assert await told(daemon, other) == (other[0], "reader")
+            assert await told(daemon, operator) == (operator[0], "operator")
+
+    async def test_other_names_of_roles_are_told_as_the_usual_ones(self, users):
+        async with guarded_daemon(users.url, operator_role="gardener") as daemon:
+            login = await users.add("gardener")
+            assert await told(daemon, login) == (login[0], "operator")
+
+
+async def told(daemon, login=None, **options):
+    """User and role as a daemon with logins tells them."""
+    answer = await daemon.request("GET", SESSION, login, **options)
+    assert answer.status == 200
+    assert answer.json["access"] == "couchdb"
+    return answer.json["user"], answer.json["role"]
 
 
 class TestChanges:

@@ -11,6 +11,7 @@ import re
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
@@ -49,6 +50,14 @@ class Permission(IntEnum):
     READING = 1
     OPERATING = 2
     ADMINISTRATION = 3
+
+
+ROLES: Final = {
+    Permission.READING: "reader",
+    Permission.OPERATING: "operator",
+    Permission.ADMINISTRATION: "admin",
+}
+"""What clients are told, whatever the roles are called in the database."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +104,19 @@ class Authorization:
             raise
         self._require(session, Permission.READING if reads else Permission.OPERATING)
         request[_SESSION] = session
+
+    async def identify(self, request: web.BaseRequest) -> tuple[str, str]:
+        """The user and the role, "" without a valid login. `ApiError` 503 if the database cannot say."""
+        user, permission = "", Permission.READING if self._section.open_reading else None
+        try:
+            session = request[_SESSION] = await self._session(request)
+        except ApiError as refusal:
+            if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+                raise
+        else:
+            user = session.name
+            permission = max(filter(partial(self._permits, session), Permission), default=permission)
+        return user, "" if permission is None else ROLES[permission]
 
     def require_leave_to_call(self, request: web.BaseRequest, service: Service) -> None:
         """`ApiError` 403 if the user may not call this service."""
@@ -153,12 +175,18 @@ class Authorization:
             raise ApiError(HTTPStatus.UNAUTHORIZED, "unauthorized", "a login is required")
         return await self._sessions.who(credentials, address_of(request))
 
-    def _require(self, session: Session, needed: Permission) -> None:
+    def _permits(self, session: Session, needed: Permission) -> bool:
+        return SERVER_ADMIN in session.roles or not session.roles.isdisjoint(self._roles()[needed - 1 :])
+
+    def _roles(self) -> tuple[str, str, str]:
+        """The role for each permission."""
         section = self._section
-        roles = (section.reader_role, section.operator_role, section.administrator_role)
-        if SERVER_ADMIN not in session.roles and session.roles.isdisjoint(roles[needed - 1 :]):
-            permission = needed.name.lower()
-            sentence = f"{session.name} lacks the role {roles[needed - 1]}, required for {permission}"
+        return section.reader_role, section.operator_role, section.administrator_role
+
+    def _require(self, session: Session, needed: Permission) -> None:
+        if not self._permits(session, needed):
+            role, permission = self._roles()[needed - 1], needed.name.lower()
+            sentence = f"{session.name} lacks the role {role}, required for {permission}"
             raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", sentence)
 
 

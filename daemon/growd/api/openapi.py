@@ -47,6 +47,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
         "required": ["message"],
     },
     "data": _object(result={}, time={"type": "number"}, quality=_QUALITY, node={"type": "string"}),
+    "session": _object(
+        access={"enum": ["local", "open", "couchdb"]},
+        user={"type": "string", "description": "empty without a valid login"},
+        role={"enum": ["", "reader", "operator", "admin"], "description": "empty without any permission"},
+    ),
     "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
     "stream": stream_schema(),
 }
@@ -130,6 +135,8 @@ def secured(described: dict[str, Any]) -> dict[str, Any]:
     components["responses"] |= {f"Login{status}": _refusal(doc) for status, doc in LOGIN_REFUSALS.items()}
     for path in described["paths"].values():
         for operation in path.values():
+            if "security" in operation:
+                continue
             for status in LOGIN_REFUSALS:
                 reference = {"$ref": f"#/components/responses/Login{status}"}
                 operation["responses"].setdefault(str(status), reference)
@@ -186,6 +193,8 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
     if operation.body is not None:
         described["requestBody"] = _body(operation.body)
+    if operation.is_open:
+        described["security"] = []
     return described
 
 

@@ -99,3 +99,5 @@ class Operation:
     query: tuple[Field | Repeated, ...] = ()
     answer: str = "object"  # the schema of the 200 answer, by its name in openapi.py
     refusals: tuple[int, ...] = ()
+    is_open: bool = False
+    """Whether it answers everybody, also without a login."""

@@ -68,7 +68,8 @@ def _data(message: Message) -> web.StreamResponse:
 class Api:
     """Answers the requests beneath `root`, "/_svc", from the bus; the API is beneath `prefix`.
 
-    `access` judges requests; without it everybody who reaches growd may do everything.
+    `access` judges requests. Without it everybody who reaches growd may do everything; with `is_open` other
+    machines can reach it.
     """
 
     def __init__(
@@ -80,6 +81,7 @@ class Api:
         *,
         clients: Clients | None = None,
         access: Authorization | None = None,
+        is_open: bool = False,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -103,8 +105,10 @@ class Api:
         self.files: Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
         """Answers for everything beneath `<root>/page/`, by the rest of the path; see `page_files.py`."""
         self._folder = f"{root}/page/"
-        self._open = {root, f"{root}/", f"{root}/api", f"{root}/api/"}
+        self._page = {root, f"{root}/", f"{root}/api", f"{root}/api/"}
+        self._open = {f"{self.prefix}/{each.resource}" for each in OPERATIONS if each.is_open}
         self.access = access
+        self._mode = "couchdb" if access is not None else "open" if is_open else "local"
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._descriptions: dict[
             bool, bytes
@@ -122,12 +126,12 @@ class Api:
 
     def is_page(self, path: str) -> bool:
         """Whether a path is the page or one of its files: they hold no data, so all may load them."""
-        return path in self._open or path.startswith(self._folder)
+        return path in self._page or path.startswith(self._folder)
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose raw path is at or beneath `root`. All errors have the same form."""
         try:
-            is_open = request.method in READING and self.is_page(path)
+            is_open = request.method in READING and (path in self._open or self.is_page(path))
             if self.access is not None and not is_open:
                 await self.access.admit(request, path)
             response = await self._dispatch(request, path, query)
@@ -313,6 +317,16 @@ class Api:
         await node.prepare()
         return json_answer(node.information())
 
+    # the login
+
+    async def get_session(self, call: Call) -> web.StreamResponse:
+        user, role = "", "admin"
+        if self.access is not None:
+            user, role = await self.access.identify(call.request)
+        return json_answer({"access": self._mode, "user": user, "role": role})
+
+    # the API itself
+
     def document(self, *, generic: bool = False) -> dict[str, Any]:
         """The OpenAPI document; a `generic` one has no paths of this chamber's services and topics."""
         described = document(self.operations, self.prefix, None if generic else self.bus)
@@ -382,6 +396,10 @@ OPERATIONS: Final = (
     ),
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
+    Operation(
+        "GET", "session", "", "Who the client is, and what it may do", Api.get_session,
+        answer="session", refusals=(503,), is_open=True,
+    ),
     Operation(
         "GET", "openapi.json", "", "This document", Api.get_openapi,
         query=(Field("generic", Kind.BOOL, default=False, doc="without the names of this chamber"),),

@@ -74,7 +74,15 @@ async def serving(
         answering = access.check_logins(answering)
     clients = Clients(ClientLimits.of(http))
     authorization = None if access is None else access.authorization
-    api = Api(bus, bus.node("http"), root, _limits(http), clients=clients, access=authorization)
+    api = Api(
+        bus,
+        bus.node("http"),
+        root,
+        _limits(http),
+        clients=clients,
+        access=authorization,
+        is_open=http.access == "open",
+    )
     guard = OriginGuard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
     door = FrontDoor(api, answering, connections, guard)
