@@ -1,14 +1,17 @@
-/** The view and the environment in the address: #environment_1/charts. */
+/** The view and the environment in the address, and what the view keeps there: #environment_1/charts?range=day. */
 import { Signal } from "./signal.js";
 
+/** {environment, view, query}: `query` is a URLSearchParams. */
 export const route = new Signal(read());
 
 addEventListener("hashchange", () => (route.value = read()));
 
 function read() {
-  const [environment = "", view = ""] = location.hash.slice(1).split("/").map(decodeURIComponent);
-  return { environment, view: view || "now" };
+  const [path, query] = location.hash.slice(1).split("?");
+  const [environment = "", view = ""] = path.split("/").map(decodeURIComponent);
+  return { environment, view: view || "now", query: new URLSearchParams(query) };
 }
 
-/** The address of a view. */
-export const href = (environment, view) => `#${encodeURIComponent(environment)}/${view}`;
+/** The address of a view; `query` is an object. */
+export const href = (environment, view, query) =>
+  `#${encodeURIComponent(environment)}/${view}${query ? `?${new URLSearchParams(query)}` : ""}`;

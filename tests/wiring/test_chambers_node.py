@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from msgspec import structs
 
 from growd.config import Config, Light, RelayOptions, Sensor
 from growd.config.root import ChamberOptions
-from growd.wiring.chambers_node import describe_chambers
+from growd.config.services import Environment
+from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from support.jumping import rigged
 
+ROME = Environment(time_zone="Europe/Rome")
 CONFIG = Config(
     sensor=(Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750", bus=3)),
     light=Light(full_scale_lux=9_000.0),
@@ -23,7 +28,7 @@ CONFIG = Config(
 @pytest.fixture
 async def environments():
     async with rigged(CONFIG) as rig:
-        describe_chambers(CONFIG, rig.bus)
+        describe_chambers(CONFIG, rig.bus, "Europe/Berlin")
         yield rig.bus.find_node("chambers").information()["environments"]
 
 
@@ -71,3 +76,18 @@ async def test_an_environment_without_outputs_controls_nothing(environments):
     _, second = environments
     assert not any(each["controlled"] or each["outputs"] for each in second["variables"])
     assert [each["variable"] for each in second["variables"] if each["measured"]] == ["light_illuminance"]
+
+
+async def test_an_environment_has_its_time_zone(environments):
+    assert {each["time_zone"] for each in environments} == {"Europe/Berlin"}
+
+
+def test_the_time_zone_is_that_of_the_configuration_or_of_the_machine(tmp_path, monkeypatch):
+    monkeypatch.delenv("TZ", raising=False)
+    link = tmp_path / "localtime"
+    assert re.fullmatch(r"[+-]\d\d:\d\d", time_zone_name(Config(), str(link)))
+    link.symlink_to("/usr/share/zoneinfo/Asia/Tokyo")
+    assert time_zone_name(Config(), str(link)) == "Asia/Tokyo"
+    monkeypatch.setenv("TZ", ":Europe/Paris")
+    assert time_zone_name(Config(), str(link)) == "Europe/Paris"
+    assert time_zone_name(structs.replace(Config(), environment=ROME), str(link)) == "Europe/Rome"

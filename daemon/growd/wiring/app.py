@@ -32,7 +32,7 @@ from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
-from growd.wiring.chambers_node import describe_chambers
+from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from growd.wiring.config_checks import check_config
 from growd.wiring.database import configured_database, configured_replicator
 from growd.wiring.hardware import chosen_clock, opened_hardware
@@ -145,7 +145,7 @@ class App:
         bus = Bus(clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
         stack.push_async_callback(bus.parameters.close)
         declare_topics(config, bus)
-        describe_chambers(config, bus)
+        describe_chambers(config, bus, await asyncio.to_thread(time_zone_name, config))
         bus.node("configuration").describe("problems", lambda: self._problems)
         status = StatusNode(bus, config.chambers())
         self._hold = OutputHold(bus, self.data, config.chambers())

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from growd.config import chambers_of
 from growd.control.topics import LIGHT_CHANNELS
@@ -18,16 +21,27 @@ if TYPE_CHECKING:
 CHANNELS = tuple(f"light_intensity_{name}" for name in LIGHT_CHANNELS)
 
 
-def describe_chambers(config: Config, bus: Bus) -> None:
+def describe_chambers(config: Config, bus: Bus, time_zone: str) -> None:
     """Describe all environments in the node `chambers`; docs/clients.md has the members."""
     chambers = chambers_of(config)
     node = bus.node("chambers")
-    node.describe("environments", lambda: [_environment(chamber, bus) for chamber in chambers])
+    node.describe("environments", lambda: [_environment(chamber, bus, time_zone) for chamber in chambers])
 
 
-def _environment(chamber: Chamber, bus: Bus) -> dict[str, Any]:
+def time_zone_name(config: Config, localtime: str = "/etc/localtime") -> str:
+    """The zone of times of day for clients: "Europe/Berlin", or "+01:00" if it has no name. Blocking."""
+    named = config.environment.time_zone or os.environ.get("TZ", "").lstrip(":")
+    name = named or os.path.realpath(localtime).rpartition("/zoneinfo/")[2]
+    try:
+        return ZoneInfo(name).key
+    except (OSError, ValueError, ZoneInfoNotFoundError):
+        return datetime.now().astimezone().isoformat()[-6:]
+
+
+def _environment(chamber: Chamber, bus: Bus, time_zone: str) -> dict[str, Any]:
     return {
         "environment": chamber.environment,
+        "time_zone": time_zone,
         "variables": [*_variables(chamber)],
         "devices": [
             {**device, "services": _services(bus, chamber.environment, device)}
