@@ -26,6 +26,7 @@ RESERVED = frozenset(
         "environments",  # older clients use this word for all environments
         *(
             "alerts",
+            "chambers",
             "configuration",
             "database",
             "hold",
