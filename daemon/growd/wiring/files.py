@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 
 
 def shipped_folder(name: str) -> tuple[Path, bool]:
-    """The folder `couchdb` or `page`: the package's, or the checkout's; and whether it is a checkout's."""
+    """The folder `couchdb` or `page`: the package's, or the checkout's; and whether it is a checkout's.
+
+    Blocking.
+    """
     packaged = Path(__file__).parents[1] / f"_{name}"
     if packaged.is_dir():
         return packaged, False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
@@ -87,7 +88,7 @@ async def serving(
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
     door = FrontDoor(api, answering, connections, guard)
     MonitoringPages(status).open(api, door)
-    folder, is_edited = shipped_folder("page")
+    folder, is_edited = await asyncio.to_thread(shipped_folder, "page")
     PageFiles(api, folder, is_edited=is_edited)
 
     offer_reloads(reloader, guard, clients, api)
