@@ -12,8 +12,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.recipes.drawing import MAX_DRAWN, MAX_WRITTEN, plan_of
+from growd.recipes.drawing import (
+    COMING_S,
+    MAX_COMING,
+    MAX_DRAWN,
+    MAX_WRITTEN,
+    coming_changes,
+    next_change,
+    plan_of,
+)
 from growd.recipes.interpreter import interpret
+from growd.recipes.plan import Shape
 from growd.recipes.position import time_of_day
 from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE
 
@@ -87,6 +96,14 @@ def test_the_plan_has_phases_and_set_points_in_seconds():
         "format": "phased",
         "start": NOON,
         "duration": 93_600.0,
+        "state": "idle",
+        "elapsed": 0.0,
+        "next": [
+            {"time": NOON + 1_800, "variable": AIR, "from": None, "to": 20.0, "unit": "degC"}
+            | {"to_next": "hold"},
+            {"time": NOON + 7_200, "variable": LIGHT, "from": None, "to": 9.0, "unit": "lux"}
+            | {"to_next": "hold"},
+        ],
         "phases": [
             {"name": "phase 1", "begin": 0.0, "duration": 7_200.0},
             {"name": "late", "begin": 7_200.0, "duration": 86_400.0},
@@ -157,3 +174,99 @@ def test_a_track_with_too_many_set_points_is_truncated():
     drawn = plan_of("r", {"format": "simple", "operations": operations}, NOON, BERLIN)
     assert [point["at"] for point in drawn["set_points"][0]["points"]] == list(range(MAX_WRITTEN))
     assert drawn["set_points_truncated"]
+
+
+@given(st.one_of(SIMPLE, FLEXFORMAT, PHASED), STARTS, st.floats(0, 1), st.lists(st.floats(0, 1), max_size=10))
+def test_the_coming_changes_agree_with_the_set_points(recipe, start, part, others):
+    plan, _ = interpret(recipe)
+    elapsed = part * plan.duration
+    changes = coming_changes(plan, elapsed, elapsed + COMING_S, start, BERLIN, has_begun=True)
+    assert all(start + elapsed < change["time"] <= start + elapsed + COMING_S for change in changes)
+    end = min(elapsed + COMING_S, plan.duration)
+    if len(changes) == MAX_COMING:
+        end = min(end, changes[-1]["time"] - start)
+
+    def local(at):
+        return time_of_day(start + at, BERLIN)
+
+    for at in (elapsed + other * (end - elapsed) for other in others):
+        for variable in plan.variables:
+            past = [change for change in changes if change["variable"] == variable]
+            if any(abs(change["time"] - start - at) < 0.01 for change in past):
+                continue
+            past = [change for change in past if change["time"] - start < at]
+            now, before = (plan.written(variable, time, local(time), local) for time in (at, elapsed))
+            if past and past[-1]["to_next"] == "hold" and now is not None and now[1] is Shape.HOLD:
+                assert past[-1]["to"] == pytest.approx(now[0], abs=1), variable
+            elif not past and before is not None and before[1] is Shape.HOLD:
+                assert plan.value(variable, at, local(at), local) == pytest.approx(before[0], abs=1), variable
+
+
+def changes_of(recipe, elapsed, until, *, has_begun=True):
+    plan, _ = interpret(recipe)
+    found = coming_changes(plan, elapsed, until, NOON, BERLIN, has_begun=has_begun)
+    return [
+        (each["time"] - NOON, each["variable"], each["from"], each["to"], each["to_next"]) for each in found
+    ]
+
+
+DAWN = {
+    "format": "phased",
+    "phases": [
+        {
+            "duration": 3,
+            "time_units": "days",
+            "daily": {
+                LIGHT: [
+                    {"at": "06:00", "value": 0, "to_next": "sine"},
+                    {"at": "07:00", "value": 8000},
+                    {"at": "22:00", "value": 0},
+                ]
+            },
+            "course": {AIR: [{"at": 0, "value": 24}, {"at": 2.5, "value": 20}]},
+        }
+    ],
+}
+
+
+def test_a_transition_is_one_change_to_its_end():
+    """At noon the lamp is on already."""
+    assert changes_of(DAWN, 0, COMING_S) == [
+        (10 * 3600, LIGHT, 8000, 0, "hold"),
+        (18 * 3600, LIGHT, 0, 8000, "sine"),
+    ]
+
+
+def test_the_end_of_a_recipe_releases_its_set_points():
+    assert changes_of(DAWN, 2.4 * 86_400, 4 * 86_400) == [
+        (2 * 86_400 + 10 * 3600, LIGHT, 8000, 0, "hold"),
+        (2.5 * 86_400, AIR, 24, 20, "hold"),
+        (2 * 86_400 + 18 * 3600, LIGHT, 0, 8000, "sine"),
+        (3 * 86_400, AIR, 20, None, "hold"),
+        (3 * 86_400, LIGHT, 8000, None, "hold"),
+    ]
+
+
+def test_a_recipe_that_has_not_begun_changes_everything_at_its_beginning():
+    half_a_day = 43_200
+    assert changes_of(DAWN, half_a_day, half_a_day + 60, has_begun=False) == [
+        (half_a_day, AIR, None, 24, "hold"),
+        (half_a_day, LIGHT, None, 0, "hold"),
+    ]
+    assert changes_of(DAWN, half_a_day, half_a_day - 60, has_begun=False) == []
+
+
+def test_changes_far_into_a_long_recipe_are_found():
+    """Not searched from its beginning, which is years ago."""
+    year = 365 * 86_400
+    plan, _ = interpret(DAWN | {"phases": [DAWN["phases"][0] | {"duration": 9 * 365}]})
+    (first, *_) = coming_changes(plan, 8 * year, 8 * year + 86_400, NOON, BERLIN, has_begun=True)
+    assert first["time"] == pytest.approx(NOON + 8 * year + 10 * 3600, abs=3600)
+    assert next_change(plan, LIGHT, 8 * year, NOON, BERLIN) == first["time"] - NOON
+
+
+def test_of_very_many_changes_the_first_are_listed():
+    cycle = [{"at": 0, "value": 20}, {"at": 1, "value": 21}]
+    phase = {"duration": 86_400, "time_units": "seconds", "cycle": 2, "course": {AIR: cycle}}
+    listed = changes_of({"format": "phased", "phases": [phase]}, 40_000, 86_400)
+    assert [at for at, *_ in listed] == [40_001 + number for number in range(MAX_COMING)]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime, time, timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.recipes.interpreter import FORMATS
-from growd.recipes.plan import Shape
+from growd.recipes.plan import DAY_S, Shape
 from growd.recipes.position import time_of_day
 from growd.variables import VARIABLES
 
@@ -26,21 +26,42 @@ MAX_AHEAD: Final = 5_000
 MAX_WRITTEN: Final = 10_000
 """Limit of listed set points."""
 
+MAX_COMING: Final = 200
+"""Limit of listed coming changes."""
+
+COMING_S: Final = DAY_S
+"""How far ahead coming changes are listed."""
+
 _SAMPLES: Final = 16  # of half a sine wave, which is drawn with straight lines
 _BEFORE_S: Final = 1e-5  # just before an edge; above the resolution of UNIX time as a float
 _DECIMALS: Final = 2  # beyond the precision of the variable
 
 
-def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzinfo | None) -> dict[str, Any]:
+def plan_of(
+    recipe_id: str,
+    recipe: dict[str, Any],
+    start_wall: float,
+    zone: tzinfo | None,
+    *,
+    state: str = "idle",
+    elapsed: float = 0.0,
+    now: float | None = None,
+) -> dict[str, Any]:
     """The plan, as JSON, of a recipe without errors that starts at a UNIX time.
+
+    `state` is that of the run, and `elapsed` its position; a recipe that is neither running nor paused begins
+    at `elapsed`. `now` is the UNIX time from which on coming changes are listed, by default the beginning.
 
     `zone` is the time zone of times of day, None that of the machine. Times are in seconds: those of phases
     and series since the start, `at` since the beginning of the cycle or, if `daily`, since midnight. Connect
     the points of a series with straight lines; a step has two points at one time, and null is no value.
     `truncated` means that the series end early, since they have too many points; `set_points_truncated` that
-    only the first `MAX_WRITTEN` set points are listed.
+    only the first `MAX_WRITTEN` set points are listed. `next` has the first `MAX_COMING` changes of the next
+    `COMING_S` seconds.
     """
     plan = FORMATS[recipe["format"]].plan(recipe)
+    until = (start_wall + elapsed if now is None else now) - start_wall + COMING_S
+    has_begun = state in {"running", "paused"}
     series, is_whole = _series(plan, start_wall, zone)
     written = sum(len(track.points) for phase in plan.phases for track in phase.tracks.values())
     return {
@@ -48,6 +69,9 @@ def plan_of(recipe_id: str, recipe: dict[str, Any], start_wall: float, zone: tzi
         "format": recipe["format"],
         "start": start_wall,
         "duration": plan.duration,
+        "state": state,
+        "elapsed": elapsed,
+        "next": coming_changes(plan, elapsed, until, start_wall, zone, has_begun=has_begun),
         "phases": [
             {"name": phase.name, "begin": phase.begin, "duration": phase.duration} for phase in plan.phases
         ],
@@ -71,10 +95,64 @@ def next_change(
         return plan.written(variable, at, local)
 
     now = written(elapsed)
-    for edge in islice(_edges(plan, variable, start_wall, zone), MAX_AHEAD):
+    for edge in islice(_edges(plan, variable, start_wall, zone, elapsed), MAX_AHEAD):
         if edge > elapsed and (edge >= plan.duration or written(edge + _BEFORE_S) != now):
             return min(edge, plan.duration)
     return None
+
+
+def coming_changes(
+    plan: Plan, elapsed: float, until: float, start_wall: float, zone: tzinfo | None, *, has_begun: bool
+) -> list[dict[str, Any]]:
+    """The first `MAX_COMING` changes of set points after `elapsed`, until `until` (seconds of the recipe).
+
+    Each has `time` (UNIX seconds), `variable`, `from`, `to` (None: released), `unit` and `to_next`, the way
+    of the change. Without `has_begun` the recipe begins at `elapsed`, and nothing has a value before. Other
+    arguments as for `plan_of`.
+    """
+    found: list[dict[str, Any]] = [
+        {"time": start_wall + at, "variable": variable, "from": before, "to": after}
+        | {"unit": VARIABLES[variable].unit, "to_next": str(shape)}
+        for variable in plan.variables
+        for at, before, after, shape in islice(
+            _changes(plan, variable, (elapsed, until), start_wall, zone, has_begun=has_begun), MAX_COMING
+        )
+    ]
+    return sorted(found, key=lambda change: change["time"])[:MAX_COMING]  # stable
+
+
+def _changes(
+    plan: Plan, variable: str, span: tuple[float, float], start: float, zone: tzinfo | None,
+    *, has_begun: bool,
+) -> Iterator[tuple[float, float | None, float | None, Shape]]:  # fmt: skip
+    """The time, the values before and after, and the way of each change; a ramp after a step is another."""
+    elapsed, until = span
+
+    def local(at: float) -> float:
+        return time_of_day(start + at, zone) if plan.goes_by_local_time else 0.0
+
+    def value(at: float) -> float | None:
+        found = plan.value(variable, at, local(at), local)
+        return None if found is None else round(found, VARIABLES[variable].precision)
+
+    def written(at: float) -> Written | None:
+        return plan.written(variable, at, local(at), local)
+
+    ahead = takewhile(lambda edge: edge <= until + DAY_S, _edges(plan, variable, start, zone, elapsed))
+    edges = {edge for edge in islice(ahead, MAX_AHEAD) if elapsed < edge <= until}
+    last = written(elapsed) if has_begun else None
+    for edge in sorted(edges if has_begun or elapsed > until else {elapsed, *edges}):
+        is_over = edge >= plan.duration
+        now = None if is_over else written(edge + _BEFORE_S)
+        if now == last:
+            continue
+        before = value(edge - _BEFORE_S) if has_begun or edge > elapsed else None
+        after = None if is_over else value(edge + _BEFORE_S)
+        if before != after:
+            yield edge, before, after, Shape.HOLD
+        if now is not None and now[1] is not Shape.HOLD and now[2] not in {None, after}:
+            yield edge, after, now[2], now[1]
+        last = now
 
 
 def _set_points(plan: Plan) -> Iterator[dict[str, Any]]:
@@ -134,29 +212,33 @@ def _line(
     return line
 
 
-def _edges(plan: Plan, variable: str, start: float, zone: tzinfo | None) -> Iterator[float]:
-    """The times at which the line of a variable may turn, roughly in order."""
-    for phase in plan.phases:
+def _edges(
+    plan: Plan, variable: str, start: float, zone: tzinfo | None, since: float = 0.0
+) -> Iterator[float]:
+    """The times at which the line of a variable may turn, roughly in order, without most before `since`."""
+    for phase in plan.phases[plan.phase_at(since) :]:
         yield phase.begin
         track = phase.tracks.get(variable)
         if track is not None:
-            edges = _days(phase, track, start, zone) if track.is_daily else _cycles(phase, track)
+            edges = (
+                _days(phase, track, start, zone, since) if track.is_daily else _cycles(phase, track, since)
+            )
             yield from (edge for edge in edges if phase.begin < edge < phase.end)
     yield plan.duration
 
 
-def _cycles(phase: Phase, track: Track) -> Iterator[float]:
+def _cycles(phase: Phase, track: Track, since: float) -> Iterator[float]:
     times = _turns(track)
-    number = 0
+    number = max(0, int((since - phase.begin) / track.cycle) - 1)
     while number * track.cycle < phase.duration:
         yield from (phase.begin + number * track.cycle + turn for turn in times)
         number += 1
 
 
-def _days(phase: Phase, track: Track, start: float, zone: tzinfo | None) -> Iterator[float]:
+def _days(phase: Phase, track: Track, start: float, zone: tzinfo | None, since: float) -> Iterator[float]:
     """Times of day on each day, both of a repeated one, and the changes of the clocks (DST)."""
     times = _turns(track)
-    begin, end = start + phase.begin, start + phase.end
+    begin, end = start + max(phase.begin, since), start + phase.end
     day = datetime.fromtimestamp(begin, zone).date()
     while (midnight := datetime.combine(day, time(), zone)).timestamp() < end:
         day += timedelta(days=1)

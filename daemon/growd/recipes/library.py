@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -27,8 +28,16 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
 
 MAX_ID: Final = 200  # characters
+_LATEST: Final = 1e11  # UNIX seconds; the year 5138: some years before the last that Python can express
 FETCH_S: Final = 5.0  # in real time, also with a simulated clock: the database is real
+MAX_CALLS: Final = 8
+"""Calls of check_recipe and recipe_plan of one environment that are under way; one of them is computed."""
+
 _ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
+_DOCUMENT: Final = Field("recipe", Kind.JSON, default=None, doc="a recipe document, instead of recipe_id")
+_START: Final = Field(
+    "start", Kind.FLOAT64, 0, _LATEST, default=0.0, unit="s", doc="UNIX time of its start; 0: now"
+)
 
 
 class Library:
@@ -38,7 +47,7 @@ class Library:
     RuntimeError if the database fails.
 
     Services: `<environment>/check_recipe` returns the errors and warnings on a recipe, from the database or
-    in the request; `<environment>/recipe_plan` returns the plan of a recipe, by default of the running one.
+    in the request; `<environment>/recipe_plan` returns the plan of one, by default of the running recipe.
     """
 
     def __init__(
@@ -47,6 +56,8 @@ class Library:
         self._fetch = fetch
         self.reach = reach
         self._zone = zone
+        self._calls = 0
+        self._one_at_a_time = asyncio.Lock()
 
     def serve(
         self, node: Node, environment: str, clock: Clock, running: Callable[[], ActiveRun | None]
@@ -60,7 +71,7 @@ class Library:
             self._answer_check,
             arguments=(
                 Field("recipe_id", Kind.STRING, default="", doc=_ID.doc),
-                Field("recipe", Kind.JSON, default=None, doc="a recipe document, instead of recipe_id"),
+                _DOCUMENT,
             ),
             reply=(
                 *SUCCESS,
@@ -73,9 +84,18 @@ class Library:
             f"{environment}/recipe_plan",
             "growd/RecipePlan",
             self._answer_plan,
-            arguments=(Field("recipe_id", Kind.STRING, default="", doc="by default the running recipe"),),
-            reply=(*SUCCESS, Field("plan", Kind.JSON, default=None)),
-            doc="The plan of a recipe: phases, set points, and their values over time, to draw.",
+            arguments=(
+                Field("recipe_id", Kind.STRING, default="", doc="by default the running recipe"),
+                _DOCUMENT,
+                _START,
+            ),
+            reply=(
+                *SUCCESS,
+                Field("plan", Kind.JSON, default=None),
+                Field("findings", Kind.JSON, default=[]),
+            ),
+            doc="The plan of a recipe: phases, set points, their values over time to draw, and the changes "
+            "of the next 24 h. Errors and warnings are in `findings`.",
         )
 
     async def read(self, recipe_id: str) -> dict[str, Any]:
@@ -103,33 +123,79 @@ class Library:
     async def _answer_check(self, recipe_id: str, recipe: Any) -> dict[str, Any]:
         try:
             document = recipe if recipe is not None else await self.read(recipe_id)
+            findings = await self._compute(check, document, self.reach)
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
-        findings = await asyncio.to_thread(check, document, self.reach)
-        wrong = len(errors(findings))
-        message = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
         return {
             "success": True,
-            "message": message,
-            "valid": not wrong,
+            "message": _counted(findings),
+            "valid": not errors(findings),
             "findings": msgspec.to_builtins(findings),
         }
 
-    async def _answer_plan(self, recipe_id: str) -> dict[str, Any]:
-        active = self._running()
-        if not recipe_id and active is None:
-            return {"success": False, "message": "no recipe is running; give a recipe_id"}
+    async def _answer_plan(self, recipe_id: str, recipe: Any, start: float) -> dict[str, Any]:
         try:
-            if active is not None and not recipe_id:
-                recipe_id, recipe = active.run.recipe_id, active.run.recipe
-                start = active.position.wall() - active.elapsed()
-            else:
-                recipe, start = await self.read(recipe_id), self._clock.time()
-            await self.interpret(recipe_id, recipe)
-            plan = await asyncio.to_thread(plan_of, recipe_id, recipe, start, self._zone)
+            if not recipe_id and recipe is None:
+                return await self._plan_of_running()
+            if recipe is None:
+                recipe = await self.read(recipe_id)
+            elif not recipe_id and isinstance(recipe, dict):
+                recipe_id = str(recipe.get("_id", ""))
+            begin = start or self._clock.time()
+            plan, findings = await self._compute(
+                _checked_plan, recipe_id, recipe, self.reach, begin, self._zone
+            )
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
-        return {"success": True, "message": f"the plan of {recipe_id}", "plan": plan}
+        name = f"the recipe {recipe_id}" if recipe_id else "the recipe"
+        if plan is None:
+            sentences = "; ".join(str(finding) for finding in errors(findings))
+            answer = {"success": False, "message": f"{name} is not valid: {sentences}"}
+        else:
+            answer = {"success": True, "message": f"the plan of {recipe_id or name}", "plan": plan}
+        return answer | {"findings": msgspec.to_builtins(findings)}
+
+    async def _plan_of_running(self) -> dict[str, Any]:
+        active = self._running()
+        if active is None:
+            return {"success": False, "message": "no recipe is running; give a recipe_id"}
+        run, state = active.run, active.state()
+        start = active.position.wall() - active.elapsed()
+        draw = functools.partial(plan_of, state=state["state"], elapsed=state["elapsed"])
+        plan = await self._compute(draw, run.recipe_id, run.recipe, start, self._zone)
+        return {"success": True, "message": f"the plan of {run.recipe_id}", "plan": plan}
+
+    async def _compute(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function in a thread, one at a time. Raises `RecipeRefusedError` if many calls wait.
+
+        A page calls these services while a person types, and a call can't be stopped once it runs.
+        """
+        if self._calls >= MAX_CALLS:
+            raise RecipeRefusedError(f"{MAX_CALLS} recipes are being checked or drawn; try again")
+        self._calls += 1
+        try:
+            async with self._one_at_a_time:
+                work = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+                try:
+                    return await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    await asyncio.wait({work})
+                    raise
+        finally:
+            self._calls -= 1
+
+
+def _checked_plan(
+    recipe_id: str, recipe: Any, reach: Reach | None, start: float, zone: tzinfo | None
+) -> tuple[dict[str, Any] | None, list[RecipeFinding]]:
+    """The plan, None if there are errors, and all findings."""
+    findings = check(recipe, reach)
+    return None if errors(findings) else plan_of(recipe_id, recipe, start, zone), findings
+
+
+def _counted(findings: list[RecipeFinding]) -> str:
+    wrong = len(errors(findings))
+    return f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
 
 
 def _check_id(recipe_id: str) -> None:
