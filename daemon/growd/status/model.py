@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from growd.bus.errors import counted
 from growd.control.health import State
-from growd.host.hold import Hold  # noqa: TC001  msgspec reads it
+from growd.host.hold import Hold, Holder
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
@@ -23,6 +26,7 @@ LITTLE_DISK_SHARE: Final = 0.1
 
 Hardware = Literal["real", "simulated"]
 Stage = Literal["starting", "running", "stopping"]
+Severity = Literal["failure", "warning", "note"]
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -166,11 +170,48 @@ class ExperimentStatus(msgspec.Struct, frozen=True):
 class Problem(msgspec.Struct, frozen=True):
     """A current problem in one sentence, with the remedy if there is one: a failure, or else a warning.
 
-    Each node lists its own in the detail `problems`.
+    Each node lists its own in the detail `problems`. `is_note`: it needs no action.
     """
 
     text: str
     is_failure: bool = False
+    is_note: bool = False
+
+
+class OpenAlert(msgspec.Struct, frozen=True):
+    """An alert that has not ended: `since` in ISO 8601; `acknowledged_by` is None until somebody does."""
+
+    id: str
+    rule: str
+    severity: Literal["info", "warning", "critical"]
+    text: str
+    since: str
+    acknowledged_by: str | None
+
+    @property
+    def notice(self) -> Notice:
+        """It as a notice; a mere note once it is acknowledged."""
+        text, since = f"alert {self.rule}: {self.text}", datetime.fromisoformat(self.since).timestamp()
+        if self.acknowledged_by is not None:
+            return Notice("note", "alert", f"{text} (acknowledged)", self.id, since)
+        severity = _ALERT_SEVERITIES[self.severity]
+        return Notice(severity, "alert", text, self.id, since, "alerts/acknowledge", {"alert": self.id})
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """What a person should know, in one sentence, and the service that helps, "" for none.
+
+    `kind` and `name` say what it is about, such as "device" and "environment_1/scd30_1". `since` is in UNIX
+    seconds, 0 if unknown.
+    """
+
+    severity: Severity
+    kind: str
+    text: str
+    name: str = ""
+    since: float = 0.0
+    service: str = ""
+    arguments: dict[str, str] = {}
 
 
 class ComponentStatus(msgspec.Struct, frozen=True):
@@ -233,46 +274,87 @@ class Status(msgspec.Struct, frozen=True):
     http: HttpStatus | None = None
     holds: list[Hold] = []
     experiments: list[ExperimentStatus] = []
+    alerts: list[OpenAlert] = []
 
     @property
     def failures(self) -> list[str]:
         """What does not work, in sentences."""
-        return [*self._failures()]
+        return [notice.text for notice in self._failures()]
 
     @property
     def warnings(self) -> list[str]:
         """What needs attention though everything still works, in sentences."""
-        return [*self._warnings()]
+        return [notice.text for notice in self._warnings()]
 
-    def _failures(self) -> Iterator[str]:
+    @property
+    def notices(self) -> list[Notice]:
+        """Failures, warnings, and what else a person should know, worst first."""
+        found = [*self._failures(), *self._warnings(), *self._more()]
+        return sorted(found, key=lambda notice: _SEVERITIES.index(notice.severity))
+
+    def _failures(self) -> Iterator[Notice]:
+        fails = partial(Notice, "failure")
         for device in self.devices:
             if device.has_failed:
-                yield f"{device.name} has failed: {device.counters.last_error or device.message}"
-        for interlock in self.interlocks:
-            if interlock.needs_reset:
-                yield f"{interlock.name} has tripped and holds until it is reset: {interlock.reason}"
+                text = f"{device.name} has failed: {device.counters.last_error or device.message}"
+                yield fails("device", text, device.name, device.since)
+        for lock in self.interlocks:
+            if lock.needs_reset:
+                text = f"{lock.name} has tripped and holds until it is reset: {lock.reason}"
+                yield fails("interlock", text, lock.name, lock.since, f"{lock.name}/reset")
         if self.store is not None and self.store.saving:
-            yield f"points can't be saved: {self.store.saving}"
+            yield fails("store", f"points can't be saved: {self.store.saving}")
         if self.store is not None and self.store.has_lost(self.time):
-            yield "points were lost for lack of room"
-        yield from (problem.text for problem in self.problems if problem.is_failure)
+            yield fails("store", "points were lost for lack of room", since=self.store.dropped_at)
+        yield from (fails("problem", problem.text) for problem in self.problems if problem.is_failure)
 
-    def _warnings(self) -> Iterator[str]:
-        yield from map(str, self.holds)
-        for interlock in self.interlocks:
-            if interlock.tripped and not interlock.needs_reset:
-                yield f"{interlock.name} has tripped: {interlock.reason}"
+    def _warnings(self) -> Iterator[Notice]:
+        warns = partial(Notice, "warning")
+        for hold in self.holds:
+            service = "hold/release" if hold.holder is Holder.PERSON else ""
+            yield warns("hold", str(hold), since=hold.since, service=service)
+        for lock in self.interlocks:
+            if lock.tripped and not lock.needs_reset:
+                yield warns("interlock", f"{lock.name} has tripped: {lock.reason}", lock.name, lock.since)
+        yield from self._connection_warnings()
+        for problem in self.problems:
+            if not problem.is_failure:
+                yield Notice("note" if problem.is_note else "warning", "problem", problem.text)
+        if self.machine is not None:
+            yield from (warns("machine", text) for text in _of_machine(self.machine))
+
+    def _connection_warnings(self) -> Iterator[Notice]:
+        warns = partial(Notice, "warning")
         if self.database is not None and not self.database.reachable:
-            yield f"the database is not reachable: {self.database.reason}"
-        for replication in self.replications:
-            if replication.has_failed:
-                yield f"the replication of {replication.name} fails: {replication.last_error}"
+            yield warns("database", f"the database is not reachable: {self.database.reason}")
+        for each in self.replications:
+            if each.has_failed:
+                text = f"the replication of {each.name} fails: {each.last_error}"
+                yield warns("replication", text, each.name, each.since)
         for channel in self.channels:
             if channel.error:
-                yield f"can't send alerts on the channel {channel.name}: {channel.error}"
-        yield from (problem.text for problem in self.problems if not problem.is_failure)
-        if self.machine is not None:
-            yield from _of_machine(self.machine)
+                text = f"can't send alerts on the channel {channel.name}: {channel.error}"
+                yield warns("channel", text, channel.name)
+
+    def _more(self) -> Iterator[Notice]:
+        """What `growd status` shows elsewhere, and open alerts."""
+        for name in self.stuck:
+            yield Notice("failure", "component", f"{name} has not advanced in its time", name)
+        if (store := self.store) is not None:
+            if store.shipping:
+                text = f"the database does not take points: {store.shipping}; {store.waiting} wait"
+                yield Notice("warning", "store", text, since=store.since)
+            if store.rejected:
+                text = f"{counted(store.rejected, 'point')} refused by the database"
+                yield Notice("warning", "store", text, service="store/retry_rejected")
+            yield from (Notice("warning", "store", text) for text in store.notices)
+        if self.database is not None:
+            yield from (Notice("note", "database", str(index)) for index in self.database.indexes)
+        yield from (alert.notice for alert in self.alerts)
+
+
+_SEVERITIES: Final = ("failure", "warning", "note")
+_ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
 
 
 def _of_machine(machine: MachineStatus) -> Iterator[str]:

@@ -25,6 +25,7 @@ from growd.status.model import (
     HandStatus,
     HttpStatus,
     InterlockStatus,
+    OpenAlert,
     Problem,
     Reading,
     RecipeEnd,
@@ -64,7 +65,7 @@ class StatusNode:
         self._bus = bus
         self._environments = tuple(environments)
         self.node = bus.node("status")
-        self.node.describe("status", lambda: msgspec.to_builtins(self.snapshot()), prepare=self.look_up)
+        self.node.describe("status", self._described, prepare=self.look_up)
         ends = (desired(environment, "recipe_end") for environment in self._environments)
         known = set(bus.topics.names())
         self._new_ends = self.node.subscribe(*filter(known.__contains__, ends), depth=MOST_RECIPE_ENDS)
@@ -88,6 +89,11 @@ class StatusNode:
         """Let the node `machine` alone do so."""
         if "machine" in self._bus.node_names():
             await self._bus.find_node("machine").prepare()
+
+    def _described(self) -> dict[str, Any]:
+        """The status as JSON, with `notices`."""
+        status = self.snapshot()
+        return {**msgspec.to_builtins(status), "notices": msgspec.to_builtins(status.notices)}
 
     def snapshot(self) -> Status:
         """The status now; what is looked up is as the last `look_up` found it."""
@@ -116,6 +122,7 @@ class StatusNode:
             http=found.one("http", HttpStatus),
             holds=found.several("holds", Hold),
             experiments=found.several("experiments", ExperimentStatus),
+            alerts=found.several("alerts", OpenAlert),
         )
 
     def _components(self) -> list[ComponentStatus]:

@@ -39,6 +39,7 @@ _SIMULATED = {
     "text": "the hardware is simulated: no sensor is read and no output is switched; "
     "for real hardware set [simulator] enabled = false",
     "is_failure": False,
+    "is_note": True,
 }
 
 

@@ -1,0 +1,90 @@
+"""What a status says a person should know, and the service that helps."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec.structs import replace
+
+from growd.bus import Bus
+from growd.host.hold import Hold, Holder
+from growd.status.model import DeviceStatus, InterlockStatus, Notice, OpenAlert, Problem
+from growd.status.status_node import StatusNode
+from growd.store.database_node import DatabaseStatus
+from growd.store.index_builds import IndexBuild
+from support.clock import ManualClock
+from support.status import EMPTY, NEVER, STORE
+
+ALERT = OpenAlert("a1", "too-warm", "critical", "it is warm", "1970-01-01 00:01:00+00:00", None)
+SIMULATED = Problem("the hardware is simulated", is_note=True)
+STATUS = replace(
+    EMPTY,
+    problems=[SIMULATED, Problem("the recorder keeps failing", is_failure=True)],
+    holds=[Hold(Holder.PERSON, "cleaning", "ann", 5.0), Hold(Holder.UPGRADE)],
+    interlocks=[
+        InterlockStatus("e/interlocks/dose", True, "it was too much", True, 3.0),
+        InterlockStatus("e/interlocks/ceiling", True, "it is too much", False, 4.0),
+        InterlockStatus("e/interlocks/hours", False, "", False, 1.0),
+    ],
+    devices=[DeviceStatus("e/air", "failed", 2.0, "no answer", NEVER)],
+    store=replace(STORE, rejected=2, waiting=7, shipping="503", since=9.0),
+    database=DatabaseStatus("embedded", True, indexes=(IndexBuild("points", "svc", 5, 50),)),
+    stuck=["e/recipe_runner"],
+    alerts=[ALERT],
+)
+
+
+def test_failures_come_before_warnings_and_notes():
+    assert [(each.severity, each.kind) for each in STATUS.notices] == [
+        ("failure", "device"),
+        ("failure", "interlock"),
+        ("failure", "problem"),
+        ("failure", "component"),
+        ("failure", "alert"),
+        ("warning", "hold"),
+        ("warning", "hold"),
+        ("warning", "interlock"),
+        ("warning", "store"),
+        ("warning", "store"),
+        ("note", "problem"),
+        ("note", "database"),
+    ]
+
+
+def test_a_notice_names_the_service_that_helps():
+    assert {each.service: each.arguments for each in STATUS.notices if each.service} == {
+        "e/interlocks/dose/reset": {},
+        "hold/release": {},
+        "store/retry_rejected": {},
+        "alerts/acknowledge": {"alert": "a1"},
+    }
+    assert [each.service for each in STATUS.notices if each.kind == "hold"] == ["hold/release", ""]
+
+
+def test_a_notice_says_what_it_is_about_and_since_when():
+    device, interlock = STATUS.notices[:2]
+    assert device == Notice("failure", "device", "e/air has failed: no answer", "e/air", 2.0)
+    assert (interlock.name, interlock.since) == ("e/interlocks/dose", 3.0)
+    assert STATUS.notices[4].since == 60.0
+
+
+def test_an_acknowledged_alert_is_a_note_without_a_service():
+    (notice,) = replace(EMPTY, alerts=[msgspec.structs.replace(ALERT, acknowledged_by="ann")]).notices
+    assert (notice.severity, notice.service) == ("note", "")
+    assert notice.text == "alert too-warm: it is warm (acknowledged)"
+
+
+def test_the_sentences_of_growd_status_do_not_depend_on_alerts_and_notes():
+    assert STATUS.failures == [
+        "e/air has failed: no answer",
+        "e/interlocks/dose has tripped and holds until it is reset: it was too much",
+        "the recorder keeps failing",
+    ]
+    assert STATUS.warnings[-1] == "the hardware is simulated"
+
+
+async def test_the_node_has_the_notices_with_the_status():
+    bus = Bus(ManualClock())
+    status = StatusNode(bus, ["e"])
+    bus.node("simulator").describe("problems", lambda: [msgspec.to_builtins(SIMULATED)])
+    (notice,) = status.node.information()["status"]["notices"]
+    assert notice["text"] == SIMULATED.text
