@@ -22,13 +22,15 @@ SENSORS: dict[str, type[Chip]] = {}
 class Measurement:
     """How a measurement is encoded in an answer of `length` bytes, for faults that change it.
 
-    `decoded` and `encoded` (the answer with another value, checksum included) count in 0..`full_scale`.
+    `decoded` and `encoded` (the answer with another value, checksum included) count in 0..`full_scale`, in
+    `unit`.
     """
 
     length: int
     full_scale: float
     decoded: Callable[[bytes], float]
     encoded: Callable[[bytes, float], bytes]
+    unit: str = "counts"
 
 
 class AirCell:

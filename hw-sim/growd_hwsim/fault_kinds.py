@@ -33,13 +33,43 @@ PLACES: dict[str, tuple[str, ...]] = {
 }
 """The kinds of faults that can be at each place."""
 
-_OF_SENSORS = tuple(sensor.faults for sensor in SENSORS.values())
-KINDS = tuple(dict.fromkeys(kind for kinds in (*PLACES.values(), *_OF_SENSORS) for kind in kinds))
+KINDS: dict[str, str] = {
+    "absent": "Nothing answers.",
+    "nak": "The address answers, and refuses data.",
+    "bus_error": "The adapter aborts the transfer.",
+    "timeout": "The transfer fails after 1 s, because the clock is stretched for too long.",
+    "stuck": "The data line is held low until nine clock pulses clear the bus.",
+    "hang": "The call returns only when the fault is over, and fails.",
+    "bad_crc": "One bit of the checksum is wrong.",
+    "wrong_order": "The checksum comes before the last byte, as on a bus that is too fast.",
+    "frozen": "The last measurement repeats.",
+    "noise": "Each measurement is too high or too low by the amount.",
+    "drift": "The error of the measurement grows by the amount in each hour.",
+    "saturated": "The measurement is at the end of the range.",
+    "short": "The answer ends too early.",
+    "split": "The answer comes in two pieces.",
+    "shifted": "The answer begins with a stray byte.",
+    "doubled": "The answer comes twice.",
+    "garbled": "All bytes of the answer are wrong.",
+    "bad_checksum": "One bit of the checksum is wrong.",
+    "warm_up": "The sensor answers with the constant of its warm-up.",
+    "unplugged": "The port is gone.",
+    "renamed": "The port comes back under the next number.",
+    "refused": "The pin cannot be driven, as if another program holds it.",
+}
+"""What each kind of fault does, in one sentence."""
+
 WITH_AMOUNT = ("noise", "drift")
 
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
+
+
+def unit_of_amount(place: str) -> str:
+    """The unit of `amount` at a place or for a kind of sensor, "" if it depends on the device there."""
+    form = SENSORS[place].measurement if place in SENSORS else None
+    return "" if form is None else form.unit
 
 
 def kinds_at(place: str) -> tuple[str, ...]:

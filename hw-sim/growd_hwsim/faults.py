@@ -96,7 +96,7 @@ class Fault:
     def _check_kind_and_device(self) -> None:
         if self.kind not in KINDS:
             raise FaultError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}", key="kind")
-        place = _place_of(self.device)
+        place = place_of(self.device)
         if place is None:
             known = f"{', '.join(SENSORS)} or a place such as i2c-1:0x61, i2c-1, /dev/serial0 or gpio-18"
             raise FaultError(f"device must be {known}, not {self.device!r}", key="device")
@@ -139,11 +139,15 @@ class Faults:
         with self._changed:
             self._armed = [*self._not_over(), _Armed(fault, self._monotonic())]
 
-    def clear(self, device: str | None = None) -> int:
-        """Remove all faults, or those of one device; returns how many."""
+    def clear(self, device: str | None = None, kind: str | None = None) -> int:
+        """Remove all faults, or those of one device or kind; returns how many."""
         with self._changed:
             present = self._not_over()
-            self._armed = [armed for armed in present if device not in (None, armed.fault.device)]
+            self._armed = [
+                armed
+                for armed in present
+                if device not in (None, armed.fault.device) or kind not in (None, armed.fault.kind)
+            ]
             self._changed.notify_all()
             return len(present) - len(self._armed)
 
@@ -151,6 +155,12 @@ class Faults:
         """The faults that are not over."""
         with self._changed:
             return [armed.fault for armed in self._not_over()]
+
+    def timed(self) -> list[tuple[Fault, float, float | None]]:
+        """The same, each with the seconds until it begins, and those until it is over (None: never)."""
+        with self._changed:
+            now = self._monotonic()
+            return [(armed.fault, *armed.times(now)) for armed in self._not_over()]
 
     def close(self) -> None:
         """End all hanging calls, and let no further call hang. Closing twice does nothing."""
@@ -291,6 +301,9 @@ class _Armed:
     def is_over(self, now: float) -> bool:
         return self._end is not None and now >= self._end
 
+    def times(self, now: float) -> tuple[float, float | None]:
+        return max(0.0, self.begin - now), None if self._end is None else self._end - now
+
     def strikes(self, now: float) -> bool:
         if not self.has_begun(now) or self.is_over(now):
             return False
@@ -313,13 +326,6 @@ def _place(message: I2CMessage | Query) -> tuple[int, int] | str:
     return message.port if isinstance(message, Query) else (message.bus, message.address)
 
 
-def _place_of(device: str) -> str | None:
-    """The place, or the kind of sensor, that a fault's device is; None if it is neither."""
-    if device in SENSORS:
-        return device
-    return next((place for place, pattern in _PLACES.items() if pattern.fullmatch(device)), None)
-
-
 _TYPES: dict[str, tuple[type, ...]] = {
     "kind": (str,),
     "device": (str,),
@@ -330,6 +336,13 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "amount": (int, float),
 }
 _TYPE_NAMES = {str: "text", int: "a whole number", float: "a number"}
+
+
+def place_of(device: str) -> str | None:
+    """The place, or the kind of sensor, that a fault's device is; None if it is neither."""
+    if device in SENSORS:
+        return device
+    return next((place for place, pattern in _PLACES.items() if pattern.fullmatch(device)), None)
 
 
 def load_faults(path: Path) -> list[Fault]:

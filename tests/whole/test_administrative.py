@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from growd.config import Config, Light, RelayOptions, Sensor
-from growd.wiring.fault_services import FaultServices
+from growd.wiring.fault_services import FaultServices, fault_places
 from support.jumping import rigged
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on
 async def test_services_with_lasting_effects_need_an_administrator():
     config = Config(sensor=SENSORS, light=Light(), relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
     async with rigged(config) as rig:
-        FaultServices(rig.bus, rig.machine.faults)
+        FaultServices(rig.bus, rig.machine.faults, fault_places(config))
         assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"
         assert "the hardware is simulated" in rig.bus.find_node("simulator").details()["problems"][0]["text"]
         offered: list[Service] = [rig.bus.services.get(name) for name in rig.bus.services.names()]

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from growd.cli.main import main
-from growd.config import CarbonDioxide, InterlockOptions, RelayOptions, Sensor, load
+from growd.config import CarbonDioxide, ChannelOptions, InterlockOptions, Light, RelayOptions, Sensor, load
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
@@ -343,11 +343,13 @@ async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[Simulat
     refusals = [
         ({"kind": "rust", "device": "bh1750"}, "kind must be one of"),
         ({"kind": "nak", "device": "toaster"}, "device must be"),
-        ({"kind": "refused", "device": "gpio-99"}, "device must be a pin from gpio-0 to gpio-27"),
+        ({"kind": "refused", "device": "gpio-99"}, "device: these chambers have no gpio-99; there is"),
+        ({"kind": "absent", "device": "/dev/ttyS9"}, "device: these chambers have no /dev/ttyS9; there is"),
         (
-            {"kind": "absent", "device": "/dev/ttyS9"},
-            "device: no sensor is at the serial port /dev/ttyS9; there is none",
+            {"kind": "frozen", "device": "mhz19"},
+            "device: these chambers have no mhz19; there is scd30, i2c-1",
         ),
+        ({"kind": "nak", "device": "i2c-1:0x5c"}, "device: these chambers have no i2c-1:0x5c; there is"),
         ({"kind": "drift", "device": "scd30"}, "amount is missing"),
         ({"kind": "nak", "device": "scd30", "probability": 0}, "probability must be above 0"),
     ]
@@ -359,6 +361,40 @@ async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[Simulat
         for _ in range(MOST_FAULTS):
             faults.inject(Fault("nak", "bh1750"))
         assert "faults already; clear some" in await injected(client, {"kind": "nak", "device": "scd30"})
+
+
+async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
+    sensors = (Sensor(name="air", kind="scd30"), Sensor(name="co2", kind="mhz19", port="/dev/ttyUSB*"))
+    relay = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    chambers = {
+        "sensor": sensors,
+        "relay": (relay,),
+        "light": Light(channel=(ChannelOptions(name="white", pin=18),)),
+        "combine": {"air_carbon_dioxide": "first"},
+    }
+    async with serving(offline_app(replace(load(None, SETTINGS), **chambers), tmp_path)) as client:
+        kinds = {each["kind"]: each for each in await informed(client, "simulator", "fault_kinds")}
+        places = {each["device"]: each for each in await informed(client, "simulator", "fault_places")}
+        expected = ["/dev/ttyUSB0", "gpio-18", "gpio-23", "i2c-1", "i2c-1:0x61", "mhz19", "scd30"]
+        assert sorted(places) == expected
+        assert places["i2c-1"]["affects"] == ["environment_1/air"]
+        assert places["gpio-18"]["affects"] == ["environment_1/light"]
+        assert (places["scd30"]["amount_unit"], places["gpio-23"]["amount_unit"]) == ("ppm", "")
+        for device, place in places.items():
+            for kind in place["kinds"]:
+                amount = 7.0 if kinds[kind]["has_amount"] else 0.0
+                fault = {"kind": kind, "device": device, "at": 36_000, "for": 5, "amount": amount}
+                async with client.post("service/simulator/inject_fault", json=fault) as answer:
+                    assert answer.status == 200, fault
+        active = await informed(client, "simulator", "faults")
+        assert len(active) == sum(len(place["kinds"]) for place in places.values())
+        assert all(each["left_s"] == pytest.approx(each["begins_in_s"] + 5) for each in active)
+        one = {"device": "gpio-18", "kind": "refused"}
+        async with client.post("service/simulator/clear_faults", json=one) as answer:
+            assert (await answer.json())["message"] == "1 fault cleared"
+        remaining = {(each["device"], each["kind"]) for each in await informed(client, "simulator", "faults")}
+        assert ("gpio-18", "hang") in remaining
+        assert ("gpio-18", "refused") not in remaining
 
 
 async def injected(client: aiohttp.ClientSession, fault: dict[str, Any]) -> str:

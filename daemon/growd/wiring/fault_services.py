@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
-from growd_drivers.gpio import MAXIMUM_PIN
+from growd.config import chambers_of
+from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.errors import FaultError
-from growd_hwsim.faults import parse_fault
+from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT, kinds_at, unit_of_amount
+from growd_hwsim.faults import parse_fault, place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Iterator, Mapping
 
     from growd.bus import Bus
-    from growd_hwsim.faults import Faults
+    from growd.config import Config, Sensor
+    from growd_hwsim.faults import Fault, Faults
 
 logger = logging.getLogger(__name__)
 
 _ARGUMENTS = (
-    Field("kind", Kind.STRING, max_length=32, doc="what fails; see docs/faults.md"),
+    Field("kind", Kind.STRING, max_length=32, doc="what fails; the node simulator lists the kinds"),
     Field("device", Kind.STRING, max_length=256, doc="a kind of sensor, or a place such as i2c-1 or gpio-18"),
     Field("at", Kind.FLOAT64, 0, unit="s", default=0.0, doc="from now"),
     Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0: until it is cleared"),
@@ -31,10 +34,14 @@ _ARGUMENTS = (
 )
 MOST_FAULTS = 1_000
 _ZERO_IS_NONE = {"for", "amount"}
-_DEVICE = Field(
-    "device", Kind.STRING, max_length=256, default="", doc="the device of the faults; default: all"
+_CLEARED = (
+    Field("device", Kind.STRING, max_length=256, default="", doc="the device of the faults; default: all"),
+    Field("kind", Kind.STRING, max_length=32, default="", doc="the kind of the faults; default: all"),
 )
 
+_KINDS = [
+    {"kind": kind, "effect": effect, "has_amount": kind in WITH_AMOUNT} for kind, effect in KINDS.items()
+]
 _SIMULATED = {
     "text": "the hardware is simulated: no sensor is read and no output is switched; "
     "for real hardware set [simulator] enabled = false",
@@ -43,16 +50,42 @@ _SIMULATED = {
 }
 
 
-class FaultServices:
-    """The services `simulator/inject_fault` and `simulator/clear_faults`. Their node lists the faults.
+def fault_places(config: Config) -> dict[str, list[str]]:
+    """The devices that a fault may name in these chambers, each with the devices of growd that it affects."""
+    places: dict[str, list[str]] = {}
+    for chamber in chambers_of(config):
+        options = chamber.options
+        for sensor in options.sensor:
+            for place in (sensor.kind, *_places_of(sensor)):
+                places.setdefault(place, []).append(f"{chamber.environment}/{sensor.name}")
+        if options.light.enabled:
+            for channel in options.light.channel:
+                places.setdefault(f"gpio-{channel.pin}", []).append(f"{chamber.environment}/light")
+        for relay in options.relay:
+            places.setdefault(f"gpio-{relay.pin}", []).append(f"{chamber.environment}/{relay.name}")
+    return places
 
-    Serial ports are refused unless a sensor is there (`ports`). It also warns in `growd status` that the
+
+def _places_of(sensor: Sensor) -> Iterator[str]:
+    """Its serial port, or its bus and its address there."""
+    if sensor.port:
+        yield sensor.port.replace("*", "0")  # as the simulated port is named
+    else:
+        yield f"i2c-{sensor.bus}"
+        yield place_of_bridge(sensor.bus, sensor.i2c_address)
+
+
+class FaultServices:
+    """The services `simulator/inject_fault` and `simulator/clear_faults`.
+
+    Their node lists the active faults (`faults`), and the faults that can be injected (`fault_kinds`,
+    `fault_places`). A fault may only be at one of `places`. The node also warns in `growd status` that the
     hardware is simulated.
     """
 
-    def __init__(self, bus: Bus, faults: Faults, ports: Collection[str] = ()) -> None:
+    def __init__(self, bus: Bus, faults: Faults, places: Mapping[str, list[str]]) -> None:
         self._faults = faults
-        self._ports = ports
+        self._places = places
         self.node = bus.node("simulator")
         self.node.serve(
             "simulator/inject_fault",
@@ -66,13 +99,15 @@ class FaultServices:
             "simulator/clear_faults",
             "growd/ClearFaults",
             self._clear,
-            arguments=(_DEVICE,),
+            arguments=_CLEARED,
             doc="Clear faults.",
             is_administrative=True,
         )
         self.node.describe("hardware", lambda: "simulated")
         self.node.describe("problems", lambda: [_SIMULATED])
-        self.node.describe("faults", lambda: [asdict(fault) for fault in faults.active()])
+        self.node.describe("faults", lambda: [_timed(*each) for each in self._faults.timed()])
+        self.node.describe("fault_kinds", lambda: _KINDS)
+        self.node.describe("fault_places", lambda: [*map(self._place, self._places)])
 
     async def _inject(self, **entry: Any) -> dict[str, Any]:
         given = {name: value for name, value in entry.items() if value or name not in _ZERO_IS_NONE}
@@ -80,12 +115,9 @@ class FaultServices:
             fault = parse_fault(given)
         except FaultError as error:
             return {"success": False, "message": str(error)}
-        if fault.device.startswith("gpio-") and int(fault.device.removeprefix("gpio-")) > MAXIMUM_PIN:
-            message = f"device must be a pin from gpio-0 to gpio-{MAXIMUM_PIN}, not {fault.device!r}"
-            return {"success": False, "message": message}
-        if fault.device.startswith("/dev/") and fault.device not in self._ports:
-            there = ", ".join(sorted(self._ports)) or "none"
-            message = f"device: no sensor is at the serial port {fault.device}; there is {there}"
+        if fault.device not in self._places:
+            there = ", ".join(self._places) or "none"
+            message = f"device: these chambers have no {fault.device}; there is {there}"
             return {"success": False, "message": message}
         if len(self._faults.active()) >= MOST_FAULTS:
             return {"success": False, "message": f"there are {MOST_FAULTS} faults already; clear some"}
@@ -93,6 +125,19 @@ class FaultServices:
         logger.info("simulated fault: %s at %s", fault.kind, fault.device)
         return {"success": True, "message": f"{fault.kind} at {fault.device}"}
 
-    async def _clear(self, device: str) -> dict[str, Any]:
-        number = self._faults.clear(device or None)
+    async def _clear(self, device: str, kind: str) -> dict[str, Any]:
+        number = self._faults.clear(device or None, kind or None)
         return {"success": True, "message": f"{counted(number, 'fault')} cleared"}
+
+    def _place(self, device: str) -> dict[str, Any]:
+        kind = place_of(device) or device
+        return {
+            "device": device,
+            "affects": [*dict.fromkeys(self._places[device])],
+            "kinds": kinds_at(kind),
+            "amount_unit": unit_of_amount(kind),
+        }
+
+
+def _timed(fault: Fault, begins_in_s: float, left_s: float | None) -> dict[str, Any]:
+    return {**asdict(fault), "begins_in_s": begins_in_s, "left_s": left_s}

@@ -64,10 +64,10 @@ async def opened_hardware(config: Config, bus: Bus) -> AsyncIterator[Hardware]:
 @contextlib.asynccontextmanager
 async def _simulating(config: Config, bus: Bus, hardware: SimulatedHardware) -> AsyncIterator[None]:
     """The services of the simulator, and the watch over its speed, for the body."""
-    from growd.wiring.fault_services import FaultServices  # noqa: PLC0415
+    from growd.wiring.fault_services import FaultServices, fault_places  # noqa: PLC0415
     from growd.wiring.speed_watch import SpeedWatch  # noqa: PLC0415
 
-    FaultServices(bus, hardware.faults, hardware.serial_chips)
+    FaultServices(bus, hardware.faults, fault_places(config))
     if config.simulator.speed == 1:
         yield
         return

@@ -58,6 +58,7 @@ class SimulatedMhz19(UartSlave):
         10_000,
         lambda frame: int.from_bytes(frame[2:4], "big"),
         lambda _, ppm: reading(round(ppm)),
+        "ppm",
     )
     delivered_range_ppm = 2000
     warm_up_answer = reading(WARM_UP_PPM)

@@ -100,7 +100,7 @@ class SimulatedScd30(I2CSlave):
     """
 
     name = "scd30"
-    measurement = Measurement(18, MAXIMUM_CO2_PPM, _ppm_in, _with_ppm)
+    measurement = Measurement(18, MAXIMUM_CO2_PPM, _ppm_in, _with_ppm, "ppm")
     faults = (*FAULTS, "bad_crc", "wrong_order")
 
     def __init__(
