@@ -51,3 +51,12 @@ export const clock = (time) => TIME.format(time * 1000);
 
 /** Day and time of day of a UNIX time. */
 export const moment = (time) => MOMENT.format(time * 1000);
+
+const SECOND = new Intl.DateTimeFormat(LOCALES, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const DAY = new Intl.DateTimeFormat(LOCALES, { day: "numeric", month: "short" });
+
+/** The time of day of a UNIX time, with seconds. */
+export const second = (time) => SECOND.format(time * 1000);
+
+/** The day of a UNIX time: "23 Nov". */
+export const day = (time) => DAY.format(time * 1000);
