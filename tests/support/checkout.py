@@ -83,8 +83,9 @@ class Checkout:
         }
 
     def _check_out(self) -> None:
-        database = Path("couchdb/embedded")
-        files = [database / "package.json", database / "package-lock.json", Path("pyproject.toml")]
+        npm = ("package.json", "package-lock.json")
+        files = [Path(folder, name) for folder in ("couchdb/embedded", "page") for name in npm]
+        files.append(Path("pyproject.toml"))
         locks = [lock.relative_to(ROOT) for lock in (ROOT / "requirements").glob("*.lock")]
         for file in [*map(Path, SCRIPTS), *files, *locks]:
             (self.root / file).parent.mkdir(parents=True, exist_ok=True)
