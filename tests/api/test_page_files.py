@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gzip
 import json
+import posixpath
 import re
+import tomllib
 
 import pytest
 import pytest_asyncio
 from yarl import URL
 
-from growd.api.page_files import PageFiles
+from growd.api.page_files import PageFiles, read_page
 from growd.server.client_limits import ClientLimits, Clients
 from support.checkout import ROOT
 from support.daemon import serving
@@ -21,6 +23,7 @@ OWN = {
     "style.css": "body {}\n",
     "views/now.js": "1;\n",
 }
+API_PAGE = {"api.html", "api.css", "api.js", "vendor/rapidoc.js"}
 INDEX = '<script type="module" src="page/main.js"></script><link href="page/style.css"><a href="api/">x</a>'
 
 
@@ -264,15 +267,48 @@ async def test_pages_of_other_sites_and_names_are_refused(site):
     assert (await site.get("/", Host="evil.example")).status == 421
 
 
-async def test_the_page_of_the_checkout_loads(request):
+@pytest.fixture
+def shipped():
+    """The page of the checkout as growd sends it."""
     if not (ROOT / "page/node_modules").is_dir():
         pytest.skip("page/node_modules is not installed (./run does that)")
-    async with serving() as daemon:
-        PageFiles(daemon.api, ROOT / "page", is_edited=True)
-        site = Site(daemon)
-        await site.get("/_svc/api/")
-        address = "/_svc/" + re.search(r'src="\.\./(page/\w+/)', site.text)[1]
-        vendor = json.loads((ROOT / "page/package.json").read_text())["vendor"]
-        for name in vendor:
-            assert (await site.get(f"{address}vendor/{name}")).status == 200
-            assert "sourceMappingURL" not in site.text
+    return read_page(ROOT / "page").files
+
+
+def test_the_whole_page_has_at_most_60_kb(shipped):
+    """Compressed, without the API page, in units of 1000 bytes."""
+    sizes = {name: len(file.compressed) for name, file in shipped.items() if name not in API_PAGE}
+    table = "\n".join(f"{size:6} {name}" for name, size in sorted(sizes.items(), key=lambda each: -each[1]))
+    assert sum(sizes.values()) <= 60_000, f"{sum(sizes.values())} bytes:\n{table}"
+
+
+def test_what_a_module_imports_is_served(shipped):
+    for name, file in shipped.items():
+        if file.content_type.startswith("text/javascript") and name not in API_PAGE:
+            for imported in re.findall(
+                r"""(?:from|import|import\()\s*["']([^"']+)["']""", file.content.decode()
+            ):
+                assert posixpath.normpath(posixpath.join(posixpath.dirname(name), imported)) in shipped, name
+
+
+def test_what_a_document_names_is_served(shipped):
+    for name in ("index.html", "api.html"):
+        text = shipped[name].content.decode()
+        for named in re.findall(r'(?:src|href)="(?:\.\./)?page/\w+/([^"]+)"', text):
+            assert named in shipped
+        assert "<script>" not in text
+        assert "style=" not in text
+
+
+def test_no_source_maps_are_named(shipped):
+    assert [name for name, file in shipped.items() if b"sourceMappingURL" in file.content] == []
+
+
+def test_the_wheel_takes_what_is_served():
+    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    served = json.loads((ROOT / "page/package.json").read_text())["vendor"].values()
+    packed = {name.removeprefix("page/node_modules/") for name in wheel["artifacts"]}
+    assert {name for name in packed if "LICENSE" not in name} == {*served}
+    assert {name.partition("/")[0] for name in packed if "LICENSE" in name} == {
+        name.partition("/")[0] for name in served
+    }

@@ -74,6 +74,20 @@ def test_exactly_the_locked_packages_are_installed(fresh: Fresh, tmp_path: Path,
     assert all({"--require-hashes", "--no-deps", "--only-binary=:all:"} <= set(command) for command in pips)
 
 
+def test_from_a_checkout_npm_adds_the_libraries_of_the_page_and_nothing_else(fresh: Fresh):
+    (fresh.root / "etc/growd").mkdir(parents=True)
+    (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
+    fresh.install(CHECKOUT)
+    page = fresh.home / "current/lib/growd/_page"
+    assert (page / "index.html").read_bytes() == (CHECKOUT / "page/index.html").read_bytes()
+    served = json.loads((page / "package.json").read_text())["vendor"].values()
+    modules = page / "node_modules"
+    made = {path.relative_to(modules).as_posix() for path in modules.rglob("*") if path.is_file()}
+    assert made == {*served, "preact/LICENSE"}
+    assert not (modules / "lit").exists()
+    assert len([command for command in fresh.commands if "ci" in command]) == 1
+
+
 def test_with_a_couchdb_neither_node_nor_the_embedded_database_is_installed(fresh: Fresh, tmp_path: Path):
     (fresh.root / "etc/growd").mkdir(parents=True)
     (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
@@ -573,8 +587,20 @@ def test_a_wheel_installs_itself_with_nothing_but_python(built: Path, fresh: Fre
 
 
 @pytest.mark.install
-def test_a_wheel_has_the_files_of_the_checkout(built: Path):
+def test_a_wheel_has_the_files_of_the_checkout_and_the_libraries_of_the_page(built: Path, fresh: Fresh):
+    if not (CHECKOUT / "page/node_modules").is_dir():
+        pytest.skip("page/node_modules is not installed (./run does that)")
     checkout = dict(source_at(CHECKOUT).files())
     packed = dict(source_at(built).files())
-    assert {name for name in packed if ".dist-info" not in name} == set(checkout)
+    served = {name for name in packed if name.startswith("growd/_page/node_modules/")}
+    assert {name for name in packed if ".dist-info" not in name} - served == set(checkout)
     assert all(packed[name] == content for name, content in checkout.items())
+    wanted = json.loads(packed["growd/_page/package.json"])["vendor"].values()
+    licences = {name for name in served if name.endswith(("LICENSE", "LICENSE.txt"))}
+    assert served - licences == {f"growd/_page/node_modules/{name}" for name in wanted}
+    assert {name.split("/")[3] for name in licences} == {name.partition("/")[0] for name in wanted}
+    fresh.install(built)
+    commands = [command for command in fresh.commands if "ci" in command]
+    assert [command for command in commands if command[command.index("--prefix") + 1].endswith("_page")] == []
+    library = fresh.home / "current/lib"
+    assert all((library / name).read_bytes() == packed[name] for name in served)

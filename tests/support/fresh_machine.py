@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -35,9 +36,12 @@ class Fresh:
             (programs / "node").write_text("a program")
             (programs / "node").chmod(0o755)
         if "ci" in command:
-            modules = Path(command[command.index("--prefix") + 1]) / "node_modules"
-            modules.mkdir()
-            (modules / "express.js").write_text("a module")
+            folder = Path(command[command.index("--prefix") + 1])
+            wanted = json.loads((folder / "package.json").read_text()).get("vendor", {}).values()
+            for name in ("express.js", "preact/LICENSE", "preact/more/notes.md", "lit/LICENSE", *wanted):
+                file = folder / "node_modules" / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text("a module")
 
     def install(self, wheel: Path, **options: Any) -> list[str]:
         """The steps that were not done already, in words."""

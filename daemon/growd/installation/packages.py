@@ -61,8 +61,8 @@ class PackageTools:
         for licence in wheel.parent.glob("*.dist-info/licenses/**/LICENSE*"):
             shutil.copy2(licence, folder)
 
-    def install_database(self, folder: Path) -> None:
-        """Put the npm packages of the embedded database, whose files are in the folder, beside them."""
+    def install_npm(self, what: str, folder: Path) -> None:
+        """Put the npm packages of the lock in the folder beside it, in node_modules."""
         own = machine_npm()
         if own is None:
             wheel = self._node_wheel(os.uname().machine)
@@ -71,7 +71,7 @@ class PackageTools:
             npm, path = [own], os.environ["PATH"]
         # npm waits 70 s by default before it reports that there is no network.
         self._run(
-            "the embedded database",
+            what,
             *(f"PATH={path}", *npm, "--prefix", str(folder), "--cache", str(self.scratch / "npm")),
             *("--logs-max=0", "--no-audit", "--no-fund", "--no-update-notifier"),
             *("--fetch-retry-mintimeout=1000", "--fetch-retry-maxtimeout=5000", "ci", "--omit=dev"),

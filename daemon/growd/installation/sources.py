@@ -84,10 +84,14 @@ class InstallSource:
             return version_information(archive.read(f"{BUNDLED}/version.json"))
 
     def files(self) -> Iterator[tuple[str, bytes]]:
-        """All files by name, in the same order on each machine; without what is generated or not needed."""
+        """All files by name, in the same order on each machine; without what is generated or not needed.
+
+        A wheel contains the npm packages of the page; beside a checkout, npm may have installed any.
+        """
+        left_out = _LEFT_OUT - {"node_modules"} if self.kind == "wheel" else _LEFT_OUT
         with intact(self.path):
             for prefix, root in sorted(self.roots.items()):
-                yield from _files(prefix, root)
+                yield from _files(prefix, root, left_out)
 
 
 def source_at(path: Path | None) -> InstallSource:
@@ -182,10 +186,10 @@ def _are_words(value: object) -> bool:
     return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
-def _files(name: str, item: Traversable) -> Iterator[tuple[str, bytes]]:
+def _files(name: str, item: Traversable, left_out: set[str]) -> Iterator[tuple[str, bytes]]:
     if item.is_dir():
         for inner in sorted(item.iterdir(), key=lambda found: found.name):
-            if inner.name not in _LEFT_OUT:
-                yield from _files(f"{name}/{inner.name}".lstrip("/"), inner)
+            if inner.name not in left_out:
+                yield from _files(f"{name}/{inner.name}".lstrip("/"), inner, left_out)
     elif item.is_file():
         yield name, item.read_bytes()

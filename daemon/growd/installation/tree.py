@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from growd.installation.targets import Target
 
 DATABASE: Final = "growd/_couchdb/embedded"
+PAGE: Final = "growd/_page"
 PART: Final = ".part"
 """What the name of a folder ends with while it is made."""
 
@@ -96,8 +97,9 @@ class VersionTree:
             tools = PackageTools(self.source, part / "tmp", run)
             self._add_packages(tools, part / "lib")
             self._add_growd(part)
+            _complete_page(tools, part / "lib" / PAGE)
             if self.with_database:
-                tools.install_database(part / "lib" / DATABASE)
+                tools.install_npm("the embedded database", part / "lib" / DATABASE)
                 _remove_other_machines(part / "lib" / DATABASE, _PREBUILT[self.machine])
             if self.with_node:
                 tools.install_node(part / "node", self.machine)
@@ -159,6 +161,23 @@ def merge(packages: Path, library: Path) -> None:
             raise InstallError(f"the package {package} has another {place.name} for another Python")
         place.parent.mkdir(parents=True, exist_ok=True)
         file.replace(place)
+
+
+def _complete_page(tools: PackageTools, page: Path) -> None:
+    """Add the libraries of the page, with their licences, if the source does not contain them."""
+    modules = page / "node_modules"
+    if modules.is_dir() or not (page / "package.json").is_file():  # older versions have no page
+        return
+    tools.install_npm("the libraries of the page", page)
+    served = {modules / name for name in json.loads((page / "package.json").read_bytes())["vendor"].values()}
+    packages = {modules / file.relative_to(modules).parts[0] for file in served}
+    for path in sorted(modules.rglob("*"), reverse=True):  # what is in a folder before it
+        is_licence = path.name.endswith(("LICENSE", "LICENSE.txt")) and not packages.isdisjoint(path.parents)
+        if path.is_dir() and not path.is_symlink():
+            if not any(path.iterdir()):
+                path.rmdir()
+        elif not is_licence and path not in served:
+            path.unlink()
 
 
 def _is_left_out(file: Path) -> bool:
