@@ -510,6 +510,7 @@ async def test_the_keeper_of_a_topic_learns_the_user_and_its_words_are_the_hint(
     topic = daemon.bus.topics.declare("e/desired/air_temperature", FLOAT64, is_open=True, note="idle")
     topic.keeper = keep
     login = await users.add("growd_operator")
-    answer = await daemon.request("POST", f"{daemon.api.prefix}/topic/{topic.name}", login, body=[21])
+    path = f"{daemon.api.prefix}/topic/{topic.name}?by=ben"  # a login is not overridden
+    answer = await daemon.request("POST", path, login, body=[21])
     assert json.loads(answer.body) == {"message": "Posted message to topic", "hint": "it holds"}
     assert noted == [(21.0, login[0])]

@@ -10,6 +10,7 @@ import pytest
 from growd.api.operations import Limits
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, Quality
+from growd.control.topics import NOTE
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, TOPICS, serving
 from support.waiting import PATIENCE_S, until
 
@@ -238,6 +239,25 @@ class TestTopics:
         assert (last.value, last.node, last.quality, last.number) == (value, "http", Quality.OK, 1)
         assert type(last.value) is type(value)
         assert "http" in (await daemon.ask("GET", f"/topic/{topic}")).json["pubs"]
+
+    async def test_a_time_in_the_past_and_an_author(self, daemon):
+        topic = daemon.bus.topics.declare("e/notes", NOTE, is_open=True)
+        authors = []
+
+        async def keep(message, who):
+            authors.append((message.time, who))
+            return ""
+
+        topic.keeper, topic.takes_past = keep, True
+        assert (await daemon.ask("POST", "/topic/e/notes?time=1.5&by=Ada", json=["watered"])).status == 200
+        assert authors == [(1.5, "Ada")]
+        assert topic.last.time == 1.5
+        for query, field in ("time=1e12", "time"), ("time=-1", "time"), (f"by={'x' * 101}", "by"):
+            answer = await daemon.ask("POST", f"/topic/e/notes?{query}", json=["watered"])
+            assert (answer.status, answer.json["error"]) == (400, "invalid_value")
+            assert answer.json["ERROR"].startswith(f"{field}: expected")
+        refused = await daemon.ask("POST", f"/topic/{LIGHT}?time=1.5", json=[8000])
+        assert (refused.status, daemon.bus.topics.get(LIGHT).last) == (400, None)
 
     async def test_a_topic_of_a_node_refuses_clients_and_names_the_node(self, daemon):
         answer = await daemon.ask("POST", f"/topic/{CO2}", json=[400])

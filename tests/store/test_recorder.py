@@ -12,7 +12,7 @@ import pytest
 
 from growd import config
 from growd.bus import Bus
-from growd.bus.errors import NotKeptError
+from growd.bus.errors import InvalidValueError, NotKeptError
 from growd.bus.messages import BOOL, FLOAT64, STRING, VECTOR3, Quality
 from growd.control.controllers import DirectController
 from growd.control.topics import EVENT
@@ -69,9 +69,9 @@ class Rig:
         (node or self.driver).publisher(topic).publish(value, quality)
         await self.clock.settle()
 
-    async def post(self, topic: str, value: Any) -> str:
+    async def post(self, topic: str, value: Any, time: float = 0.0) -> str:
         """Publish as a client; the hint in the answer."""
-        message = self.client.publish_arguments(topic, [value])
+        message = self.client.publish_arguments(topic, [value], time)
         return await self.bus.topics.get(topic).answer(message, "anna")
 
     async def stored(self) -> list[dict[str, Any]]:
@@ -212,6 +212,32 @@ async def test_a_note_becomes_a_manual_event(rig):
     (point,) = await rig.stored()
     assert (point["category"], point["variable"], point["value"]) == ("event", "note", "watered")
     assert point["is_manual"] is True
+
+
+async def test_the_entries_of_clients_have_their_author_and_a_time_in_the_past(rig):
+    now = rig.clock.time()
+    await rig.post(NOTES, "watered")
+    await rig.post(PH, 6.2)
+    await rig.post(PH, 5.9, now - 3_600)
+    await rig.publish(CO2, 400.0)
+    stored = await rig.stored()
+    assert [(point["value"], point["timestamp"], point.get("by")) for point in stored] == [
+        ("watered", now, "anna"),
+        (6.2, now, "anna"),
+        (5.9, now - 3_600, "anna"),
+        (400.0, now, None),
+    ]
+    assert rig.bus.topics.get(PH).last.value == 6.2  # a later measurement stays the newest
+
+
+async def test_no_entry_has_a_time_to_come_and_nothing_else_has_a_time(rig):
+    now = rig.clock.time()
+    with pytest.raises(InvalidValueError, match=r"time: expected 0 or UNIX seconds until now"):
+        rig.client.publish_arguments(NOTES, ["watered"], now + 1)
+    rig.bus.topics.declare("lab/door", FLOAT64, is_open=True)
+    with pytest.raises(InvalidValueError, match=r"time: expected 0 \(only notes and manual measurements"):
+        rig.client.publish_arguments("lab/door", [1], now - 1)
+    assert await rig.stored() == []
 
 
 async def test_each_entry_of_a_client_is_durable_when_it_is_answered(rig, tmp_path):

@@ -275,14 +275,15 @@ class Api:
         return json_answer({"type": topic.type.name, "subs": topic.subscribers, "pubs": topic.publishers})
 
     async def publish(self, call: Call) -> web.StreamResponse:
-        message = self.node.publish_arguments(call.name, call.body)
-        hint = await self.bus.topics.get(call.name).answer(message, self._who(call.request))
+        message = self.node.publish_arguments(call.name, call.body, call.query["time"])
+        who = self._who(call.request, call.query["by"])
+        hint = await self.bus.topics.get(call.name).answer(message, who)
         return json_answer({**_POSTED, "hint": hint} if hint else _POSTED)
 
-    def _who(self, request: web.BaseRequest) -> str:
-        """The user, else the address, for the record."""
+    def _who(self, request: web.BaseRequest, named: str = "") -> str:
+        """The user, else the name that the client gives, else the address, for the record."""
         user = self.access.user_of(request) if self.access is not None else ""
-        return user or address_of(request)
+        return user or named or address_of(request)
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
         with self.access.lasting(call.request) if self.access is not None else nullcontext():
@@ -379,6 +380,16 @@ OPERATIONS: Final = (
         "Publish a message; a set point, a note or a manual measurement is on disk before the answer",
         Api.publish,
         body=Body((list,), doc="the arguments of the message type's constructor, in order"),
+        query=(
+            Field(
+                "time", Kind.FLOAT64, 0, unit="s", default=0.0,
+                doc="the time of a note or a manual measurement in the past, in UNIX seconds; 0: now",
+            ),
+            Field(
+                "by", Kind.STRING, default="", max_length=100,
+                doc="the author, for the record; with a login it is the user",
+            ),
+        ),
         answer="posted", refusals=(403, 404),
     ),
     Operation(

@@ -7,7 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
-from growd.bus.errors import NameTakenError, NotOpenError, UnknownNameError
+from growd.bus.errors import InvalidValueError, NameTakenError, NotOpenError, UnknownNameError
 from growd.bus.messages import Quality
 from growd.bus.names import normalise
 from growd.bus.params import Parameters
@@ -98,20 +98,26 @@ class Node:
         publisher = self._publishers.get(topic)
         return publisher or self._publisher(self._bus.topics.get(topic).name)
 
-    def publish_arguments(self, topic: str, arguments: Any) -> Message:
+    def publish_arguments(self, topic: str, arguments: Any, time: float = 0.0) -> Message:
         """Publish from constructor arguments in order, as a client of the API sends them.
 
         The node becomes a publisher of the topic with its first valid message. On a releasable topic, [null]
-        is a message without a value and of quality stale. Raises `NotOpenError` if clients may not publish.
+        is a message without a value and of quality stale. `time` is UNIX seconds, 0 for now; only a topic
+        that `takes_past` has another one. Raises `NotOpenError` if clients may not publish.
         """
         channel = self._bus.topics.get(topic)
         if not channel.is_open:
             raise NotOpenError(channel.name, channel.publishers, channel.note)
         is_release = channel.is_releasable and arguments == [None]
         value = None if is_release else channel.type.construct(arguments)
+        now = self._bus.clock.time()
+        if time and not channel.takes_past:
+            raise InvalidValueError("time", "0 (only notes and manual measurements have another time)", time)
+        if time > now:
+            raise InvalidValueError("time", f"0 or UNIX seconds until now, {now:.0f}", time)
         self.publisher(channel.name)
         quality = Quality.STALE if is_release else Quality.OK
-        return channel.deliver(value, self._bus.clock.time(), quality, self.name)
+        return channel.deliver(value, time or now, quality, self.name, is_past=bool(time))
 
     def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
         """A subscription to these topics; the reader closes it."""

@@ -28,7 +28,8 @@ class Topic:
 
     A node may set `keeper(message, who)`, which is awaited before a client gets its answer: the effect of the
     message is on the disk when it returns. It returns a hint for the client, or "", or raises `NotKeptError`.
-    Each of the `remarks` returns such a hint at once.
+    Each of the `remarks` returns such a hint at once. If it `takes_past`, a client may give its message a
+    time in the past.
     """
 
     def __init__(
@@ -41,6 +42,7 @@ class Topic:
         self.is_releasable = is_releasable
         self.keeper: Callable[[Message, str], Awaitable[str]] | None = None
         self.remarks: list[Callable[[Message], str]] = []
+        self.takes_past = False
         self.last: Message | None = None
         self.count = 0
         self._publishers: Counter[str] = Counter()
@@ -74,11 +76,17 @@ class Topic:
             words = await self.keeper(message, who) or words
         return "; ".join(filter(None, (words, *(remark(message) for remark in self.remarks))))
 
-    def deliver(self, value: Any, time: float, quality: Quality, node: str) -> Message:
-        """Give a checked value to every subscriber, without waiting."""
+    def deliver(
+        self, value: Any, time: float, quality: Quality, node: str, *, is_past: bool = False
+    ) -> Message:
+        """Give a checked value to every subscriber, without waiting.
+
+        A message that `is_past` does not replace a last message with a later time.
+        """
         self.count += 1
         message = Message(self.name, value, time, quality, node, self.count)
-        self.last = message
+        if not is_past or self.last is None or self.last.time <= time:
+            self.last = message
         for subscription in self._subscriptions:
             subscription.put(message)
         return message

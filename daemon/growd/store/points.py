@@ -21,7 +21,8 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     `id` is the `_id` of the document, fixed when the point is made, so that a point that is sent twice is
     stored once. `category` is "" for measured and desired points, which differ in `is_desired`. Commands,
-    qualities and events have a category, and go into another database.
+    qualities and events have a category, and go into another database. `by` is the author of a note or a
+    manual measurement.
 
     On the disk it is a JSON array of its fields in this order.
     """
@@ -34,6 +35,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     value: Value
     timestamp: float
     category: str = ""
+    by: str = ""
 
     def document(self) -> dict[str, Any]:
         """The document for the database: with `is_desired`, or with `category` if the point has one."""
@@ -46,6 +48,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
             "is_manual": self.is_manual,
             "value": self.value,
             "timestamp": self.timestamp,
+            **({"by": self.by} if self.by else {}),
         }
 
 
@@ -82,6 +85,7 @@ class PointMaker:
         is_desired: bool = False,
         is_manual: bool = False,
         category: str = "",
+        by: str = "",
     ) -> DataPoint:
         """A point with its final id. `InvalidPointError` for values that JSON or the views can't hold.
 
@@ -101,6 +105,7 @@ class PointMaker:
             value,
             float(timestamp),
             category,
+            by,
         )
 
     def new_id(self, timestamp: float) -> str:

@@ -56,7 +56,8 @@ class Recorder:
     Each message on `<environment>/events` becomes a point of the category `event`: its variable is the kind,
     its value the source and the text. A note on `<environment>/notes` becomes an event `note`.
 
-    A client that sends a measurement or a note gets its answer once the point is durable.
+    A client that sends a measurement or a note gets its answer once the point is durable. The point has the
+    author (`by`), and a time in the past if the client gives one.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Recorder:
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
         self._messages: Subscription | None = None
         self._failed = 0
+        self._entry: tuple[Message, str] | None = None  # of a client, and its author
         makers = {
             "measured": self._of_measured,
             "desired": self._of_desired,
@@ -89,7 +91,7 @@ class Recorder:
         for name, (source, _) in self._sources.items():
             topic = bus.topics.get(name)
             if topic.is_open and source.category in {"measured", NOTE}:
-                topic.keeper = self._make_durable
+                topic.keeper, topic.takes_past = self._make_durable, True
         self.node.describe("problems", self._problems)
 
     @property
@@ -129,7 +131,7 @@ class Recorder:
         while (left := messages.get_nowait()) is not None:
             self.node.attempt(self._record, left)
 
-    async def _make_durable(self, _: Message, _who: str) -> str:
+    async def _make_durable(self, message: Message, who: str) -> str:
         """Return once the message of a client is durable. Raises `NotKeptError`.
 
         Concurrent calls share a write, since a flush writes all recorded points.
@@ -137,7 +139,9 @@ class Recorder:
         messages, failed = self._messages, self._failed
         if messages is None or messages.is_closed:
             raise NotKeptError("nothing is recorded while growd starts or stops; try again")
+        self._entry = (message, who)  # the message still waits: nothing was awaited since it was published
         self._record_waiting(messages)
+        self._entry = None
         if self._failed > failed:
             raise NotKeptError("it could not be recorded; growd's log says why")
         try:
@@ -226,6 +230,7 @@ class Recorder:
             is_desired=is_desired,
             is_manual=is_manual,
             category=category,
+            by=self._entry[1] if self._entry is not None and message is self._entry[0] else "",
         )
 
 
