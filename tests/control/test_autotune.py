@@ -144,6 +144,29 @@ async def test_autotune_answers_at_once_and_reports_progress(rig):
     assert "already running" in (await rig.ask())["message"]
 
 
+async def test_autotune_reports_the_time_left_and_can_be_stopped(rig):
+    before = rig.parameters()
+    stop = rig.bus.services.get(f"{CONTROLLER}/stop_autotune")
+    assert await stop.call(who="ann") == {"success": False, "message": "no autotune is running"}
+    await rig.ask()
+    await rig.clock.advance(10)
+    began = rig.clock.monotonic()
+    left = rig.progress()["left"]
+    await rig.clock.advance(295)
+    assert left - rig.progress()["left"] == pytest.approx(295, abs=2)
+    assert (await stop.call(who="ann"))["success"]
+    outcome = await rig.until_over()
+    assert outcome["message"] == "it was stopped by ann; nothing has changed"
+    assert (outcome["state"], outcome["left"]) == ("failed", 0)
+    assert rig.parameters() == before
+    await rig.clock.advance(10)
+    assert rig.bus.topics.get(f"{ENVIRONMENT}/switches/valve").last.value == 0
+    assert (await rig.ask())["success"]
+    last = await rig.until_over()
+    assert last["state"] == "done"
+    assert rig.clock.monotonic() - began < 400 + left
+
+
 async def test_autotune_sets_the_parameters(rig):
     before = rig.parameters()
     await rig.ask()

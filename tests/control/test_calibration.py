@@ -101,6 +101,44 @@ async def test_an_scd30_needs_two_minutes_of_steady_air():
         assert "must measure for 120 s" in await on.calibrate(950)
 
 
+async def test_the_node_of_a_sensor_says_what_a_calibration_waits_for():
+    async with stage() as on:
+        node = on.rig.bus.find_node("environment_1/samplers/air")
+
+        def waiting():
+            (calibration,) = node.details()["calibrations"]
+            return calibration
+
+        await on.advance(60)
+        now = waiting()
+        assert now["service"] == "environment_1/samplers/air/calibrate"
+        assert now["reference_range_ppm"] == (400, 2000)
+        assert now["reason"].startswith("air must measure for 120 s without a gap before")
+        assert now["wait_s"] == pytest.approx(STEADY_S - now["lasted_s"])
+        assert now["reading_ppm"] is None
+        assert [ppm for _, ppm in now["recent"]] == pytest.approx([420] * len(now["recent"]), abs=40)
+        refused = await on.calibrate(450)
+        assert waiting()["last"]["message"] == refused
+        await on.advance(STEADY_S)
+        now = waiting()
+        assert (now["reason"], now["wait_s"]) == ("", 0)
+        assert now["reading_ppm"] == pytest.approx(420, abs=10)
+        on.valve(1)
+        await on.advance(2)
+        assert "the valve is open" in waiting()["reason"]
+        assert waiting()["wait_s"] is None
+        on.valve(0)
+        await on.advance(SHUT_S - 60)
+        assert "the valve has been closed for" in waiting()["reason"]
+        await on.advance(waiting()["wait_s"] - 2)
+        assert "the valve has been closed for" in waiting()["reason"]
+        await on.advance(3)
+        assert await on.calibrate(450) == ""
+        last = waiting()["last"]
+        assert (last["success"], last["reference"], last["time"]) == (True, 450, on.rig.clock.time())
+        assert waiting()["reading_ppm"] is None  # the readings start again
+
+
 async def test_an_scd30_with_a_long_interval_is_not_calibrated():
     async with stage(chamber(replace(SCD30, interval_s=8.0))) as on:
         await on.advance(3 * STEADY_S)

@@ -176,6 +176,38 @@ async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
         )
 
 
+async def test_a_calibration_reports_progress_and_can_be_stopped():
+    async with scene() as on:
+        stop = on.rig.bus.services.get(f"{CONTROLLER}/stop_calibration")
+        assert not (await stop.call(who="ann"))["success"]
+        await on.calibrate()
+        before = on.clock.monotonic()
+        seen = []
+        for _ in range(8):
+            await on.clock.advance(10)
+            seen.append(on.rig.last("controllers/light_illuminance/calibration").value)
+        progress, left = ([each[name] for each in seen] for name in ("progress", "left"))
+        assert progress == sorted(progress)
+        assert 0 < progress[0] < progress[-1] < 1
+        assert left == sorted(left, reverse=True)
+        assert seen[-1]["message"] == "lamp at 70%"
+        measured = [lux for _, lux in seen[-1]["curve"]]
+        assert len(measured) > 5
+        assert measured == sorted(measured)
+        assert (await stop.call(who="ann"))["success"]
+        outcome = await on.calibrated()
+        assert outcome["message"] == "it was stopped by ann; nothing has changed"
+        assert (outcome["state"], outcome["curve"], outcome["left"]) == ("failed", [], 0)
+        assert on.clock.monotonic() - before < 90
+        assert on.curve() == []
+        await on.calibrate()
+        await on.clock.advance(1)
+        began = on.clock.monotonic()
+        expected = on.rig.last("controllers/light_illuminance/calibration").value["left"]
+        assert (await on.calibrated())["state"] == "done"
+        assert on.clock.monotonic() - began == pytest.approx(expected, rel=0.25)
+
+
 async def test_one_calibration_runs_at_a_time_and_a_set_point_waits():
     async with scene() as on:
         on.publish("desired/light_illuminance", 8_000.0)

@@ -103,14 +103,14 @@ async def test_rejected_points_are_listed_and_retried(tmp_path):
 async def test_status_shows_waiting_points_and_the_reason(tmp_path):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
         told = await rig.told()
-        assert (told["waiting"], told["shipping"], told["saving"]) == (0, "", "")
+        assert (told["waiting"], told["shipping"], told["saving"], told["oldest_at"]) == (0, "", "", None)
         assert told["notices"] == ["growd.sqlite3 was damaged"]
         rig.server.script.extend([status(503)] * 1000)
         await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
         async with in_tasks(rig.shipper):
             await rig.until(lambda: rig.shipper.fault is not None)
             told = await rig.told()
-            assert told["waiting"] == 1
+            assert (told["waiting"], told["oldest_at"]) == (1, 1e9)
             assert "503" in told["shipping"]
             assert told["since"] == rig.clock.time()
             exit_status, printed = await rig.asked("status")

@@ -12,6 +12,7 @@ from growd.bus.messages import Quality
 from growd.config import Config, ConfigError, Light, RelayOptions, Sensor, StorageRuleOptions, Store, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.runtime.clock import RealClock
+from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
 from growd.wiring.simulator import simulated_hardware
 from growd.wiring.topics import declare_topics
@@ -239,6 +240,24 @@ class TestSeveralSensorsOfOneVariable:
 def test_variables_that_no_sensor_measures_are_refused(config: Config, words: str):
     with pytest.raises(ConfigError, match=re.escape(words)):
         refuse(device_inconsistencies(config))
+
+
+async def test_the_status_has_each_line_once_and_the_limits_of_the_interlocks():
+    sensors = (
+        Sensor(name="air", kind="scd30"),
+        Sensor(name="lux", kind="bh1750"),
+        Sensor(name="lux_2", kind="bh1750", bus=2),
+    )
+    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    config = Config(sensor=sensors, relay=(valve,), light=Light(), combine={"light_illuminance": "first"})
+    async with rigged(config) as rig:
+        status = StatusNode(rig.bus, ["environment_1"])
+        await rig.clock.advance(10)
+        found = status.snapshot()
+    assert sorted((line.name, line.recoveries) for line in found.lines) == [("i2c-1", 0), ("i2c-2", 0)]
+    by_name = {each.name.rpartition("/")[2]: each for each in found.interlocks}
+    limits = {(limit.name, limit.value, limit.unit) for limit in by_name["carbon_dioxide_ceiling"].limits}
+    assert limits == {("limit", 5000.0, "ppm"), ("hysteresis", 500.0, "ppm")}
 
 
 async def test_hanging_outputs_share_one_time_limit_at_the_end(monkeypatch):

@@ -36,18 +36,20 @@ AUTOTUNE: Final = MessageType(
         Field("rise", Kind.FLOAT64, 0, unit="ppm/s"),
         Field("lag", Kind.FLOAT64, 0, unit="s"),
         Field("loss", Kind.FLOAT64, 0, unit="1/h"),
+        Field("left", Kind.FLOAT64, 0, unit="s"),
     ),
 )
-"""`state` is running, done or failed. `rise`, `lag` and `loss` are the result."""
+"""`state` is running, done or failed. `rise`, `lag` and `loss` are the result. `left` is the most that
+it still takes."""
 
 
 class Autotuner:
-    """The service `<environment>/controllers/air_carbon_dioxide/autotune`.
+    """The services `<environment>/controllers/air_carbon_dioxide/autotune` and `.../stop_autotune`.
 
-    It answers at once that it has started, or why not: CO2 is unknown, CO2 has a set point or an override,
-    the valve or the fan has its own set point or override, a valve is open, a fan runs, an interlock holds
-    the valve (`why_held` returns why, or ""), a dose of `minimum_on` is too long, or an autotune or another
-    experiment (`others`) is running.
+    The first answers at once that it has started, or why not: CO2 is unknown, CO2 has a set point or an
+    override, the valve or the fan has its own set point or override, a valve is open, a fan runs, an
+    interlock holds the valve (`why_held` returns why, or ""), a dose of `minimum_on` is too long, or an
+    autotune or another experiment (`others`) is running.
     It opens the valve once, for at most `most_open_s`, and takes a quarter of an hour
     (`growd.control.pulse_test`). If one of these conditions occurs meanwhile, it ends and changes nothing.
 
@@ -84,6 +86,7 @@ class Autotuner:
         self._requested = asyncio.Event()
         self._is_running = False
         self._stage = ""
+        self._stopped = ""  # why it ends early
         self.node.describe("experiments", self._information)
         self.node.serve(
             f"{self._gains}/autotune",
@@ -91,6 +94,13 @@ class Autotuner:
             self._start,
             doc="Find the gains of the CO2 controller with one dose. Takes a quarter of an hour.",
             is_administrative=True,
+        )
+        self.node.serve(
+            f"{self._gains}/stop_autotune",
+            "std_srvs/Trigger",
+            self._stop,
+            doc="End the autotune: the valve closes, and nothing changes.",
+            names_caller=True,
         )
 
     async def run(self) -> None:
@@ -117,7 +127,15 @@ class Autotuner:
             return []
         return [{"environment": self._environment, "name": self.running, "text": self._stage}]
 
+    async def _stop(self, who: str) -> dict[str, Any]:
+        if not self.running:
+            return {"success": False, "message": "no autotune is running"}
+        self._stopped = f"it was stopped by {who}"
+        return {"success": True, "message": "the autotune ends; nothing changes"}
+
     async def _start(self) -> dict[str, Any]:
+        if not self.running:
+            self._stopped = ""
         reason = self._obstacle()
         longest = min(self._most_open_s, OPENS_WITHIN_S)  # a dose is due before it is given
         if self.running:
@@ -136,6 +154,8 @@ class Autotuner:
 
     def _obstacle(self) -> str:
         """Why it cannot run, or ""."""
+        if self._stopped:
+            return self._stopped
         if self._controller.measured_ppm is None:
             return "CO2 is unknown"
         if self._controller.set_point is not None:
@@ -207,7 +227,7 @@ class Autotuner:
                     raise TuneError(reason)
                 self._controller.experiment(float(test.wants_open(now)), HELD_S)
                 self._stage = f"{test.stage(now)}, {test.progress(now):.0%}"
-                self._report("running", test.stage(now), test.progress(now))
+                self._report("running", test.stage(now), test.progress(now), left_s=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
         return test.response()
 
@@ -235,7 +255,14 @@ class Autotuner:
         }
         await self._bus.parameters.set_together(found)
 
-    def _report(self, state: str, message: str, progress: float, response: Response | None = None) -> None:
+    def _report(
+        self,
+        state: str,
+        message: str,
+        progress: float,
+        response: Response | None = None,
+        left_s: float = 0.0,
+    ) -> None:
         self._output.publish(
             {
                 "state": state,
@@ -244,6 +271,7 @@ class Autotuner:
                 "rise": 0.0 if response is None else response.rise_ppm_s,
                 "lag": 0.0 if response is None else response.lag_s,
                 "loss": 0.0 if response is None else response.loss_per_h,
+                "left": left_s,
             }
         )
 

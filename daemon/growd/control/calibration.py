@@ -111,8 +111,24 @@ UNKNOWN: Final = Correction(((1.0, MOST_PPM), (MOST_FACTOR, 0.0), (1.0, MOST_PPM
 """The worst case, for a sensor whose record is lost."""
 
 
+@dataclass(frozen=True, slots=True)
+class SteadyAir:
+    """What a sensor measured before a calibration: `recent` has the age in s and the ppm of its readings.
+
+    They last for `lasted_s` without a gap. `reading` is the one in steady air, None with a `reason`.
+    """
+
+    recent: list[tuple[float, float]]
+    lasted_s: float
+    reading: float | None = None
+    reason: str = ""
+
+
 class Calibrations(Protocol):
     """Asked before a CO2 sensor is calibrated, and informed afterwards."""
+
+    def why_no_calibration(self) -> tuple[str, float | None]:
+        """Why none is permitted now, or "", and for how many more seconds, None if that is not known."""
 
     async def begin_calibration(self, device: str, calibration: Calibration) -> str:
         """Why the device may not be calibrated now, or ""; one that lowers readings then counts as done."""

@@ -16,13 +16,14 @@ if TYPE_CHECKING:
 
     from growd.bus import Node
     from growd.bus.fields import Field
-    from growd.control.calibration import Calibrations
+    from growd.control.calibration import Calibrations, SteadyAir
     from growd.device_kinds import CalibrationKind
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
 
 logger = logging.getLogger(__name__)
 
+_MOST_SHOWN = 120  # readings in the information of a node
 _AUTOMATIC = (
     "the automatic baseline treats the lowest value of a day as fresh air, which hides CO2 from the "
     "interlocks; if the chamber gets fresh air each day, set self_calibration = true in the configuration"
@@ -35,8 +36,8 @@ class DeviceService:
 
     `call` blocks, takes the checked arguments by name and returns a sentence about what it did. An OSError,
     RuntimeError or ValueError refuses the call with its text. A service that `calibrates` a CO2 sensor has
-    `steady`, which blocks and returns the reading in steady air (ppm), or raises as `call`. A service that
-    `is_automatic` lets the sensor calibrate itself while its argument `data` is true.
+    `air`, which returns at once what the sensor has measured. A service that `is_automatic` lets the sensor
+    calibrate itself while its argument `data` is true.
     """
 
     name: str
@@ -45,7 +46,7 @@ class DeviceService:
     arguments: tuple[Field, ...] = ()
     doc: str = ""
     calibrates: CalibrationKind | None = None
-    steady: Callable[[CalibrationKind], float] | None = None
+    air: Callable[[CalibrationKind], SteadyAir] | None = None
     is_automatic: bool = False
 
 
@@ -56,7 +57,7 @@ class DeviceServices:
 
     They have their own `DeviceCalls`: a call does not collide with a reading that is under way, but comes
     after it. One at a time; each within `limit_s` seconds of the clock. `calibrations` is asked before each
-    calibration, if there is anybody to ask.
+    calibration, if there is anybody to ask. The node information `calibrations` says what each waits for.
     """
 
     def __init__(
@@ -75,6 +76,19 @@ class DeviceServices:
         self._is_busy = False
         self._device = device
         self._calls = DeviceCalls(device, worker, clock, limit_s)
+        self._ends: dict[str, dict[str, Any]] = {}  # by service: how its last call ended
+        self._clock = clock
+        services = tuple(services)
+        calibrating = [(each.name, each.calibrates, each.air) for each in services]
+        if any(kind is not None for _, kind, _ in calibrating):
+            node.describe(
+                "calibrations",
+                lambda: [
+                    self._calibration(name, kind, air(kind))
+                    for name, kind, air in calibrating
+                    if kind is not None and air is not None
+                ],
+            )
         for service in services:
             node.serve(
                 f"{node.name}/{service.name}",
@@ -89,7 +103,30 @@ class DeviceServices:
         """Stop waiting for the call that is pending, if there is one."""
         self._calls.close()
 
+    def _calibration(self, name: str, kind: CalibrationKind, now: SteadyAir) -> dict[str, Any]:
+        """A calibration: what it waits for, what the sensor measures, and how the last one ended."""
+        reason, left_s = ("", 0.0) if self._calibrations is None else self._calibrations.why_no_calibration()
+        waits = None if left_s is None else max(left_s, kind.steady_s - now.lasted_s)
+        step = -(-len(now.recent) // _MOST_SHOWN) or 1
+        return {
+            "service": f"{self._node.name}/{name}",
+            "reference_range_ppm": kind.reference_range_ppm,
+            "reference_ppm": kind.reference_ppm,
+            "steady_s": kind.steady_s,
+            "lasted_s": now.lasted_s,
+            "reading_ppm": now.reading,
+            "recent": [[-round(age, 1), ppm] for age, ppm in now.recent[::step]],
+            "reason": now.reason or reason,
+            "wait_s": waits,
+            "last": self._ends.get(name),
+        }
+
     async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
+        answer = await self._answer(service, arguments)
+        self._ends[service.name] = {"time": self._clock.time(), **arguments, **answer}
+        return answer
+
+    async def _answer(self, service: DeviceService, arguments: dict[str, Any]) -> dict[str, Any]:
         if self._is_busy or self._calls.is_pending:
             return _refused(f"{self._device} is still busy with an earlier call")
         if service.is_automatic and arguments["data"] and self._calibrations is not None:
@@ -111,11 +148,13 @@ class DeviceServices:
     async def _done(self, service: DeviceService, arguments: dict[str, Any]) -> tuple[str, str]:
         """Why it was refused (or ""), and what was done."""
         call = functools.partial(service.call, **arguments)
-        if service.calibrates is None or service.steady is None:
+        if service.calibrates is None or service.air is None:
             return "", await self._calls.run(call)
         reference: float = arguments.get("reference", service.calibrates.reference_ppm)
-        reading = await self._calls.run(service.steady, service.calibrates)
-        calibration = Calibration(reading, reference, service.calibrates.scales)
+        air = service.air(service.calibrates)
+        if air.reading is None:
+            return air.reason, ""
+        calibration = Calibration(air.reading, reference, service.calibrates.scales)
         refusal = calibration.why_not()
         if not refusal and self._calibrations is not None:
             refusal = await self._calibrations.begin_calibration(self._device, calibration)

@@ -25,6 +25,7 @@ logger = logging.getLogger(__name__)
 
 LEVELS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 READINGS: Final = 5  # averaged at each level
+_STEPS: Final = len(LEVELS) + 2  # with the dark lamp before and after
 POLL_S: Final = 0.5
 PATIENCE_S: Final = 10.0  # for the lamp to follow, and for each reading beyond its interval
 DARK_SHARE: Final = 0.002  # of full light: less counts as dark
@@ -32,9 +33,15 @@ DRIFT_SHARE: Final = 0.05  # of full light: other light must not change by more
 
 CALIBRATION: Final = MessageType(
     "growd/LightCalibration",
-    (Field("state", Kind.STRING), Field("message", Kind.STRING), Field("curve", Kind.JSON)),
+    (
+        Field("state", Kind.STRING),
+        Field("message", Kind.STRING),
+        Field("curve", Kind.JSON),
+        Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
+        Field("left", Kind.FLOAT64, 0, unit="s"),
+    ),
 )
-"""`state` is running, done or failed. `curve` is the result."""
+"""`state` is running, done or failed. `curve` is the result, or the points so far. `left` is an estimate."""
 
 
 class CalibrationError(ControlError):
@@ -42,7 +49,7 @@ class CalibrationError(ControlError):
 
 
 class LightCalibration:
-    """The service `<environment>/controllers/light_illuminance/calibrate_light`.
+    """The services `<environment>/controllers/light_illuminance/calibrate_light` and `.../stop_calibration`.
 
     It answers at once that it has started, or why not. The lamp is dark, goes through `LEVELS`, and is dark
     again; the light measured while it is dark is subtracted. It takes about two minutes. Each reading may
@@ -89,6 +96,7 @@ class LightCalibration:
         ]
         self._asked = asyncio.Event()
         self._stage = ""
+        self._stopped = ""  # why it ends early
         self.node.describe("experiments", self._information)
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
@@ -99,6 +107,13 @@ class LightCalibration:
             doc="Measure the light of the lamp at each level, in about two minutes. Refused while the "
             "sensor does not work, a recipe or a command by hand drives the light, or an interlock holds it.",
             is_administrative=True,
+        )
+        self.node.serve(
+            f"{base}/stop_calibration",
+            "std_srvs/Trigger",
+            self._stop,
+            doc="End the calibration of the lamp; nothing changes.",
+            names_caller=True,
         )
 
     async def run(self) -> None:
@@ -129,6 +144,7 @@ class LightCalibration:
             return {"success": False, "message": "a calibration is under way"}
         if others := self._others():
             return {"success": False, "message": f"{others} is running; wait for its end"}
+        self._stopped = ""
         try:
             self._refuse_if_driven()
             self._refuse_unless_ok(self._raw.last)
@@ -140,6 +156,12 @@ class LightCalibration:
             "success": True,
             "message": f"the calibration has started; see the topic {self._output.topic.name}",
         }
+
+    async def _stop(self, who: str) -> dict[str, Any]:
+        if not self.running:
+            return {"success": False, "message": "no calibration of the lamp is running"}
+        self._stopped = f"it was stopped by {who}"
+        return {"success": True, "message": "the calibration ends; nothing changes"}
 
     async def _calibrate(self) -> None:
         self._report("running", "the calibration has started")
@@ -154,13 +176,24 @@ class LightCalibration:
             self._controller.drive(None)
 
     def _report(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
-        self._output.publish({"state": state, "message": message, "curve": points or []})
+        self._publish(state, message, points or [], 0 if state == "running" else _STEPS)
         level = logging.WARNING if state == "failed" else logging.INFO
         logger.log(level, "%s: %s: %s", self.node.name, state, message)
 
+    def _publish(self, state: str, message: str, points: list[list[float]], done: int) -> None:
+        step_s = POLL_S + (2 + READINGS) * max(self._interval, POLL_S)
+        progress, left = done / _STEPS, (_STEPS - done) * step_s + self._ramp * (done < _STEPS)
+        self._output.publish(
+            {"state": state, "message": message, "curve": points, "progress": progress, "left": left}
+        )
+
     async def _measured(self) -> list[list[float]]:
         before = await self._light_at(0.0)
-        lit = [await self._light_at(level) for level in LEVELS]
+        lit: list[float] = []
+        for done, level in enumerate(LEVELS, 1):
+            so_far = [[at, round(light - before, 1)] for at, light in zip(LEVELS, lit, strict=False)]
+            self._publish("running", f"lamp at {level:.0%}", so_far, done)
+            lit.append(await self._light_at(level))
         after = await self._light_at(0.0)
         top = lit[-1] - (before + after) / 2
         if abs(after - before) > DRIFT_SHARE * abs(top):
@@ -188,7 +221,10 @@ class LightCalibration:
             if self._clock.monotonic() > limit:
                 raise CalibrationError(f"the lamp does not reach level {level:g}")
             await self._clock.sleep(POLL_S)
-        await self._clock.sleep(2 * self._interval + POLL_S)  # a reading may have begun before
+        settled = self._clock.monotonic() + 2 * self._interval + POLL_S  # a reading may have begun before
+        while (left := settled - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, POLL_S))
+            self._refuse_if_driven()
         values: list[float] = []
         while len(values) < READINGS:
             values.append(await self._next_reading(level))
@@ -216,6 +252,8 @@ class LightCalibration:
             raise CalibrationError("the light sensor has had no recent reading")
 
     def _refuse_if_driven(self) -> None:
+        if self._stopped:
+            raise CalibrationError(self._stopped)
         if why := self._why_held():
             raise CalibrationError(f"an interlock holds the lamp: {why}")
         wanted = self._recipe_topic.last

@@ -93,8 +93,13 @@ class PulseTest:
     def progress(self, now: float) -> float:
         """The progress, 0..1."""
         whole = BASELINE_S + self._most_open_s + SETTLE_S + DECAY_S
-        left = self._ends - now if self._closed is not None else self._dose_at + whole - BASELINE_S - now
-        return max(0.0, min(1.0, 1.0 - left / whole))
+        return max(0.0, min(1.0, 1.0 - self.left_s(now) / whole))
+
+    def left_s(self, now: float) -> float:
+        """The time until the end; before the end of the dose the longest that it may be."""
+        if self._closed is not None:
+            return max(0.0, self._ends - now)
+        return max(0.0, self._dose_at + self._most_open_s + SETTLE_S + DECAY_S - now)
 
     def stage(self, now: float) -> str:
         """The current stage, for display."""

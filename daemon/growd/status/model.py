@@ -55,14 +55,31 @@ class DeviceStatus(msgspec.Struct, frozen=True):
         return self.state == State.FAILED
 
 
+class LineStatus(msgspec.Struct, frozen=True):
+    """A bus or serial line: how often it was recovered, and how many hung threads were abandoned."""
+
+    name: str
+    recoveries: int
+    threads_left_behind: int
+
+
+class Limit(msgspec.Struct, frozen=True):
+    """A configured limit of an interlock."""
+
+    name: str
+    value: float
+    unit: str
+
+
 class InterlockStatus(msgspec.Struct, frozen=True):
-    """The state of an interlock, `since` when (UNIX seconds), and why."""
+    """The state of an interlock, `since` when (UNIX seconds), and why; and its limits."""
 
     name: str
     tripped: bool
     reason: str
     needs_reset: bool
     since: float
+    limits: list[Limit] = []
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -274,6 +291,7 @@ class Status(msgspec.Struct, frozen=True):
     http: HttpStatus | None = None
     holds: list[Hold] = []
     experiments: list[ExperimentStatus] = []
+    lines: list[LineStatus] = []
     alerts: list[OpenAlert] = []
 
     @property

@@ -25,6 +25,7 @@ from growd.status.model import (
     HandStatus,
     HttpStatus,
     InterlockStatus,
+    LineStatus,
     OpenAlert,
     Problem,
     Reading,
@@ -122,6 +123,7 @@ class StatusNode:
             http=found.one("http", HttpStatus),
             holds=found.several("holds", Hold),
             experiments=found.several("experiments", ExperimentStatus),
+            lines=[*{line.name: line for line in found.each("line", LineStatus)}.values()],
             alerts=found.several("alerts", OpenAlert),
         )
 

@@ -229,6 +229,11 @@ class Outbox:
         sendable = (point for point in in_memory if point.id not in self._rejections)
         return list(islice(chain(in_file, sendable), limit))
 
+    async def oldest_at(self) -> float | None:
+        """The time of the oldest point that waits to be sent, in UNIX seconds; None without one."""
+        batch = await self.next_batch(1)
+        return batch[0].point.timestamp if batch else None
+
     async def mark_delivered(self, points: Sequence[WaitingPoint]) -> None:
         """The database has these. If growd.sqlite3 can't be written, a later call writes it."""
         for point in points:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 DAY_S: Final = 86_400.0
+_PATIENCE_S: Final = 2.0  # for the disk
 MOST_LISTED: Final = 1_000
 _LIMIT = Field(
     "limit", Kind.INT64, 1, MOST_LISTED, default=100, doc="how many at most; the oldest come first"
@@ -35,7 +38,8 @@ class StoreStatus(msgspec.Struct, frozen=True):
     `dropped` points went for lack of room, and `shipped` points were delivered. The database refused
     `rejected` points. `dropped_ever` counts over restarts; `dropped_at` is the time of the last one, 0 for
     never, `lost_ago_s` its age, None if there was none in this run. `is_losing` holds for ten minutes after a
-    loss, and while the data folder is gone. `saving` and `shipping` say why points can't be made durable or
+    loss, and while the data folder is gone. `oldest_at` is the time of the oldest point that waits to be
+    sent, None without one. `saving` and `shipping` say why points can't be made durable or
     sent, "" if they can; `since` is when sending failed first, 0 if it works. `notices` are about damage that
     was found at the start.
     """
@@ -54,6 +58,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     dropped_at: float = 0.0
     lost_ago_s: float | None = None
     is_losing: bool = False
+    oldest_at: float | None = None
 
     def has_lost(self, now: float) -> bool:
         """Whether points were lost in the day before `now`, in UNIX seconds."""
@@ -70,8 +75,9 @@ class StoreNode:
         self._outbox = outbox
         self._shipper = shipper
         self._notices = notices
+        self._oldest_at: float | None = None
         self.node = bus.node("store")
-        self.node.describe("store", lambda: msgspec.to_builtins(self.status()))
+        self.node.describe("store", lambda: msgspec.to_builtins(self.status()), prepare=self.look)
         self.node.serve(
             "store/rejected",
             "growd/ListRejected",
@@ -86,6 +92,12 @@ class StoreNode:
             self._retry_rejected,
             doc="Send rejected points again.",
         )
+
+    async def look(self) -> None:
+        """Look for the oldest point that waits; it may be on the disk."""
+        with contextlib.suppress(LocalStoreError, TimeoutError):
+            async with asyncio.timeout(_PATIENCE_S):
+                self._oldest_at = await self._outbox.oldest_at()
 
     def status(self) -> StoreStatus:
         """The present state."""
@@ -105,6 +117,7 @@ class StoreNode:
             dropped_at=self._losses.last_at,
             lost_ago_s=self._losses.lost_ago_s,
             is_losing=self._losses.is_losing,
+            oldest_at=self._oldest_at if outbox.sendable else None,
         )
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
-from growd.control.calibration import steady_reading
+from growd.control.calibration import SteadyAir, steady_reading
 from growd.control.device_services import DeviceService
 from growd.device_kinds import SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE
-from growd_drivers.errors import DeviceMissingError, NotReadyError
+from growd_drivers.errors import DeviceMissingError
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class SensorDevice:
                 (_reference(*calibration.reference_range_ppm),) if calibration.reference_range_ppm else (),
                 doc=calibration.doc,
                 calibrates=calibration,
-                steady=lambda wanted: self._recent.steady(self._hardware.monotonic(), wanted),
+                air=lambda wanted: self._recent.air(self._hardware.monotonic(), wanted),
             )
         if self._kind.self_calibration_method:
             yield DeviceService(
@@ -151,28 +151,30 @@ class _RecentReadings:
         while now - self._readings[0][0] > self._look_back_s + self._gap_s:
             self._readings.popleft()
 
-    def steady(self, now: float, wanted: CalibrationKind) -> float:
-        """The present reading, if the air has been steady. Raises `NotReadyError` if not."""
+    def air(self, now: float, wanted: CalibrationKind) -> SteadyAir:
+        """What was measured in the time that a calibration looks back. Any thread may ask."""
+        readings = tuple(self._readings)  # in one step of the interpreter: the worker adds to it
+        last = [(at, ppm) for at, ppm in readings if now - at <= wanted.steady_s + self._gap_s]
+        lasted = now - last[0][0] if last and now - last[-1][0] <= self._gap_s else 0.0
+        recent = [(now - at, ppm) for at, ppm in last]
+        if reason := self._why_not([ppm for _, ppm in last], lasted, wanted):
+            return SteadyAir(recent, lasted, reason=f"{self._sensor.name} {reason}")
+        return SteadyAir(recent, lasted, steady_reading([ppm for _, ppm in last]))
+
+    def _why_not(self, values: list[float], lasted: float, wanted: CalibrationKind) -> str:
         if self._sensor.interval_s > wanted.most_interval_s:
-            raise self._not_ready(
+            return (
                 f"is not read often enough for a calibration: set its interval_s to "
                 f"{wanted.most_interval_s:.0f} or less in the configuration, and restart growd"
             )
-        last = [(at, ppm) for at, ppm in self._readings if now - at <= wanted.steady_s + self._gap_s]
-        lasted = now - last[0][0] if last and now - last[-1][0] <= self._gap_s else 0.0
         if lasted < wanted.steady_s:
-            raise self._not_ready(
+            return (
                 f"must measure for {wanted.steady_s:.0f} s without a gap before it is calibrated, "
                 f"{wanted.steady_s - lasted:.0f} s more"
             )
-        values = [ppm for _, ppm in last]
-        reading = steady_reading(values)
-        if reading is None:
-            raise self._not_ready(
+        if steady_reading(values) is None:
+            return (
                 f"went from {min(values):.0f} to {max(values):.0f} ppm in the last {wanted.steady_s:.0f} s: "
                 "the air must be steady for a calibration"
             )
-        return reading
-
-    def _not_ready(self, reason: str) -> NotReadyError:
-        return NotReadyError(f"{self._sensor.name} {reason}", device=self._sensor.kind)
+        return ""

@@ -246,6 +246,11 @@ class DosePerHour(PersistentInterlock):
         elif dose < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
 
+    def shut_in_s(self, now: float) -> float | None:
+        """How long a calibration has to wait, if the valve stays shut; None while it is open."""
+        self._count(now)
+        return None if self._times.is_on else max(0.0, SHUT_S - self._dose.since(now))
+
     def why_not_shut(self, now: float) -> str:
         """Why a calibration has to wait after the valve was open, or ""."""
         self._count(now)

@@ -259,6 +259,14 @@ class Interlocks:
                 self._ceiling.undo_calibration(before)
         return refusal
 
+    def why_no_calibration(self) -> tuple[str, float | None]:
+        """See `Calibrations`."""
+        if self._ceiling is None or not self._is_loaded:
+            return UNREAD, None
+        now = self._clock.monotonic()
+        doses = next((each for each in self._interlocks if isinstance(each, DosePerHour)), None)
+        return ("", 0.0) if doses is None else (doses.why_not_shut(now), doses.shut_in_s(now))
+
     def end_calibration(self, device: str, calibration: Calibration) -> None:
         """See `Calibrations`. A calibration that raises the readings is saved with the next update."""
         if self._ceiling is not None and not calibration.lowers:
@@ -351,9 +359,19 @@ class Interlocks:
         }
 
     def _information(self) -> list[dict[str, Any]]:
-        """Each interlock, as on its topic."""
-        reported = [each for each in self._interlocks if each.name in self._reported]
-        return [{"name": f"{self.node.name}/{each.name}", **self._state(each)} for each in reported]
+        """Each interlock, as on its topic, with its limits."""
+        return [
+            {
+                "name": f"{self.node.name}/{each.name}",
+                **self._state(each),
+                "limits": [
+                    {"name": name, "value": value, "unit": unit}
+                    for name, (value, unit) in each.limits.items()
+                ],
+            }
+            for each in self._interlocks
+            if each.name in self._reported
+        ]
 
     def _held_variables(self) -> list[dict[str, Any]]:
         """For `growd status`: the held variables, by which interlock, and the level that was written."""
