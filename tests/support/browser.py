@@ -1,0 +1,81 @@
+"""A real browser on the page of a running growd."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+from playwright.async_api import async_playwright, expect
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from playwright.async_api import Browser, Page
+
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+PHONE: Final = {"width": 360, "height": 740}
+DESK: Final = {"width": 1280, "height": 800}
+PATIENCE_MS: Final = 30_000
+
+expect.set_options(timeout=PATIENCE_MS)
+
+
+def browser_path() -> str | None:
+    """The program of the browser: GROWD_TEST_BROWSER, or Chromium or Chrome in PATH."""
+    return os.environ.get("GROWD_TEST_BROWSER") or next(filter(None, map(shutil.which, BROWSERS)), None)
+
+
+needs_browser: Final = pytest.mark.skipif(
+    browser_path() is None,
+    reason="the page was not tested: no browser found (on Debian: apt install chromium)",
+)
+
+
+@asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """Chromium without a window."""
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=browser_path(), args=["--no-sandbox"])
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@dataclass
+class Tab:
+    """A page in the browser, and what went wrong in it: errors, console messages, failed requests."""
+
+    page: Page
+    errors: list[str] = field(default_factory=list)
+
+    def watch(self) -> None:
+        self.page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self.page.on("console", self._heard)
+
+    def _heard(self, message: Any) -> None:
+        # the browser reports each refused or broken request itself; tests of faults cause some
+        if message.type in {"error", "warning"} and "Failed to load resource" not in message.text:
+            self.errors.append(message.text)
+
+
+@asynccontextmanager
+async def opened(browser: Browser, url: str, **options: Any) -> AsyncIterator[Tab]:
+    """A new tab with nothing saved, on `url`; it must not have errors at the end.
+
+    `options` are those of a browser context: viewport, color_scheme, locale.
+    """
+    context = await browser.new_context(**{"viewport": PHONE, "locale": "en-GB", **options})
+    try:
+        context.set_default_timeout(PATIENCE_MS)
+        tab = Tab(await context.new_page())
+        tab.watch()
+        await tab.page.goto(url)
+        yield tab
+        assert tab.errors == []
+    finally:
+        await context.close()
