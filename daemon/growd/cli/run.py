@@ -117,8 +117,8 @@ def _greeting(config: Config, running: Running) -> str:
     lines = f"""
 growd is running with {hardware}{pace}.
 
-  address    {address}{everywhere}
-  API page   {address}/_{config.http.name}/
+  page       {address}/{everywhere}
+  API page   {address}/_{config.http.name}/api/
   database   {running.database}
   data       {running.data}{chambers}
 
