@@ -208,6 +208,18 @@ export const STRINGS = {
   // devices
 
   // journal
+  journal_what: ["Entry", "Eintrag"],
+  journal_note: ["Note", "Notiz"],
+  journal_time: ["Time (empty: now)", "Zeit (leer: jetzt)"],
+  journal_by: ["Your name", "Ihr Name"],
+  journal_saved: ["Saved", "Gespeichert"],
+  journal_show: ["Show", "Zeigen"],
+  journal_notes: ["Notes", "Notizen"],
+  journal_measurements: ["Measurements", "Messungen"],
+  journal_events: ["Events", "Ereignisse"],
+  journal_none: ["There are no entries in this time.", "In dieser Zeit gibt es keine Einträge."],
+  journal_more: ["Show {count} days", "{count} Tage zeigen"],
+  journal_failure: ["The entries cannot be read: {reason}", "Die Einträge sind nicht lesbar: {reason}"],
 
   // data
 };

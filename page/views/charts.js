@@ -9,7 +9,7 @@ import { Chart } from "./chart.js";
 
 const SECONDS = { hour: 3_600, day: 86_400, week: 7 * 86_400 };
 const RANGES = [...Object.keys(SECONDS), "run", "any"];
-const DESIGN = `_design/${location.pathname.split("/").filter(Boolean)[0]?.slice(1) ?? "svc"}`;
+export const DESIGN = `_design/${location.pathname.split("/").filter(Boolean)[0]?.slice(1) ?? "svc"}`;
 const CSV_COLUMNS = JSON.stringify(["time", "category", "variable", "value", "unit", "is_manual"]);
 
 export function Charts({ environment }) {
@@ -73,7 +73,7 @@ function useRange(environment, kind, { start, end }) {
   return { range: { start: Number(start), end: Number(end) } };
 }
 
-const key = (value) => encodeURIComponent(JSON.stringify(value));
+export const key = (value) => encodeURIComponent(JSON.stringify(value));
 
 /** Two fields for the begin and the end of a range. */
 function Between({ chosen, choose }) {

@@ -97,8 +97,9 @@ export class Plots {
       () => dark.removeEventListener("change", redraw),
       () => document.removeEventListener("visibilitychange", shown),
     );
-    if (this.hasView) this.load();
-    else this.reset(this.range);
+    const start = () => (this.hasView ? this.load() : this.reset(this.range));
+    if (growdTime.value) start();
+    else this.#ends.push(growdTime.follow(() => this.timeline || start()));
     return () => this.#end();
   }
 
@@ -112,8 +113,7 @@ export class Plots {
   /** Show a range: {seconds} up to now, or {start, end} in UNIX seconds, with `end` null for now. */
   reset(range) {
     this.range = range;
-    const now = growdTime.value || Date.now() / 1000;
-    const end = range.end ?? now;
+    const end = range.end ?? growdTime.value;
     this.view.value = { start: range.start ?? end - range.seconds, end, follows: range.end == null, grows: range.end == null && range.start != null };
     this.load();
   }
@@ -156,7 +156,7 @@ export class Plots {
     const ticket = (this.#ticket += 1);
     const { start, end, follows } = this.view.value;
     const side = (end - start) / 2;
-    const asked = { start: start - side, end: follows ? end : Math.min(end + side, growdTime.value || end) };
+    const asked = { start: start - side, end: follows ? end : Math.min(end + side, growdTime.value) };
     const query = new URLSearchParams([...new Set([...this.variables, ...this.outputs])].map((name) => ["variable", name]));
     for (const [key, value] of Object.entries({ ...asked, points: Math.min(MOST_POINTS, Math.round(1.5 * this.width)), events: true })) query.append(key, value);
     this.isLoading.value = true;
@@ -354,6 +354,7 @@ export class Plots {
     ctx.rect(bbox.left, 0, bbox.width, bbox.top + bbox.height);
     ctx.clip();
     ctx.lineWidth = devicePixelRatio;
+    ctx.setLineDash([]);
     let last = -size;
     for (const { time, kind } of this.timeline.events) {
       const x = Math.round(plot.valToPos(time, "x", true));
