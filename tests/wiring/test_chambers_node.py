@@ -63,13 +63,40 @@ async def test_a_device_has_its_place_and_its_services(environments):
         "role": "sensor",
         "variables": ("air_carbon_dioxide", "air_temperature", "air_humidity"),
         "line": "i2c-1",
+        "topics": [
+            f"environment_1/raw/{name}" for name in ("air_carbon_dioxide", "air_temperature", "air_humidity")
+        ],
         "services": ["environment_1/samplers/air/calibrate"],
     }
     assert devices["light"]["pins"] == [12, 13, 18]
-    assert devices["light"]["services"] == ["environment_1/controllers/light_illuminance/calibrate_light"]
-    assert devices["valve"]["services"] == ["environment_1/controllers/air_carbon_dioxide/autotune"]
+    assert devices["light"]["services"] == [
+        "environment_1/controllers/light_illuminance/calibrate_light",
+        "environment_1/controllers/light_illuminance/stop_calibration",
+    ]
+    assert devices["light"]["topics"] == ["environment_1/light_channels"]
+    assert devices["valve"]["services"] == [
+        "environment_1/controllers/air_carbon_dioxide/autotune",
+        "environment_1/controllers/air_carbon_dioxide/stop_autotune",
+    ]
+    assert devices["valve"]["topics"] == ["environment_1/switches/valve"]
     assert devices["fan"]["services"] == []
     assert [each["name"] for each in second["devices"]] == ["dim"]
+
+
+async def test_several_sensors_of_a_variable_have_topics_of_their_own():
+    sensors = (Sensor(name="lux", kind="bh1750", bus=3), Sensor(name="dim", kind="tsl2591"))
+    config = Config(sensor=sensors, combine={"light_illuminance": "first"})
+    async with rigged(config) as rig:
+        describe_chambers(config, rig.bus, "Europe/Berlin")
+        (environment,) = rig.bus.find_node("chambers").information()["environments"]
+        published = {
+            each["name"]: rig.bus.find_node(f"environment_1/samplers/{each['name']}").information()["pubs"]
+            for each in environment["devices"]
+            if each["role"] == "sensor"
+        }
+        topics = {each["name"]: each["topics"] for each in environment["devices"]}
+    assert topics["dim"] == ["environment_1/raw/light_illuminance/dim"]
+    assert all(set(topics[name]) <= set(published[name]) for name in published)
 
 
 async def test_an_environment_without_outputs_controls_nothing(environments):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from growd.config import chambers_of
-from growd.control.topics import LIGHT_CHANNELS
+from growd.control.topics import LIGHT_CHANNELS, light_channels, raw, switch_state
 from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
@@ -85,6 +85,10 @@ def _sensors(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "role": "sensor",
             "variables": sensor.variables,
             "line": sensor.line,
+            "topics": [
+                raw(chamber.environment, name, sensor.name if name in chamber.shared else "")
+                for name in sensor.variables
+            ],
         }
 
 
@@ -97,6 +101,7 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "role": "output",
             "variables": [ILLUMINANCE, *map("light_intensity_{}".format, chamber.lamp_channels)],
             "pins": [channel.pin for channel in chamber.options.light.channel],
+            "topics": [light_channels(chamber.environment)],
         }
     for relay in chamber.options.relay:
         yield {
@@ -106,6 +111,7 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "role": "output",
             "variables": [relay.variable],
             "pins": [relay.pin],
+            "topics": [switch_state(chamber.environment, relay.name)],
         }
 
 
