@@ -62,9 +62,12 @@ def test_all_locks_have_the_same_versions():
     assert len(versions) == len({name for name, _ in versions})
 
 
-def test_the_npm_lock_has_hashes_and_no_address():
-    lock = ROOT / "couchdb" / "embedded" / "package-lock.json"
+@pytest.mark.parametrize("folder", ["couchdb/embedded", "page"])
+def test_the_npm_lock_has_hashes_and_no_address(folder):
+    lock = ROOT / folder / "package-lock.json"
     packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    wanted = json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
+    assert packages[""]["dependencies"] == wanted["dependencies"]
     fetched = {path: package for path, package in packages.items() if path}
     assert fetched
     assert [path for path, package in fetched.items() if "resolved" in package] == []

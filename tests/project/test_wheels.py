@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def _index():
 
 
 def test_the_page_names_each_locked_version():
-    page = PAGE.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8").partition("<!-- end of tools/wheels -->")[0]
     named = re.findall(r"^\| ([\w-]+) \| (\d\S*) \|", page, re.MULTILINE)
     pure = page.partition(" kB): ")[2].partition(".\n")[0]
     named += [tuple(each.split(" ")) for each in pure.split(", ")]
@@ -46,6 +47,12 @@ def test_the_page_names_each_locked_version():
         r"^([\w-]+)==(\S+)", "".join(lock.read_text(encoding="utf-8") for lock in LOCKS), re.MULTILINE
     )
     assert sorted(set(named)) == sorted(set(locked))
+
+
+def test_the_page_names_each_npm_package_that_is_served():
+    rest = PAGE.read_text(encoding="utf-8").partition("## npm packages")[2]
+    wanted = json.loads((ROOT / "page/package.json").read_text(encoding="utf-8"))["dependencies"]
+    assert dict(re.findall(r"^\| ([\w-]+) \| (\d\S*) \|", rest, re.MULTILINE)) == wanted
 
 
 @pytest.mark.install
