@@ -1,16 +1,16 @@
 /** The frame of the page: header, problems, navigation, and one view. */
-import { html, render, useEffect, useState } from "./lib/html.js";
+import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
-import { begin, chambers, needsLogin } from "./lib/live.js";
+import { begin, chambers, isOutdated, needsLogin } from "./lib/live.js";
 import { Notices } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
-import { AllSafe } from "./views/all_safe.js";
+import { AllSafe, Held } from "./views/all_safe.js";
 import { Connection } from "./views/connection.js";
 import { LogIn, User } from "./views/login.js";
 import { Now } from "./views/now.js";
-import { Wrong } from "./views/wrong.js";
+import { Notes, Title, Wrong } from "./views/wrong.js";
 
 /** The views in the order of the navigation; those that are seldom open are loaded when they are. */
 const VIEWS = {
@@ -21,42 +21,78 @@ const VIEWS = {
   journal: async () => (await import("./views/journal.js")).Journal,
   data: async () => (await import("./views/data.js")).Data,
 };
+const ALL = "all"; // in place of an environment: the overview of all
+
+const shownName = (environment) => environment.replaceAll("_", " ");
 
 function Page() {
-  const { environment: wanted, view } = useSignal(route);
+  const { environment: wanted, view: asked } = useSignal(route);
   const environments = useSignal(chambers).map((each) => each.environment);
-  const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
   const mustLogIn = useSignal(needsLogin);
   useSignal(session);
+  const several = environments.length > 1;
+  const view = VIEWS[asked] ? asked : "now";
+  const isAll = several && !environments.includes(wanted);
+  const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
+  const title = isAll ? t("all") : [t(view), several && shownName(environment)].filter(Boolean).join(" · ");
+  const main = useFocus(title);
   return html`
+    <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
     <header>
       <h1>growd</h1>
-      ${environments.length > 1 && html`<${Environments} all=${environments} current=${environment} view=${view} />`}
+      <${Notes} />
       <${User} />
       <${AllSafe} />
     </header>
+    <${Title} name=${title} />
     <${Connection} />
-    ${mustLogIn ? html`<${LogIn} reason=${mustLogIn} />` : html`
+    ${mustLogIn && html`<${LogIn} reason=${mustLogIn} />`}
+    <div hidden=${Boolean(mustLogIn)}>
+      <${Held} />
       <${Wrong} environment=${environment} />
-      <nav aria-label=${t("nav")}>
+      ${several && html`<${Environments} all=${environments} current=${isAll ? ALL : environment} view=${view} />`}
+      ${!isAll && html`<nav aria-label=${t("nav")}>
         ${Object.keys(VIEWS).map((name) => html`<a key=${name} href=${href(environment, name)} aria-current=${name === view ? "page" : null}>${t(name)}</a>`)}
-      </nav>
-      <main>${environment && html`<${View} key=${`${environment}/${view}`} name=${view} environment=${environment} />`}</main>`}
+      </nav>`}
+      <main ref=${main} id="main" tabindex="-1" aria-label=${title}>
+        <h2 class="hidden">${title}</h2>
+        ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
+          : environment && html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} environment=${environment} />`}
+      </main>
+    </div>
     <${Notices} />`;
 }
 
+const overview = async () => (await import("./views/overview.js")).Overview;
+
 function Environments({ all, current, view }) {
-  return html`<ul class="environments">
-    ${all.map((each) => html`<li key=${each}><a href=${href(each, view)} aria-current=${each === current}>${each.replaceAll("_", " ")}</a></li>`)}
-  </ul>`;
+  return html`<nav class="environments" aria-label=${t("chamber")}>
+    ${[ALL, ...all].map((each) => html`<a key=${each} href=${href(each, each === ALL ? "now" : view)} aria-current=${each === current ? "page" : null}>
+      ${each === ALL ? t("all") : shownName(each)}</a>`)}
+  </nav>`;
 }
 
-function View({ name, environment }) {
-  const [component, setComponent] = useState(() => (name === "now" ? Now : null));
+/** A view that is loaded first; one that growd no longer has is of an older version of the page. */
+function Loaded({ load, environment }) {
+  const [component, setComponent] = useState(() => (load === VIEWS.now ? Now : null));
   useEffect(() => {
-    (VIEWS[name] ?? VIEWS.now)().then((loaded) => setComponent(() => loaded));
-  }, [name]);
+    load().then((loaded) => setComponent(() => loaded), () => (isOutdated.value = true));
+  }, [load]);
   return component ? html`<${component} environment=${environment} />` : html`<p>${t("loading")}</p>`;
+}
+
+/** After a change of the view, the focus goes to its beginning, so that a screen reader reads its name. */
+function useFocus(title) {
+  const main = useRef();
+  const isFirst = useRef(true);
+  useEffect(() => {
+    if (!isFirst.current && document.activeElement?.closest("nav")) {
+      main.current.focus({ preventScroll: true });
+      scrollTo(0, 0);
+    }
+    isFirst.current = !chambers.value.length;
+  }, [title]);
+  return main;
 }
 
 render(html`<${Page} />`, document.getElementById("page"));

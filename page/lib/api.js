@@ -1,5 +1,7 @@
 /** Requests to growd. All of them end with an answer or with a `Refusal` that has growd's own sentence. */
 
+import { t } from "./i18n.js";
+
 const API = new URL("api/0.0.1/", location.origin + location.pathname);
 const DATABASE = new URL("/", location.origin);
 const TIMEOUT_MS = 20_000;
@@ -10,12 +12,13 @@ export class Refusal extends Error {
     super(sentence);
     this.status = status;
     this.code = body.error ?? "";
+    this.retryAfter = 0; // seconds to wait before the next try
     this.body = body;
   }
 }
 
 /** GET a path of the API, such as "node/status". */
-export const get = (path) => request(new URL(path, API));
+export const get = (path, timeout = TIMEOUT_MS) => request(new URL(path, API), "GET", undefined, timeout);
 
 /** The address of a path of the API, for streams and links. */
 export const address = (path) => new URL(path, API).href;
@@ -24,7 +27,7 @@ export const address = (path) => new URL(path, API).href;
 export const publish = (topic, values) => request(new URL(`topic/${topic}`, API), "POST", values);
 
 /** Call a service with arguments by name. Answers {success, message, ...}. */
-export const call = (service, args = {}) => request(new URL(`service/${service}`, API), "POST", args);
+export const call = (service, args = {}, timeout = TIMEOUT_MS) => request(new URL(`service/${service}`, API), "POST", args, timeout);
 
 /** A request to the database, such as ("GET", "recipes/_all_docs?include_docs=true"). */
 export const database = (method, path, body) => request(new URL(path, DATABASE), method, body);
@@ -32,7 +35,7 @@ export const database = (method, path, body) => request(new URL(path, DATABASE),
 /** The address of a path of the database, for links. */
 export const databaseAddress = (path) => new URL(path, DATABASE).href;
 
-async function request(url, method = "GET", body = undefined) {
+async function request(url, method = "GET", body = undefined, timeout = TIMEOUT_MS) {
   let answer;
   try {
     answer = await fetch(url, {
@@ -40,12 +43,16 @@ async function request(url, method = "GET", body = undefined) {
       // no dialog of the browser for a login
       headers: { "X-CouchDB-WWW-Authenticate": "Cookie", ...(body !== undefined && { "Content-Type": "application/json" }) },
       body: body === undefined ? undefined : JSON.stringify(body),
-      signal: AbortSignal.timeout(TIMEOUT_MS),
+      signal: AbortSignal.timeout(timeout),
     });
   } catch (error) {
-    throw new Refusal(error.name === "TimeoutError" ? "no answer" : "no connection");
+    throw new Refusal(t(error.name === "TimeoutError" ? "no_answer" : "no_connection"));
   }
   const content = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refusal(content.ERROR ?? content.reason ?? answer.statusText, answer.status, content);
+  if (!answer.ok) {
+    const refusal = new Refusal(content.ERROR ?? content.reason ?? answer.statusText, answer.status, content);
+    refusal.retryAfter = Number(answer.headers.get("Retry-After")) || 0;
+    throw refusal;
+  }
   return content;
 }

@@ -60,3 +60,17 @@ export const second = (time) => SECOND.format(time * 1000);
 
 /** The day of a UNIX time: "23 Nov". */
 export const day = (time) => DAY.format(time * 1000);
+
+const PARTS = Object.fromEntries(new Intl.NumberFormat(LOCALES).formatToParts(12345.6).map(({ type, value }) => [type, value]));
+
+/** The number that a person typed, in the browser's locale or with a decimal point; NaN if it is none. */
+export function parseNumber(text) {
+  const { group = "", decimal } = PARTS;
+  let plain = text.replace(/[\s\u2019']/g, "").replace("−", "-");
+  if (group.trim() && new RegExp(`^-?\\d{1,3}([${group}]\\d{3})+([${decimal}]\\d*)?$`).test(plain)) plain = plain.replaceAll(group, "");
+  plain = plain.replace(decimal, ".").replace(",", ".");
+  return /^-?(\d+\.?\d*|\.\d+)$/.test(plain) ? Number(plain) : NaN;
+}
+
+/** A number as a person types it: without groups, and without more decimals than it has. */
+export const typed = (value, decimals) => String(Number(value.toFixed(decimals))).replace(".", PARTS.decimal);

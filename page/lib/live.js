@@ -1,8 +1,8 @@
 /**
  * One stream for everything live, and the status.
  *
- * The stream has the topics that components have asked for with `useTopic`. Whether the page is connected follows
- * from what arrives: growd sends something at least each `HEARTBEAT_S`.
+ * The stream has the topics that components use (`useTopic`). The page counts as connected while both the stream and
+ * the status arrive: growd sends something at least each `HEARTBEAT_S`. All ages are by growd's clock.
  */
 import { address, get } from "./api.js";
 import { useEffect } from "./html.js";
@@ -10,8 +10,10 @@ import { Signal, useSignal } from "./signal.js";
 
 const HEARTBEAT_S = 5;
 const THROTTLE_S = 1;
-const SILENT_S = 12; // later than this the connection is taken for broken
+const SILENT_S = 12; // a stream that is silent for longer is broken
+const OLD_STATUS_S = 25;
 const STATUS_MS = 5_000;
+const STATUS_TIMEOUT_MS = 8_000; // less than the browser's six connections are ever in use: "all safe" needs one
 const LONGEST_PAUSE_MS = 15_000;
 
 /** What `GET node/status` answered last, null before; see daemon/growd/status/model.py. */
@@ -20,53 +22,89 @@ export const status = new Signal(null);
 /** What each environment measures and drives, as `GET node/chambers` lists it; asked after each reconnection. */
 export const chambers = new Signal([]);
 
-/** {isConnected, silence}: `silence` are the seconds since something arrived from growd. */
-export const connection = new Signal({ isConnected: false, silence: 0 });
+/** {isConnected, silence}: `silence` are the seconds since something arrived from growd; null before the first. */
+export const connection = new Signal({ isConnected: false, silence: null });
 
-/** The newest time in UNIX seconds that growd has sent. Its clock may differ from ours, and run fast. */
+/** growd's time in UNIX seconds, each second. It may differ from the browser's, and run fast in a simulation. */
 export const growdTime = new Signal(0);
-
-const topics = new Map(); // name -> Signal of its last message
-let known = new Set(); // the names of all topics
-let stream = null;
-let streamed = ""; // the topics of the open stream
-let heardAt = performance.now();
-let pause = 1_000;
-let retry = 0;
-
-/** Follow the stream and the status until the page is closed. */
-export function begin() {
-  refresh();
-  setInterval(() => document.hidden || refresh(), STATUS_MS);
-  setInterval(watch, 1_000);
-  document.addEventListener("visibilitychange", () => document.hidden || refresh());
-}
-
-/** Ask for the status now, as after an action. */
-export async function refresh() {
-  try {
-    if (!known.size) {
-      const [topicNames, described] = await Promise.all([get("topic"), get("node/chambers")]);
-      chambers.value = described.environments;
-      known = new Set(topicNames.results);
-      open();
-    }
-    const answer = (await get("node/status")).status;
-    status.value = answer;
-    heard(answer.time);
-  } catch (error) {
-    if (error.status === 401 || error.status === 403) needsLogin.value = error.message;
-  }
-}
 
 /** Why growd wants a login, "" if it does not. */
 export const needsLogin = new Signal("");
 
-/** After a login: begin again. */
+/** growd has another version of this page by now. */
+export const isOutdated = new Signal(false);
+
+const topics = new Map(); // name -> Signal of its last message
+const users = new Map(); // name -> number of components
+let known = null; // the names of all topics, null until growd has been asked
+let stream = null;
+let streamed = ""; // the topics of the open stream
+let openedAt = 0; // when the stream was opened, by `now()`
+let streamAt = 0; // when its last event came
+let statusAt = 0;
+let asking = null;
+let pause = 1_000;
+let retry = 0;
+let base = { growd: 0, local: 0, rate: 1 }; // growd's time at a local one, and how fast it runs
+
+let slept = 0; // performance.now() stands still while the machine sleeps, and Date.now() jumps when it is set
+let offset = Date.now() - performance.now();
+
+/** Seconds since some time, sleep included. */
+const now = () => (performance.now() + slept) / 1000;
+
+/** growd's present time in UNIX seconds, counting on while nothing arrives; 0 before the first answer. */
+export const growdNow = () => base.growd && base.growd + Math.max(0, now() - base.local) * base.rate;
+
+/** Follow the stream and the status until the page is closed. */
+export function begin() {
+  refresh();
+  setInterval(() => asking || needsLogin.value || refresh(), STATUS_MS);
+  setInterval(watch, 1_000);
+  const wake = () => document.hidden || (watch(), reconnect());
+  document.addEventListener("visibilitychange", wake);
+  addEventListener("online", wake);
+  addEventListener("pageshow", (event) => event.persisted && wake());
+}
+
+/** Ask for the status now, as after an action; not before an earlier request has been answered. */
+export function refresh() {
+  const mine = (asking = (asking ?? Promise.resolve()).then(ask).finally(() => asking === mine && (asking = null)));
+  return mine;
+}
+
+async function ask() {
+  try {
+    if (!known) await learn();
+    const answer = (await get("node/status", STATUS_TIMEOUT_MS)).status;
+    statusAt = now();
+    setClock(answer.time, answer.machine?.clock_simulated);
+    status.value = answer;
+    watch();
+  } catch (error) {
+    if (error.status === 401 || error.status === 403) {
+      needsLogin.value = error.message;
+      close();
+    }
+  }
+}
+
+/** What may be another after a restart of growd: topics, chambers, this page. */
+async function learn() {
+  const [names, described] = await Promise.all([get("topic", STATUS_TIMEOUT_MS), get("node/chambers", STATUS_TIMEOUT_MS)]);
+  if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
+  known = new Set(names.results);
+  open();
+  fetch(location.pathname, { headers: { Accept: "text/html" } }).then(async (answer) => {
+    const digest = /page\/([0-9a-f]+)\/main\.js/.exec(await answer.text())?.[1];
+    isOutdated.value = Boolean(answer.ok && digest && !import.meta.url.includes(`/${digest}/`));
+  }).catch(() => {});
+}
+
+/** After a login or logout: begin again. */
 export function restart() {
   needsLogin.value = "";
-  known = new Set();
-  close();
+  reset();
   return refresh();
 }
 
@@ -78,6 +116,9 @@ export function useTopic(name) {
 
 /** The status, drawn again when it changes. */
 export const useStatus = () => useSignal(status);
+
+/** growd's time, drawn again each second. */
+export const useNow = () => (useSignal(growdTime), growdNow());
 
 /** An environment as `chambers` has it, drawn again when that changes; without it one that has nothing. */
 export const useChamber = (environment) =>
@@ -94,30 +135,37 @@ export function topic(name) {
   return topics.get(name);
 }
 
-/** Add a topic to the stream. */
+/** Have a topic in the stream until the returned function is called. */
 export function want(name) {
-  topic(name);
+  users.set(name, (users.get(name) ?? 0) + 1);
   clearTimeout(want.timer);
   want.timer = setTimeout(open, 50); // one new stream for all topics of a view
+  return () => users.get(name) > 1 ? users.set(name, users.get(name) - 1) : users.delete(name);
 }
 
 function open() {
-  const names = [...topics.keys()].filter((name) => known.has(name)).sort();
+  if (!known || needsLogin.value) return;
+  const names = [...users.keys()].filter((name) => known.has(name)).sort();
   const wanted = names.map((name) => `topic=${encodeURIComponent(name)}`).join("&");
   if (!names.length || (stream && wanted === streamed)) return;
   close();
   streamed = wanted;
-  stream = new EventSource(address(`stream?throttle=${THROTTLE_S}&heartbeat=${HEARTBEAT_S}&${wanted}`));
-  stream.onmessage = (event) => {
+  const mine = (stream = new EventSource(address(`stream?throttle=${THROTTLE_S}&heartbeat=${HEARTBEAT_S}&${wanted}`)));
+  openedAt = now();
+  mine.onmessage = (event) => {
+    if (stream !== mine) return;
     const message = JSON.parse(event.data);
-    heard(message.time);
+    heard();
     topic(message.topic).value = message;
   };
-  stream.addEventListener("heartbeat", (event) => heard(JSON.parse(event.data).time));
-  stream.onopen = () => (pause = 1_000);
-  stream.onerror = () => {
-    if (stream?.readyState === EventSource.CLOSED) reopen(); // the browser does not try again after a refusal
-  };
+  mine.addEventListener("heartbeat", () => stream === mine && heard());
+  mine.onerror = () => stream === mine && again(); // growd may have others topics after a restart
+}
+
+function heard() {
+  streamAt = now();
+  pause = 1_000;
+  if (!connection.value.isConnected) watch();
 }
 
 function close() {
@@ -126,24 +174,47 @@ function close() {
   stream = null;
 }
 
-/** Open the stream again after a growing pause; the topics may be others after a restart of growd. */
-function reopen() {
+function reset() {
   close();
-  known = new Set();
+  known = null;
+}
+
+/** Begin again after a growing pause. */
+function again() {
+  reset();
   retry = setTimeout(refresh, pause);
   pause = Math.min(2 * pause, LONGEST_PAUSE_MS);
 }
 
-function heard(time) {
-  heardAt = performance.now();
-  if (time > growdTime.value) growdTime.value = time;
-  if (!connection.value.isConnected) connection.value = { isConnected: true, silence: 0 };
+/** Begin again now, if something may have been missed. */
+function reconnect() {
+  if (needsLogin.value) return restart();
+  if (!connection.value.isConnected) {
+    pause = 1_000;
+    reset();
+  }
+  return refresh();
+}
+
+function setClock(time, isSimulated) {
+  const local = now();
+  const passed = local - base.local;
+  if (isSimulated && base.growd && passed > 2 && passed < 60) base.rate = Math.max(1, (time - base.growd) / passed);
+  else if (!isSimulated) base.rate = 1;
+  base = { ...base, growd: time, local };
 }
 
 /** Each second: is the connection alive? */
 function watch() {
-  const silence = Math.floor((performance.now() - heardAt) / 1000);
-  if (silence <= SILENT_S) return;
-  connection.value = { isConnected: false, silence };
-  if (silence % SILENT_S === 0) reopen(); // a socket may be dead without an error
+  const jump = Date.now() - performance.now() - offset;
+  offset += jump;
+  if (jump > 2_000) slept += jump;
+  growdTime.value = growdNow();
+  const silence = statusAt && Math.max(now() - streamAt, now() - statusAt);
+  const isConnected = Boolean(stream && statusAt) && now() - streamAt <= SILENT_S && now() - statusAt <= OLD_STATUS_S;
+  if (stream && now() - Math.max(streamAt, openedAt) > SILENT_S) again(); // a socket may be dead without an error
+  const before = connection.value;
+  if (isConnected !== before.isConnected || !isConnected) {
+    connection.value = { isConnected, silence: statusAt ? Math.floor(silence) : null };
+  }
 }

@@ -1,5 +1,87 @@
-import { html } from "../lib/html.js";
+/**
+ * The button that makes all outputs safe, and the bar while they are held.
+ *
+ * The button asks for a second press in the same place instead of a dialog: a person in a hurry presses twice and
+ * has it within half a second, with wet hands and with a broken stream, and a phone in a pocket does not end a run.
+ */
+import { call } from "../lib/api.js";
+import { duration, moment } from "../lib/format.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { growdNow, refresh, useStatus } from "../lib/live.js";
+import { Action, act } from "../lib/parts.js";
+import { mayOperate } from "../lib/session.js";
+import { Signal, useSignal } from "../lib/signal.js";
 
-export function AllSafe({ environment }) {
-  return html``;
+const ARMED_MS = 5_000;
+const BOUNCE_MS = 150; // one press of a wet finger may count as two
+const TIMEOUT_MS = 10_000; // growd waits up to 3 s for its outputs
+
+/** Why the outputs could not be made safe: {text, isKnown}; null if they could, or nobody tried. */
+const failed = new Signal(null);
+
+async function makeSafe() {
+  failed.value = null;
+  try {
+    await call("hold/set", {}, TIMEOUT_MS);
+  } catch (error) {
+    // Without an answer growd may have done it. With a refusal the hold may be set, but an output does not follow.
+    failed.value = { text: error.message, isKnown: error.status >= 400 && error.status < 500 && error.code !== "refused" };
+  }
+  refresh();
+}
+
+export function AllSafe() {
+  const [armedAt, setArmed] = useState(0);
+  const [isBusy, setBusy] = useState(false);
+  useEffect(() => {
+    if (!armedAt) return undefined;
+    const timer = setTimeout(() => setArmed(0), ARMED_MS);
+    return () => clearTimeout(timer);
+  }, [armedAt]);
+  if (!mayOperate()) return null;
+  const press = () => {
+    if (!armedAt) return setArmed(performance.now());
+    if (performance.now() - armedAt < BOUNCE_MS) return undefined;
+    setArmed(0);
+    setBusy(true);
+    return makeSafe().finally(() => setBusy(false));
+  };
+  const state = isBusy ? "safe_busy" : armedAt ? "safe_armed" : "safe";
+  return html`<button class=${`all_safe ${armedAt ? "armed" : ""}`} title=${t("safe_hint")} disabled=${isBusy} onClick=${press}>
+      <span aria-hidden="true">◼</span> ${t(state)}
+    </button>
+    <span class="hidden" aria-live="assertive">${armedAt ? t("safe_armed_hint") : ""}</span>`;
+}
+
+/** While outputs are held: why, by whom, since when, and the release. */
+export function Held() {
+  const status = useStatus();
+  const failure = useSignal(failed);
+  const [reason, setReason] = useState("");
+  const holds = status?.holds ?? [];
+  const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
+  const give = (event) => {
+    event.preventDefault();
+    act(() => call("hold/set", { reason })).then((isDone) => isDone && setReason(""));
+  };
+  return html`
+    ${failure && html`<div class="bar bad row spread" role="alert">
+      <strong>✖ ${t(failure.isKnown ? "safe_failed" : "safe_unknown", { reason: failure.text })}</strong>
+      <span class="row"><button class="bad" onClick=${makeSafe}>${t("safe_again")}</button>
+      <button onClick=${() => (failed.value = null)}>${t("close")}</button></span>
+    </div>`}
+    ${holds.map((hold) => html`<div key=${hold.holder} class=${`bar row spread ${unsafe ? "bad" : "warn"}`} role="status">
+      <span><strong><span aria-hidden="true">◼</span> ${t(unsafe ? "held_unsafe" : "held")}</strong>${" "}
+        ${[hold.reason, hold.by && t("held_by", { name: hold.by }), hold.since > 0 && t("since", { time: moment(hold.since), lasted: duration(growdNow() - hold.since) })]
+          .filter(Boolean).join(", ")}
+        ${unsafe && html`<br />${unsafe.text}`}
+        ${hold.holder !== "person" && html`<br />${t("held_upgrade")}`}</span>
+      ${hold.holder === "person" && html`<span class="row">
+        ${!hold.reason && mayOperate() && html`<form class="row" onSubmit=${give}>
+          <input aria-label=${t("reason")} placeholder=${t("reason")} maxlength="200" required value=${reason} onInput=${(event) => setReason(event.target.value)} />
+          <button>${t("save")}</button></form>`}
+        <${Action} confirm=${t("release_question")} run=${() => call("hold/release")}>${t("release")}<//>
+      </span>`}
+    </div>`)}`;
 }

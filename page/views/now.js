@@ -1,5 +1,122 @@
-import { html } from "../lib/html.js";
+/** The chamber now: the recipe in a line, and a card for each variable and each output. */
+import { call } from "../lib/api.js";
+import { duration, quantity } from "../lib/format.js";
+import { html, useEffect, useId, useState } from "../lib/html.js";
+import { t, variableName } from "../lib/i18n.js";
+import { growdNow, useChamber, useNow, useStatus, useTopic, variableOf } from "../lib/live.js";
+import { Action } from "../lib/parts.js";
+import { Age, Commander, Level, SetPoint, Trend, useVariable, Value } from "../lib/reading.js";
+import { href } from "../lib/route.js";
+import { mayOperate } from "../lib/session.js";
 
 export function Now({ environment }) {
-  return html``;
+  const { variables } = useChamber(environment);
+  const known = new Set(useStatus()?.variables.filter((each) => each.environment === environment).map((each) => each.variable));
+  const driven = new Set(variables.flatMap((each) => each.outputs));
+  const shown = variables.filter((each) => each.measured || (each.controlled && !driven.has(each.variable)) || (known.has(each.variable) && !driven.has(each.variable)));
+  return html`
+    <${RecipeLine} environment=${environment} />
+    ${!shown.length && html`<p>${t("now_nothing")}</p>`}
+    <div class="cards">${shown.map(({ variable }) => html`<${Card} key=${variable} environment=${environment} name=${variable} />`)}</div>`;
+}
+
+/** A card: value, age, trend, set point, who commands it, and its outputs. */
+function Card({ environment, name }) {
+  const variable = variableOf(environment, name);
+  const id = useId();
+  return html`<article class="card" aria-labelledby=${id}>
+    <h3 id=${id}>${variableName(name)}</h3>
+    ${(variable.measured || variable.manual) && html`<${Measured} environment=${environment} variable=${variable} />`}
+    ${!variable.outputs.length && variable.controlled && !variable.measured && html`<${Level} environment=${environment} name=${name} />`}
+    ${variable.controlled && html`<${SetPoint} environment=${environment} name=${name} />`}
+    <${Commander} environment=${environment} name=${name} />
+    ${variable.outputs.length > 0 && html`<${Outputs} environment=${environment} names=${variable.outputs} />`}
+  </article>`;
+}
+
+/** The measured value with everything that tells how far to trust it. */
+export function Measured({ environment, variable, isCompact = false }) {
+  const name = `${environment}/measured/${variable.variable}`;
+  const message = useTopic(name);
+  const quality = message?.quality ?? "none";
+  const reading = useVariable(environment, variable.variable)?.measured;
+  const cause = useCause(environment, variable.variable);
+  const isBad = quality !== "ok";
+  return html`<div class=${`measured ${isBad ? "old" : ""}`}>
+    <div class="row spread">
+      <${Value} variable=${variable} message=${message} />
+      ${!isCompact && html`<${Trend} name=${name} variable=${variable} />`}
+    </div>
+    <p class="small faint">
+      ${isBad && html`<strong class=${quality === "fault" || quality === "stale" ? "bad" : "warn"}>${t(`quality_${quality}`)} </strong>`}
+      ${reading?.by === "hand" && `${t("by_hand")}, `}
+      ${message && html`<${Age} time=${message.time} />`}
+    </p>
+    ${isBad && !isCompact && cause && html`<p class="small">${cause}</p>`}
+  </div>`;
+}
+
+/** Why a variable has no value: what growd says of its sensors. */
+function useCause(environment, name) {
+  const sensors = useChamber(environment).devices.filter((each) => each.role === "sensor" && each.variables.includes(name));
+  const names = sensors.map((each) => `${environment}/${each.name}`);
+  return useStatus()?.devices.filter((each) => names.includes(each.name) && each.state !== "ok")
+    .map((each) => (each.state === "failed" && each.counters.last_error) || each.message).join("; ");
+}
+
+/** What drives a variable: each output with what it does now, and its own set point. */
+function Outputs({ environment, names }) {
+  return html`<ul class="outputs" aria-label=${t("outputs")}>
+    ${names.map((name) => html`<li key=${name}>
+      <details>
+        <summary class="row spread"><span>${variableName(name)}</span><${Level} environment=${environment} name=${name} /></summary>
+        <${SetPoint} environment=${environment} name=${name} />
+      </details>
+      <${Commander} environment=${environment} name=${name} />
+    </li>`)}
+  </ul>`;
+}
+
+/** The recipe in a line: name, phase, progress, time left and next change, with the buttons. */
+export function RecipeLine({ environment }) {
+  const run = useTopic(`${environment}/recipe_state`)?.value;
+  const next = useNext(environment, run);
+  if (!run || run.state === "idle") {
+    return html`<p class="recipe_line faint">${t("recipe_idle")} <a href=${href(environment, "recipes")}>${t("recipes")}</a></p>`;
+  }
+  const service = (name) => () => call(`${environment}/${name}`);
+  const total = run.elapsed + run.remaining;
+  return html`<section class="card recipe_line" aria-label=${run.recipe_id}>
+    <div class="row spread">
+      <span><a href=${href(environment, "recipes")}><strong>${run.recipe_id}</strong></a> <span class="badge">${t(`recipe_${run.state}`)}</span>
+        ${run.phase && ` ${run.phase}`} · ${t("recipe_left", { time: duration(run.remaining) })}</span>
+      <span class="row">
+        ${run.state === "running" && html`<${Action} run=${service("pause_recipe")}>${t("pause")}<//>`}
+        ${run.state === "paused" && html`<${Action} run=${service("resume_recipe")}>${t("resume")}<//>`}
+        <${Action} class="bad" confirm=${t("stop_question", { id: run.recipe_id })} run=${service("stop_recipe")}>${t("stop")}<//>
+      </span>
+    </div>
+    ${total > 0 && html`<progress max=${total} value=${run.elapsed} aria-label=${t("recipe_progress")}></progress>`}
+    ${next && html`<${Next} environment=${environment} change=${next} />`}
+  </section>`;
+}
+
+function Next({ environment, change }) {
+  const now = useNow();
+  const { unit, precision } = variableOf(environment, change.variable);
+  const value = change.to === null ? t("off") : quantity(change.to, unit, precision && 1);
+  return html`<p class="small faint">${t("recipe_next", { name: variableName(change.variable), value, time: duration(change.time - now) })}</p>`;
+}
+
+/** The next change of a running recipe. The plan lists those of a day, so it is seldom asked for. */
+function useNext(environment, run) {
+  const [changes, setChanges] = useState([]);
+  const next = run?.state === "running" ? changes.find(({ time }) => time > growdNow()) : undefined;
+  const wants = run?.state === "running" && mayOperate();
+  const isOver = wants && !next;
+  useEffect(() => {
+    if (!wants) return;
+    call(`${environment}/recipe_plan`).then(({ plan }) => setChanges(plan.next ?? []), () => setChanges([]));
+  }, [environment, wants, run?.recipe_id, isOver]);
+  return next;
 }

@@ -1,5 +1,76 @@
-import { html } from "../lib/html.js";
+/** What is wrong, on every view: growd's own sentences, each with what helps. */
+import { call } from "../lib/api.js";
+import { duration, moment } from "../lib/format.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { growdNow, useStatus } from "../lib/live.js";
+import { Action } from "../lib/parts.js";
+import { href } from "../lib/route.js";
+
+const FEW = 3;
+const SHAPES = { failure: "✖\ufe0e", warning: "▲", note: "●" };
+const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
+
+/** What is the same notice later on, though its numbers change. */
+const keyOf = ({ kind, name, text }) => `${kind} ${name || text.replace(/[\d.]+/g, "")}`;
 
 export function Wrong({ environment }) {
-  return html``;
+  const [isAll, setAll] = useState(false);
+  const notices = (useStatus()?.notices ?? []).filter(({ kind }) => kind !== "hold"); // the bar of the hold says it
+  const failures = notices.filter(({ severity }) => severity === "failure");
+  const found = notices.filter(({ severity }) => severity !== "note");
+  const shown = isAll || found.length <= FEW + 1 ? found : found.slice(0, FEW);
+  return html`<section class="wrong" aria-label=${t("problems")}>
+    <div role="alert" class="hidden">${useNew(failures).join("; ")}</div>
+    ${shown.map((notice) => html`<${Item} key=${keyOf(notice)} notice=${notice} environment=${environment} />`)}
+    ${found.length > FEW + 1 && html`<button class="quiet" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>
+      ${isAll ? t("fewer") : t("more", { n: found.length - FEW })}
+    </button>`}
+  </section>`;
+}
+
+/** A calm mark for what needs no action: notes, such as simulated hardware. */
+export function Notes() {
+  const status = useStatus();
+  const notes = status?.notices.filter(({ severity }) => severity === "note") ?? [];
+  if (!notes.length) return null;
+  const name = status.hardware === "simulated" ? t("simulated") : t("notes", { n: notes.length });
+  return html`<details class="menu"><summary class="badge">${name}</summary>
+    <ul class="card">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>
+  </details>`;
+}
+
+function Item({ notice, environment }) {
+  const { severity, kind, text, since, service, arguments: values } = notice;
+  const help = service && t(`help_${service.split("/").pop()}`);
+  return html`<details class=${`bar ${severity === "failure" ? "bad" : "warn"}`}>
+    <summary><span aria-hidden="true">${SHAPES[severity]}</span> <strong>${t(severity)}:</strong> ${text}</summary>
+    <div class="row">
+      ${since > 0 && html`<span>${t("since", { time: moment(since), lasted: duration(growdNow() - since) })}</span>`}
+      ${VIEWS[kind] && html`<a href=${href(environment, VIEWS[kind])}>${t(VIEWS[kind])}</a>`}
+      ${help && html`<${Action} admin=${service.endsWith("/reset")} confirm=${service.endsWith("/reset") && t("help_question", { what: help, reason: text })}
+        run=${() => call(service, values)}>${help}<//>`}
+    </div>
+  </details>`;
+}
+
+/** The texts of failures that have come since the last time, for screen readers. */
+function useNew(failures) {
+  const known = useRef(new Set());
+  const fresh = failures.filter((each) => !known.current.has(keyOf(each))).map(({ text }) => text);
+  const said = useRef([]);
+  if (fresh.length) said.current = fresh;
+  known.current = new Set(failures.map(keyOf));
+  return said.current;
+}
+
+/** The title and the icon of the browser's tab: the view, and that something has failed. */
+export function Title({ name }) {
+  const failures = (useStatus()?.notices ?? []).filter(({ severity }) => severity === "failure").length;
+  useEffect(() => {
+    document.title = `${failures ? `(${failures} ✖) ` : ""}${name} · growd`;
+    const icon = document.querySelector("link[rel=icon]");
+    icon.href = icon.href.replace(/icon(_bad)?\.svg/, failures ? "icon_bad.svg" : "icon.svg");
+  }, [failures, name]);
+  return null;
 }

@@ -1,0 +1,206 @@
+/** One variable of a chamber: its value, its trend, its set point, who commands it and what its outputs do. */
+import { publish } from "./api.js";
+import { clock, duration, given, number, parseNumber, percent, quantity, shown, symbol, typed } from "./format.js";
+import { html, useEffect, useId, useState } from "./html.js";
+import { t, variableName } from "./i18n.js";
+import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./live.js";
+import { Action, act } from "./parts.js";
+import { mayOperate } from "./session.js";
+
+const TREND_POINTS = 60;
+const TREND_STEP_S = 5;
+const LEAST_POINTS = 6;
+
+/** What the status has about a variable: {measured, desired, commanded, hand_left_s, held_by, written, ...}. */
+export const useVariable = (environment, name) =>
+  useStatus()?.variables.find((each) => each.environment === environment && each.variable === name);
+
+/** A level as people say it: "on", "open", "40 %". */
+export function levelText(variable, level) {
+  if (level === null || level === undefined) return t("unknown");
+  if (variable.unit !== "switch") return percent(level);
+  return t(variable.variable.includes("valve") ? (level ? "open" : "shut") : level ? "on" : "off");
+}
+
+/** The large value with its unit; a dash if growd does not know it. */
+export function Value({ variable, message }) {
+  const decimals = Math.min(variable.precision, 1);
+  const value = message?.value;
+  const isKnown = value !== null && value !== undefined;
+  return html`<span class="value">${isKnown ? number(shown(value, variable.unit), decimals) : "–"}<span class="unit"> ${symbol(variable.unit)}</span></span>`;
+}
+
+/** How old a value is, by growd's clock; it counts on while nothing comes. */
+export function Age({ time }) {
+  const now = useNow();
+  return html`<span class="age">${t("ago", { time: duration(now - time) })}</span>`;
+}
+
+// trend
+
+const trends = new Map(); // topic -> [[time, value], ...] of the last minutes; bounded by the topics of growd
+
+function note(name, message) {
+  if (message?.quality !== "ok" || typeof message.value !== "number") return;
+  const points = trends.get(name) ?? [];
+  if (points.length && message.time - points.at(-1)[0] < TREND_STEP_S) return;
+  trends.set(name, [...points, [message.time, message.value]].slice(-TREND_POINTS));
+}
+
+/** {rate in 1/s, points} of the last minutes; the rate is 0 within the noise, and null while there are too few. */
+export function trendOf(points) {
+  const n = points.length;
+  if (n < LEAST_POINTS) return { rate: null, points };
+  const mean = (index) => points.reduce((sum, point) => sum + point[index], 0) / n;
+  const [x0, y0] = [mean(0), mean(1)];
+  const sum = (f) => points.reduce((all, [x, y]) => all + f(x - x0, y - y0), 0);
+  const xx = sum((x) => x * x);
+  const slope = sum((x, y) => x * y) / xx;
+  const error = Math.sqrt(sum((x, y) => (y - slope * x) ** 2) / (n - 2) / xx);
+  return { rate: Math.abs(slope) > 3 * error ? slope : 0, points };
+}
+
+/** The arrow, the rate of change and a small line of the last minutes. */
+export function Trend({ name, variable }) {
+  const message = useTopic(name);
+  useEffect(() => topic(name).follow((each) => note(name, each)), [name]);
+  if (message) note(name, message);
+  const { rate, points } = trendOf(trends.get(name) ?? []);
+  if (rate === null) return null;
+  const slope = rate * (shown(1, variable.unit) - shown(0, variable.unit));
+  const perMinute = Math.abs(slope * 60) >= 10 ** -Math.min(variable.precision, 1);
+  const size = Math.abs(slope) * (perMinute ? 60 : 3600);
+  const text = `${number(size, Math.min(variable.precision, size < 10 ? 1 : 0))} ${symbol(variable.unit)}${t(perMinute ? "per_min" : "per_h")}`;
+  const isSteady = Number(size.toFixed(1)) === 0;
+  const words = isSteady ? t("steady") : t(slope > 0 ? "rises" : "falls", { rate: text });
+  return html`<span class="trend small"><span aria-hidden="true">${isSteady ? "→" : slope > 0 ? "↗" : "↘"}</span> ${words} <${Line} points=${points} /></span>`;
+}
+
+function Line({ points }) {
+  const values = points.map((point) => point[1]);
+  const [x0, x1] = [points[0][0], points.at(-1)[0]];
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const at = ([x, y]) => `${(60 * (x - x0)) / (x1 - x0)},${high > low ? 18 - (16 * (y - low)) / (high - low) : 10}`;
+  return html`<svg class="line" viewBox="0 0 60 20" aria-hidden="true"><polyline points=${points.map(at).join(" ")} /></svg>`;
+}
+
+// set point
+
+/** The set point as a field in the row; its present value for those who may not change it. */
+export function SetPoint({ environment, name }) {
+  const variable = variableOf(environment, name);
+  const message = useTopic(`${environment}/desired/${name}`);
+  const value = message?.value ?? null;
+  if (variable.unit === "switch") return html`<${Switch} environment=${environment} variable=${variable} value=${value} />`;
+  if (!mayOperate()) return html`<${SetPointText} environment=${environment} name=${name} />`;
+  return html`<${Field} environment=${environment} variable=${variable} value=${value} />`;
+}
+
+/** The set point in words. */
+export function SetPointText({ environment, name }) {
+  const value = useTopic(`${environment}/desired/${name}`)?.value ?? null;
+  return html`<p class="small">${t("set_point")}: ${value === null ? t("no_set_point") : text(variableOf(environment, name), value)}</p>`;
+}
+
+const isShare = (variable) => variable.unit === "fraction";
+const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
+const toShown = (variable, value) => (isShare(variable) ? value * 100 : shown(value, variable.unit));
+const toGiven = (variable, value) => (isShare(variable) ? value / 100 : given(value, variable.unit));
+const unitOf = (variable) => (isShare(variable) ? "%" : symbol(variable.unit));
+const text = (variable, value) => (isShare(variable) ? percent(value) : quantity(value, variable.unit, variable.precision && 1));
+
+function Field({ environment, variable, value }) {
+  const [draft, setDraft] = useState(null); // what is typed, null while the field shows the set point
+  const [isBusy, setBusy] = useState(false);
+  const id = useId();
+  const present = value === null ? "" : typed(toShown(variable, value), decimalsOf(variable));
+  const wanted = toGiven(variable, parseNumber(draft ?? ""));
+  const range = rangeText(variable, [variable.minimum, variable.maximum]);
+  const error = !draft ? "" : Number.isNaN(wanted) ? t("not_a_number", { range })
+    : wanted < variable.minimum || wanted > variable.maximum ? t("out_of_range", { range }) : "";
+  const [least, most] = variable.reach ?? [-Infinity, Infinity];
+  const doubt = !error && draft && (wanted < least || wanted > most) ? t("out_of_reach", { range: rangeText(variable, variable.reach) }) : "";
+  const set = async (event) => {
+    event.preventDefault();
+    if (!draft || error) return;
+    setBusy(true);
+    if (await act(() => publish(`${environment}/desired/${variable.variable}`, [wanted]))) setDraft(null);
+    setBusy(false);
+  };
+  return html`<form class="set_point" onSubmit=${set}>
+    <label for=${id}>${t("set_point")}</label>
+    <input id=${id} aria-label=${t("set_point_of", { name: variableName(variable.variable) })} inputmode="decimal" autocomplete="off" size="7"
+      value=${draft ?? present} placeholder="–" aria-invalid=${Boolean(error)} aria-describedby=${`${id}-range`}
+      onInput=${(event) => setDraft(event.target.value)} onKeyDown=${(event) => event.key === "Escape" && setDraft(null)}
+      onBlur=${() => (draft === present || draft === "") && setDraft(null)} />
+    <span class="unit">${unitOf(variable)}</span>
+    ${draft !== null && html`<button class="primary" disabled=${isBusy || !draft || Boolean(error)}>${t("set")}</button>`}
+    <span id=${`${id}-range`} class=${`range small ${error ? "bad" : doubt ? "warn" : "faint"}`} aria-live="polite">
+      ${error || doubt || (draft !== null ? rangeText(variable, variable.reach ?? [variable.minimum, variable.maximum]) : "")}</span>
+  </form>`;
+}
+
+const rangeText = (variable, [least, most]) =>
+  `${t("range", { least: number(toShown(variable, least)), most: number(toShown(variable, most)) })} ${unitOf(variable)}`;
+
+/** On and off, with the present choice marked. */
+function Switch({ environment, variable, value }) {
+  const chosen = value === null ? null : Number(value >= 0.5);
+  return html`<div class="set_point" role="group" aria-label=${t("set_point_of", { name: variableName(variable.variable) })}>
+    <span>${t("set_point")}</span>
+    ${mayOperate() ? [1, 0].map((each) => html`<${Action} key=${each} class=${chosen === each ? "primary" : ""} aria-pressed=${chosen === each}
+      run=${() => publish(`${environment}/desired/${variable.variable}`, [each])}>${levelText(variable, each)}<//>`)
+      : html`<span>${chosen === null ? t("no_set_point") : levelText(variable, chosen)}</span>`}
+  </div>`;
+}
+
+/** Who commands a variable: a recipe, a person, an interlock, a hold; and the way back to automatic. */
+export function Commander({ environment, name }) {
+  const status = useStatus();
+  const variable = variableOf(environment, name);
+  const mine = (each) => each.environment === environment && each.variable === name;
+  const found = status?.variables.find(mine);
+  const hand = status?.set_points.find(mine);
+  const recipe = status?.recipes.find((each) => each.environment === environment);
+  const attained = status?.attainment.find(mine);
+  const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${found?.held_by}`);
+  const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
+  const lines = [
+    hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; ${t("hand_over", { what: hand.over })}`}
+      ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
+    !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
+    found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
+      ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
+      ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
+    found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${lock ? `${t("held_interlock")} (${found.held_by.replaceAll("_", " ")}): ${lock.reason}` : t("held_hold")}
+      ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
+    attained?.state === "missed" && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span>${withoutPlace(attained.text, environment)}</p>`,
+    ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.state === "reached" ? "✓ " : ""}${t(attained.state)}</p>`,
+    found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${text(variable, found.desired.value)}. ${t("no_effect")}</p>`,
+  ].filter(Boolean);
+  return lines.length ? html`<div class="commander small">${lines}</div>` : null;
+}
+
+const withoutPlace = (sentence, environment) => sentence.replace(`${environment}: `, "");
+
+// outputs
+
+/** The level that is really written to an output variable, null if it is not known: [level, ...] for each device. */
+export function useWritten(environment, name) {
+  const devices = useChamber(environment).devices.filter((each) => each.role === "output" && each.variables.includes(name));
+  const channels = useTopic(`${environment}/light_channels`);
+  const lamp = { light_intensity_white: "x", light_intensity_red: "y", light_intensity_blue: "z" }[name];
+  const relay = devices.find((each) => each.kind === "relay");
+  const state = useTopic(`${environment}/switches/${relay?.name ?? ""}`);
+  if (relay) return state?.value ?? null;
+  return lamp && channels ? channels.value?.[lamp] ?? null : null;
+}
+
+/** What an output does now, as a bar and in words. */
+export function Level({ environment, name }) {
+  const level = useWritten(environment, name);
+  const variable = variableOf(environment, name);
+  return html`<span class="level">
+    ${variable.unit !== "switch" && html`<meter min="0" max="1" value=${level ?? 0} aria-hidden="true"></meter>`}
+    <strong>${levelText(variable, level)}</strong></span>`;
+}

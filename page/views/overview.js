@@ -1,0 +1,29 @@
+/** All chambers on one screen: of each the recipe and the measured values beside their set points. */
+import { duration } from "../lib/format.js";
+import { html, useId } from "../lib/html.js";
+import { t, variableName } from "../lib/i18n.js";
+import { chambers, useTopic } from "../lib/live.js";
+import { Measured } from "./now.js";
+import { SetPointText } from "../lib/reading.js";
+import { href } from "../lib/route.js";
+import { useSignal } from "../lib/signal.js";
+
+export function Overview() {
+  return html`<div class="cards">${useSignal(chambers).map((each) => html`<${Chamber} key=${each.environment} ...${each} />`)}</div>`;
+}
+
+function Chamber({ environment, variables }) {
+  const id = useId();
+  const run = useTopic(`${environment}/recipe_state`)?.value;
+  const shown = variables.filter((each) => each.measured);
+  return html`<article class="card" aria-labelledby=${id}>
+    <h3 id=${id}><a href=${href(environment, "now")}>${environment.replaceAll("_", " ")}</a></h3>
+    <p class="small">${!run || run.state === "idle" ? t("recipe_idle")
+      : `${run.recipe_id} · ${t(`recipe_${run.state}`)} ${run.phase} · ${t("recipe_left", { time: duration(run.remaining) })}`}</p>
+    <ul class="compact">${shown.map((variable) => html`<li key=${variable.variable}>
+      <span>${variableName(variable.variable)}</span>
+      <${Measured} environment=${environment} variable=${variable} isCompact />
+      ${variable.controlled && html`<${SetPointText} environment=${environment} name=${variable.variable} />`}
+    </li>`)}</ul>
+  </article>`;
+}
