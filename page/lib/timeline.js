@@ -41,6 +41,15 @@ class Curve {
     this.#isBroken = true;
   }
 
+  /** The bucket whose value holds at a bucket, -1 for none. */
+  holding(i) {
+    const at = Math.min(i, this.#at);
+    if (at < i && this.#isBroken) return -1;
+    let n = at;
+    while (n >= 0 && this.mean[n] === undefined) n -= 1;
+    return n >= 0 && i - n <= this.holds && this.mean[n] !== null ? n : -1;
+  }
+
   drop(buckets) {
     for (const each of [this.mean, this.min, this.max, this.#count]) each.splice(0, buckets);
     this.#at -= buckets;
@@ -79,10 +88,16 @@ export class Timeline {
   /** `answer` of `GET history`, or one without series; `now` is the time of growd. */
   constructor({ start, end, bucket_s: width, series, events, events_truncated: isShortened }, now) {
     Object.assign(this, { start, end, width, times: [], series: {}, events, isShortened });
+    const restarts = events.filter((each) => each.kind === "restart").map((each) => each.time);
     for (const each of series) {
       const { unit, measured, desired, commanded } = each;
       const curve = new Curve(Math.max(1, Math.ceil((each.holds_s ?? HOLDS_S) / width)));
+      const breaks = [...(each.breaks ?? []), ...restarts].sort((one, other) => one - other);
       measured.time.forEach((time, n) => {
+        while (breaks[0] < time) {
+          curve.cut();
+          breaks.shift();
+        }
         if (measured.count[n]) curve.put(this.index(time), ...["min", "mean", "max"].map((key) => shown(measured[key][n], unit)), measured.count[n]);
       });
       this.series[each.variable] = { unit, curve, desired: this.#steps(desired, unit), commanded: this.#steps(commanded, "") };
@@ -125,6 +140,7 @@ export class Timeline {
 
   /** Take an event that has just happened. */
   note(event) {
+    if (event.kind === "restart") for (const { curve } of Object.values(this.series)) curve.cut();
     if (this.events.some((each) => Math.abs(each.time - event.time) < 0.01 && each.message === event.message)) return;
     this.events = [...this.events, event].slice(-MOST_EVENTS);
   }
@@ -140,8 +156,7 @@ export class Timeline {
   at(variable, i) {
     const { curve, desired, commanded } = this.series[variable] ?? {};
     if (!curve) return {};
-    let n = i;
-    while (curve.mean[n] === undefined && n > 0 && n > i - curve.holds) n -= 1;
+    const n = curve.holding(i);
     return { mean: curve.mean[n], min: curve.min[n], max: curve.max[n], desired: desired.last[i], commanded: commanded.last[i] };
   }
 

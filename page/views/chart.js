@@ -67,7 +67,7 @@ function Moment({ plots }) {
   const { start, end } = useSignal(plots.view);
   const time = useSignal(plots.cursor);
   const isLoading = useSignal(plots.isLoading);
-  if (time === null) return html`<span class="moment">${span(start, end)} ${isLoading && html`<span class="faint small">${t("loading")}</span>`}</span>`;
+  if (time === null) return html`<span class="moment">${span(start, end)} ${isLoading && html`<span class="faint">…</span>`}</span>`;
   const near = (plots.timeline?.events ?? []).filter((each) => Math.abs(each.time - time) < (8 * (end - start)) / plots.width);
   return html`<span class="moment" role="status"><b>${day(time)} ${second(time)}</b>
     ${near.slice(-3).map((each) => html`<br /><span class="small"><${Mark} kind=${each.kind} /> ${said(each)}</span>`)}</span>`;

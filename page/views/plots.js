@@ -12,7 +12,7 @@ const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 15_000;
 const SHORTEST_S = 60;
 const LONGEST_S = 3 * 366 * 86_400;
-const LANE = 34; // px
+const LANE = 42; // px
 const AXIS = 28;
 const MOUSE = ["mousedown", "mouseup", "mousemove", "mouseenter", "mouseleave", "click", "dblclick"];
 
@@ -97,9 +97,9 @@ export class Plots {
       () => dark.removeEventListener("change", redraw),
       () => document.removeEventListener("visibilitychange", shown),
     );
-    const start = () => (this.hasView ? this.load() : this.reset(this.range));
-    if (growdTime.value) start();
-    else this.#ends.push(growdTime.follow(() => this.timeline || start()));
+    if (this.hasView) this.load();
+    else if (growdTime.value) this.reset(this.range);
+    else this.#ends.push(growdTime.follow(() => this.hasView || this.reset(this.range)));
     return () => this.#end();
   }
 
@@ -112,7 +112,7 @@ export class Plots {
 
   /** Show a range: {seconds} up to now, or {start, end} in UNIX seconds, with `end` null for now. */
   reset(range) {
-    this.range = range;
+    Object.assign(this, { range, hasView: true });
     const end = range.end ?? growdTime.value;
     this.view.value = { start: range.start ?? end - range.seconds, end, follows: range.end == null, grows: range.end == null && range.start != null };
     this.load();
@@ -278,7 +278,7 @@ export class Plots {
   #data(variable) {
     const { times, series } = this.timeline;
     if (!variable) {
-      const lane = (steps, key, base) => steps[key].map((value) => (value === null ? null : base + 0.7 * value));
+      const lane = (steps, key, base) => steps[key].map((value) => (value === null ? null : base + 0.6 * value));
       return [times, ...this.lanes.flatMap((name, n, all) => ["most", "last"].map((key) => lane(series[name].commanded, key, all.length - 1 - n)))];
     }
     const { curve, desired } = series[variable] ?? {};
@@ -393,8 +393,8 @@ export class Plots {
     ctx.save();
     ctx.fillStyle = this.#colours.text;
     ctx.font = `${12 * devicePixelRatio}px system-ui`;
-    ctx.textBaseline = "bottom";
-    this.lanes.forEach((name, n, all) => ctx.fillText(variableName(name), bbox.left + 4 * devicePixelRatio, plot.valToPos(all.length - 0.98 - n, "y", true) - 2));
+    Object.assign(ctx, { textBaseline: "bottom", textAlign: "left" });
+    this.lanes.forEach((name, n, all) => ctx.fillText(variableName(name), bbox.left + 4 * devicePixelRatio, plot.valToPos(all.length - 0.35 - n, "y", true)));
     ctx.restore();
   }
 
