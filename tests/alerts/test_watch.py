@@ -391,6 +391,7 @@ async def test_a_status_of_the_bus_has_what_rules_need():
     async with on_a_bus(*rules) as (bus, it):
         node = bus.node("test")
         state = {"state": "running", "recipe_id": "basil", "phase": "", "elapsed": 1.0, "remaining": 2.0}
+        state["starts_at"] = 0.0
         recipe = node.advertise(f"{ENV}/recipe_state", RECIPE_STATE)
         node.describe("problems", lambda: [{"text": "the lamp is loose", "is_failure": True}])
         await it.clock.advance(QUIET_S)

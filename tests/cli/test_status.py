@@ -6,6 +6,7 @@ import asyncio
 import json
 import signal
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -338,6 +339,7 @@ async def test_the_recipe_of_each_environment_is_shown():
                 "phase": "",
                 "elapsed": 0.0,
                 "remaining": 0.0,
+                "starts_at": 0.0,
             },
             SHELF: {
                 "state": "paused",
@@ -345,6 +347,7 @@ async def test_the_recipe_of_each_environment_is_shown():
                 "phase": "seedling",
                 "elapsed": 90_000.0,
                 "remaining": 3_600.0,
+                "starts_at": 0.0,
             },
         }
         for environment, state in states.items():
@@ -364,7 +367,22 @@ async def test_the_recipe_of_each_environment_is_shown():
         "revision": "",
         "changed": "",
         "updates": 1,
+        "starts_at": 0.0,
+        "revised_at": 0.0,
     }
+
+
+def test_a_recipe_that_waits_is_shown_with_its_time():
+    at = datetime.fromisoformat("2026-11-24T06:00").timestamp()
+    recipe = RecipeStatus("e", "waiting", "basil", "", 0.0, 60.0, "3-abc", starts_at=at)
+    printed = report(replace(WELL, time=at - 50_400, recipes=[recipe]))
+    assert "e: recipe basil waits until 2026-11-24 06:00 (in 14 h), revision 3\n" in printed
+
+
+def test_a_recipe_that_took_over_is_shown_with_the_time_since():
+    recipe = RecipeStatus("e", "running", "basil", "", 60.0, 60.0, "4-def", revised_at=WELL.time - 7_200)
+    printed = report(replace(WELL, recipes=[recipe]))
+    assert "basil is running, 1 min gone, 1 min to go, revision 4, which took over 2 h ago\n" in printed
 
 
 # --- Machine and database

@@ -79,7 +79,14 @@ async def synchronise(chamber, step):
 
 
 async def test_state_phase_elapsed_and_remaining_are_published_each_second(on):
-    assert state(on) == {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0, "remaining": 0}
+    assert state(on) == {
+        "state": "idle",
+        "recipe_id": "",
+        "phase": "",
+        "elapsed": 0,
+        "remaining": 0,
+        "starts_at": 0,
+    }
     await on.start("weeks")
     await on.clock.advance(8 * ROUND)
     assert state(on) == {
@@ -88,6 +95,7 @@ async def test_state_phase_elapsed_and_remaining_are_published_each_second(on):
         "phase": "late",
         "elapsed": 8 * ROUND,
         "remaining": 6 * ROUND,
+        "starts_at": 0,
     }
     shown = {name: on.parameter(f"recipe_{name}") for name in ("state", "phase", "elapsed", "remaining")}
     assert shown == {"state": "running", "phase": "late", "elapsed": 8 * ROUND, "remaining": 6 * ROUND}
@@ -255,7 +263,9 @@ async def test_each_run_has_one_document(on):
         "recipe": {name: value for name, value in WEEKS.items() if not name.startswith("_")},
         "started": BEGAN,
         "started_by": "Ada",
+        "ordered": None,
         "offset": 0,
+        "revisions": [],
         "ended": None,
         "ended_by": None,
         "end_reason": None,

@@ -148,6 +148,7 @@ async def test_the_figures_agree_with_what_the_bus_says(tmp_path: Path):
         http.publisher(desired(SHELF, "light_illuminance")).publish(8000.0)
         http.publisher(commanded(SHELF, "light_illuminance")).publish(0.4)
         recipe = {"state": "running", "recipe_id": "basil", "phase": "", "elapsed": 5.0, "remaining": 2.5}
+        recipe["starts_at"] = 0.0
         bus.node("recipes").advertise(f"{SHELF}/recipe_state", RECIPE_STATE).publish(recipe)
         health = Health(bus.node(f"{SHELF}/samplers/air"), SHELF, "air", bus.clock)
         health.succeeded()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -59,6 +60,9 @@ def test_the_service_line_names_a_database_that_stores_no_points():
     assert service_line(status) == expected
 
 
+SIX = datetime.fromisoformat("2026-11-24T06:00").timestamp()  # of this machine
+
+
 def test_the_service_line_counts_devices_and_points_and_names_recipes():
     assert service_line(replace(WELL, store=None)) == "0 of 0 devices well; 0 points waiting"
     status = replace(
@@ -68,10 +72,12 @@ def test_the_service_line_counts_devices_and_points_and_names_recipes():
             RecipeStatus("e", "paused", "lettuce", "2", 1.0, 1.0),
             RecipeStatus("f", "idle", "", "", 0.0, 0.0),
             RecipeStatus("g", "running", "basil", "", 1.0, 1.0),
+            RecipeStatus("h", "waiting", "cress", "", 0.0, 1.0, starts_at=SIX),
         ],
         store=replace(STORE, waiting=1),
     )
-    line = "1 of 2 devices well; recipe lettuce in phase 2 (paused); recipe basil; 1 point waiting"
+    line = "1 of 2 devices well; recipe lettuce in phase 2 (paused); recipe basil; "
+    line += "recipe cress waits until 2026-11-24 06:00; 1 point waiting"
     assert service_line(status) == line
 
 

@@ -48,6 +48,10 @@ class Life:
                 await self._begin_run(step)
             if step % 10 == 7:
                 await self._note_progress(step)
+            if step % 20 == 8:
+                await self._revise_run(step)
+            if step % 20 == 12:
+                await self._order(step)
             if step % 30 > 20:
                 await self._ship()
 
@@ -76,17 +80,31 @@ class Life:
 
     async def _begin_run(self, step: int) -> None:
         run = {"recipe_id": f"recipe {step}", "recipe": {"note": "x" * 5000}, "elapsed": 0.0, "seen": step}
-        self._record.note("running", run)
+        self._record.note("keeping", {"run": run, "order": None})
         document = {"_id": run["recipe_id"], "started": 1e9 + step}
         await self._journal.commit(run, "recipe_start", run["recipe_id"], 1e9 + step, document)
-        self._record.note("ran", run)
+        self._record.note("kept", {"run": run, "order": None})
         self._run = run
+
+    async def _revise_run(self, step: int) -> None:
+        ran = [{"recipe": {"note": "y" * 3000}, "elapsed": step}]
+        run = self._run | {"run_id": self._run["recipe_id"], "ran": [*self._run.get("ran", []), *ran]}
+        self._record.note("keeping", {"run": run})
+        await self._journal.revise(run, {"_id": run["run_id"], "revisions": len(run["ran"])})
+        self._record.note("kept", {"run": run})
+        self._run = run
+
+    async def _order(self, step: int) -> None:
+        order = {"recipe_id": f"order {step}", "recipe": {"note": "z" * 2000}}
+        self._record.note("keeping", {"order": order})
+        await self._journal.save_order(order)
+        self._record.note("kept", {"order": order})
 
     async def _note_progress(self, step: int) -> None:
         run = self._run | {"elapsed": 60.0, "seen": step}
-        self._record.note("running", run)
+        self._record.note("keeping", {"run": run})
         await self._journal.progress(run)
-        self._record.note("ran", run)
+        self._record.note("kept", {"run": run})
 
 
 async def main(folder: Path) -> None:

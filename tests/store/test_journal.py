@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +14,7 @@ from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
+from growd.store.run_documents import DOCUMENT_KEY
 from support.clock import ManualClock
 
 if TYPE_CHECKING:
@@ -193,3 +195,68 @@ async def test_a_place_too_long_for_the_log_is_written_at_once(path):
         assert (await local.state("environment_1/recipe_progress"))["elapsed"] == seconds
     await outbox.close()
     await local.close()
+
+
+RAN = [
+    {"time": 5.0, "elapsed": 0.0, "recipe_id": "lettuce", "revision": "1-a", "by": "", "recipe": {"a": 1}},
+    {"time": 9.0, "elapsed": 4.0, "recipe_id": "lettuce", "revision": "2-b", "by": "", "recipe": {"b": 2}},
+]
+CHANGED = GOING | {"run_id": "first", "recipe": {"b": 2}, "elapsed": 4.0, "ordered": None, "ran": RAN}
+
+
+@asynccontextmanager
+async def opened(path: Path, environment: str = "environment_1"):
+    local = await LocalStore.open(path)
+    outbox = await Outbox.open(local, ManualClock())
+    try:
+        yield local, outbox, journal_of(local, outbox, environment)
+    finally:
+        await outbox.close()
+        await local.close()
+
+
+async def test_a_run_with_another_recipe_survives_a_restart(path):
+    async with opened(path) as (local, _, journal):
+        await journal.commit(GOING | {"run_id": "first"}, "recipe_start", "lettuce", 5.0, BEGUN)
+        await journal.progress(moved(60) | {"run_id": "first"})
+        await journal.revise(CHANGED, BEGUN | {"revisions": [1]})
+        assert await local.state(DOCUMENT_KEY + "first") == BEGUN | {"revisions": [1]}
+    async with opened(path) as (_, outbox, journal):
+        assert await journal.load() == {name: CHANGED[name] for name in CHANGED if name != "ordered"}
+        assert outbox.undelivered == 1  # the start: a change has no point
+        await journal.progress(CHANGED | {"elapsed": 60.0})
+        assert (await journal.load())["ran"] == RAN
+        await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN)
+        assert await journal.load() is None
+
+
+async def test_an_older_growd_finds_no_member_that_it_does_not_know(path):
+    """It refuses a run with one, and would resume nothing."""
+    async with opened(path) as (local, _, journal):
+        await journal.commit(CHANGED, "recipe_start", "lettuce", 5.0, BEGUN)
+        await journal.progress(CHANGED | {"elapsed": 60.0, "paused": 1.0})
+        for key in ("environment_1/recipe_run", "environment_1/recipe_progress"):
+            assert not {"ran", "ordered"} & (await local.state(key)).keys()
+
+
+async def test_the_record_of_another_run_is_not_taken_over(path):
+    """An older growd does not delete it."""
+    async with opened(path) as (local, _, journal):
+        await journal.commit(CHANGED, "recipe_start", "lettuce", 5.0, BEGUN)
+        await local.save_state("environment_1/recipe_run", GOING | {"run_id": "second"})
+        assert await journal.load() == GOING | {"run_id": "second"}
+
+
+async def test_an_order_survives_a_restart_and_goes_with_the_start(path):
+    order = {"recipe_id": "lettuce", "at": 9e9}
+    async with opened(path) as (_, _, journal):
+        assert await journal.load_order() is None
+        await journal.save_order(order)
+    async with opened(path) as (_, _, journal):
+        assert await journal.load_order() == order
+        await journal.save_order(None)
+        assert await journal.load_order() is None
+        await journal.save_order(order)
+        await journal.commit(GOING | {"run_id": "a", "ordered": 5.0}, "recipe_start", "lettuce", 5.0, BEGUN)
+        assert await journal.load_order() is None
+        assert (await journal.load())["ordered"] == 5.0

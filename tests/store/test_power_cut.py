@@ -36,7 +36,7 @@ class Promised:
         self.points: dict[str, Any] = {}
         self.maybe: dict[str, Any] = {}
         self.parameters: dict[str, list[Any]] = {}
-        self.runs: list[Any] = [None]
+        self.states: dict[str, list[Any]] = {"run": [None], "order": [None]}
 
     def take(self, kind: str, value: Any) -> None:
         if kind == "is":
@@ -47,15 +47,13 @@ class Promised:
             self.points |= {point.id: point for point in value}
         elif kind == "storing":
             self.points = {name: point for name, point in self.points.items() if name not in set(value)}
-        elif kind == "saving":
+        elif kind in {"saving", "keeping"}:
+            known = self.parameters if kind == "saving" else self.states
             for name, new in value.items():
-                self.parameters.setdefault(name, [None]).append(new)
-        elif kind == "saved":
-            self.parameters |= {name: [new] for name, new in value.items()}
-        elif kind == "running":
-            self.runs.append(value)
+                known.setdefault(name, [None]).append(new)
         else:
-            self.runs = [value]
+            known = self.parameters if kind == "saved" else self.states
+            known |= {name: [new] for name, new in value.items()}
 
     async def check(self, local: LocalStore, outbox: Outbox) -> None:
         assert (local.notices, outbox.notices) == ([], [])
@@ -74,7 +72,12 @@ class Promised:
         parameters = await local.parameters()
         assert all(parameters.get(name) in allowed for name, allowed in self.parameters.items())
         journal = RunJournal(local, outbox, PointMaker(local.device), "environment_1")
-        assert await journal.load() in self.runs
+        runs, orders = self.states["run"], self.states["order"]
+        run, order = await journal.load(), await journal.load_order()
+        assert run in runs
+        assert order in orders
+        if len(runs) > 1 and orders[0] is not None:  # a start, which deletes the order at the same moment
+            assert (run == runs[-1]) == (order is None) or len(orders) == 1
 
 
 async def record_of(folder: Path) -> list[Entry]:

@@ -31,6 +31,7 @@ class MemoryJournal:
 
     def __init__(self):
         self.run = None
+        self.order = None
         self.points = []
         self.documents = []
         self.progressed = 0
@@ -49,8 +50,26 @@ class MemoryJournal:
             await self.hold.wait()
         self._check()
         self.run = copy.deepcopy(run)
+        self.order = None
         self.points.append((variable, value, time))
         self.documents.append(copy.deepcopy(document))
+
+    async def revise(self, run, document):
+        if self.hold is not None:
+            await self.hold.wait()
+        self._check()
+        self.run = copy.deepcopy(run)
+        self.documents.append(copy.deepcopy(document))
+
+    async def load_order(self):
+        self._check()
+        return copy.deepcopy(self.order)
+
+    async def save_order(self, order):
+        if self.hold is not None:
+            await self.hold.wait()
+        self._check()
+        self.order = copy.deepcopy(order)
 
     async def progress(self, run):
         if self.hold is not None:

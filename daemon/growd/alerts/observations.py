@@ -181,9 +181,11 @@ def _stalled(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) 
         environment = each.environment
         if _is_of(rule, environment):
             is_silent = each.state == "running" and silent_s.get(environment, 0.0) > SILENT_S
-            words = {"idle": "no recipe runs", "paused": f"the recipe {each.recipe_id} is paused"}.get(
-                each.state, f"the recipe {each.recipe_id} {'makes no progress' if is_silent else 'runs'}"
-            )
+            words = {
+                "idle": "no recipe runs",
+                "waiting": f"the recipe {each.recipe_id} waits for its start",
+                "paused": f"the recipe {each.recipe_id} is paused",
+            }.get(each.state, f"the recipe {each.recipe_id} {'makes no progress' if is_silent else 'runs'}")
             level = _level(is_raised=is_silent or each.state == "paused")
             yield Observation(environment, level, f"{environment}: {words}", Place(environment=environment))
 

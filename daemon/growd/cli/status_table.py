@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
-from growd.runtime.text import columns, duration, printable
+from growd.runtime.text import columns, duration, moment, printable
 from growd.status.model import has_little_disk
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def report(status: Status) -> str:
         _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in status.variables])
         if status.variables
         else "",
-        _lines(_of_recipe(recipe) for recipe in status.recipes),
+        _lines(_of_recipe(recipe, now) for recipe in status.recipes),
         _lines(f"{each.environment}: {each.name} is running: {each.text}" for each in status.experiments),
         _lines(_of_set_point(each, now) for each in status.set_points),
         _lines(_of_interlock(each, now) for each in status.interlocks if each.tripped),
@@ -64,15 +64,26 @@ def _verdict(status: Status) -> Iterator[str]:
         yield "All is well."
 
 
-def _of_recipe(recipe: RecipeStatus) -> str:
+def _of_recipe(recipe: RecipeStatus, now: float) -> str:
     if recipe.state == "idle":
         return f"{recipe.environment}: no recipe runs"
+    revision = _revision_of(recipe, now)
+    if recipe.state == "waiting":
+        left = lasted(max(0.0, recipe.starts_at - now))
+        when = f"waits until {moment(recipe.starts_at)} (in {left})"
+        return f"{recipe.environment}: recipe {recipe.recipe_id} {when}{revision}"
     phase = f", phase {recipe.phase}" if recipe.phase else ""
     times = f"{lasted(recipe.elapsed_s)} gone, {lasted(recipe.remaining_s)} to go"
+    return f"{recipe.environment}: recipe {recipe.recipe_id} is {recipe.state}{phase}, {times}{revision}"
+
+
+def _revision_of(recipe: RecipeStatus, now: float) -> str:
     revision = f", revision {recipe.revision.partition('-')[0]}" if recipe.revision else ""
+    if recipe.revised_at:
+        revision += f", which took over {lasted(now - recipe.revised_at)} ago"
     if recipe.changed:
         revision += f" (changed since: revision {recipe.changed.partition('-')[0]} is in the database)"
-    return f"{recipe.environment}: recipe {recipe.recipe_id} is {recipe.state}{phase}, {times}{revision}"
+    return revision
 
 
 def _of_set_point(each: HandStatus, now: float) -> str:

@@ -15,6 +15,7 @@ from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check, interpret
+from growd.recipes.waiting import WaitingStart
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
     from growd.recipes.interpreter import Reach
     from growd.recipes.plan import Plan
+    from growd.recipes.run import Order, Run
     from growd.recipes.status import ActiveRun
     from growd.runtime.clock import Clock
 
@@ -60,9 +62,13 @@ class Library:
         self._one_at_a_time = asyncio.Lock()
 
     def serve(
-        self, node: Node, environment: str, clock: Clock, running: Callable[[], ActiveRun | None]
+        self,
+        node: Node,
+        environment: str,
+        clock: Clock,
+        running: Callable[[], ActiveRun | WaitingStart | None],
     ) -> None:
-        """Offer the services on `node`; `running` returns the active run."""
+        """Offer the services on `node`; `running` returns the recipe that runs or waits."""
         self._clock = clock
         self._running = running
         node.serve(
@@ -156,14 +162,19 @@ class Library:
         return answer | {"findings": msgspec.to_builtins(findings)}
 
     async def _plan_of_running(self) -> dict[str, Any]:
-        active = self._running()
+        active, now = self._running(), self._clock.time()
         if active is None:
             return {"success": False, "message": "no recipe is running; give a recipe_id"}
-        run, state = active.run, active.state()
-        start = active.position.wall() - active.elapsed()
-        draw = functools.partial(plan_of, state=state["state"], elapsed=state["elapsed"])
-        plan = await self._compute(draw, run.recipe_id, run.recipe, start, self._zone)
-        return {"success": True, "message": f"the plan of {run.recipe_id}", "plan": plan}
+        state = active.state()
+        of: Order | Run
+        if isinstance(active, WaitingStart):
+            of, start = active.order, active.order.at - active.order.offset
+        else:
+            of, now = active.run, active.position.wall()
+            start = now - active.elapsed()
+        draw = functools.partial(plan_of, state=state["state"], elapsed=state["elapsed"], now=now)
+        plan = await self._compute(draw, of.recipe_id, of.recipe, start, self._zone)
+        return {"success": True, "message": f"the plan of {of.recipe_id}", "plan": plan}
 
     async def _compute(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Call a function in a thread, one at a time. Raises `RecipeRefusedError` if many calls wait.

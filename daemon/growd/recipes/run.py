@@ -11,6 +11,21 @@ STOPPED: Final = "stopped"
 NOT_VALID: Final = "not valid any more"
 
 
+MAX_RECORD: Final = 7_500_000
+"""Size limit of the record of a run as JSON: CouchDB takes documents of up to 8 MB."""
+
+
+class Ran(msgspec.Struct, forbid_unknown_fields=True):
+    """A recipe that ran: since which UNIX time and position (seconds of the recipe), and by whom."""
+
+    time: float
+    elapsed: float
+    recipe_id: str
+    revision: str
+    by: str
+    recipe: dict[str, Any]
+
+
 class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course", "pre_outage": "anchor"}):
     """The saved state of a run, with a copy of the recipe: later edits of the document do not change it.
 
@@ -18,6 +33,9 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course
     were reached at the UNIX time `seen`, when the monotonic clock of the boot `boot` showed `monotonic`.
     `seen` is `confirmed` if the clock was synchronised. `lasted` is the known time since the start. `paused`
     is the UNIX time of a pause.
+
+    `ordered` is the UNIX time of the order, if the start waited for its time. `ran` has all recipes that ran,
+    oldest first, once another one took over; the last one is `recipe`. It is empty before.
 
     `history` has pairs of a position in seconds of the recipe and its UNIX time, each valid until the next
     pair. `pre_outage` is the last pair before a power cut of unknown length.
@@ -39,10 +57,43 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course
     confirmed: bool = False
     history: list[tuple[float, float]] = []
     pre_outage: tuple[float, float] | None = None
+    ordered: float | None = None
+    ran: list[Ran] = []
+
+    @property
+    def first(self) -> Ran:
+        """The recipe at the start."""
+        if self.ran:
+            return self.ran[0]
+        return Ran(self.start, self.offset, self.recipe_id, self.revision, self.started_by, self.recipe)
+
+    def take_over(self, new: Ran) -> None:
+        """Let another recipe run from now on."""
+        self.ran = [*(self.ran or [self.first]), new]  # a copy: another run may share the list
+        self.recipe_id, self.revision, self.recipe = new.recipe_id, new.revision, new.recipe
 
     def saved(self) -> dict[str, Any]:
-        """As JSON, without a copy of the recipe."""
-        return {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
+        """As JSON, without a copy of the recipes."""
+        members = {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
+        return members | {"ran": [msgspec.structs.asdict(each) for each in self.ran]}
+
+
+class Order(msgspec.Struct, forbid_unknown_fields=True):
+    """A start at the UNIX time `at`, with a copy of the recipe, at `offset` seconds of it.
+
+    `ordered` is the UNIX time of the order. `boot` is the last boot of the machine in which the wall clock is
+    known to be right, `confirmed` whether it was synchronised (NTP) then.
+    """
+
+    recipe_id: str
+    recipe: dict[str, Any]
+    at: float
+    ordered: float
+    revision: str = ""
+    offset: float = 0.0
+    by: str = ""
+    boot: str = ""
+    confirmed: bool = False
 
 
 class Journal(Protocol):
@@ -59,9 +110,19 @@ class Journal(Protocol):
     ) -> None:
         """In one durable transaction: save the run (None clears it), and add a data point and a document.
 
-        The desired point is of `variable` (recipe_start or recipe_end), with `value` (the recipe's id) and
-        `time` (UNIX seconds). The document is the run's `recipe_run`, to be sent to the database.
+        An order is deleted. The desired point is of `variable` (recipe_start or recipe_end), with `value`
+        (the recipe's id) and `time` (UNIX seconds). The document is the run's `recipe_run`, to be sent to the
+        database.
         """
+
+    async def revise(self, run: dict[str, Any], document: dict[str, Any]) -> None:
+        """In one durable transaction: save a run with another recipe, and its document."""
+
+    async def load_order(self) -> dict[str, Any] | None:
+        """The order that waits, None if there is none."""
+
+    async def save_order(self, order: dict[str, Any] | None) -> None:
+        """Save an order durably; None deletes it."""
 
     async def progress(self, run: dict[str, Any]) -> None:
         """Save all of the run but its recipe, durably unless only time has moved it.
@@ -71,19 +132,22 @@ class Journal(Protocol):
 
 
 def record(run: Run, environment: str) -> dict[str, Any]:
-    """The `recipe_run` document at the start of a run; the members of its end are null.
+    """The `recipe_run` document of a run that has not ended; the members of its end are null.
 
     Times are UNIX seconds, `offset` and `elapsed` seconds of the recipe.
     """
     return {
         "_id": run.run_id,
         "environment": environment,
-        "recipe_id": run.recipe_id,
-        "recipe_rev": run.revision,
-        "recipe": {name: value for name, value in run.recipe.items() if not name.startswith("_")},
+        **_recipe(run.first),
         "started": run.start,
         "started_by": run.started_by,
+        "ordered": run.ordered,
         "offset": run.offset,
+        "revisions": [
+            {"time": each.time, "elapsed": each.elapsed, "by": each.by, **_recipe(each)}
+            for each in run.ran[1:]
+        ],
         "ended": None,
         "ended_by": None,
         "end_reason": None,
@@ -95,3 +159,8 @@ def ended(run: Run, environment: str, *, time: float, by: str, reason: str, elap
     """The `recipe_run` document at the end of a run."""
     end = {"ended": time, "ended_by": by, "end_reason": reason, "elapsed": elapsed}
     return record(run, environment) | end
+
+
+def _recipe(ran: Ran) -> dict[str, Any]:
+    document = {name: value for name, value in ran.recipe.items() if not name.startswith("_")}
+    return {"recipe_id": ran.recipe_id, "recipe_rev": ran.revision, "recipe": document}

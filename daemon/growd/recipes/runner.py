@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,10 +17,12 @@ from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.interpreter import interpret
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position
-from growd.recipes.run import FINISHED, NOT_VALID, Run, ended, record
+from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
 from growd.recipes.services import RecipeServices
 from growd.recipes.status import ActiveRun, RunStatus
+from growd.recipes.waiting import WaitingStart
 from growd.runtime.liveness import STORE_S
+from growd.runtime.text import duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,8 +83,10 @@ class RecipeRunner:
         self.is_loaded = False
         self._is_shown = True
         self._active: ActiveRun | None = None
+        self._waiting: WaitingStart | None = None  # None while a recipe runs
         self._errors: dict[str, str] = {}  # logged ones, by operation
         self._unsaved_by_hand = ""  # why set points by hand can't be saved
+        self._not_started = ""  # why a recipe whose time has come has not started
         self._database_revision = ""  # of the running recipe's document
         self._look_up_at = 0.0
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
@@ -92,8 +97,8 @@ class RecipeRunner:
         self.by_hand = SetPointsByHand(
             bus, environment, self, self._publish_event, set_points, reach=library.reach
         )
-        RecipeServices(self, environment, library, bus.clock)
-        library.serve(self.node, environment, bus.clock, lambda: self._active)
+        RecipeServices(self, environment, library, bus.clock, zone)
+        library.serve(self.node, environment, bus.clock, lambda: self._active or self._waiting)
         self.node.describe("recipe", self._described, prepare=self._look_up)
 
     async def run(self) -> None:
@@ -110,41 +115,71 @@ class RecipeRunner:
     # for the services
 
     def refuse_unless_idle(self) -> None:
-        """Raises `RecipeRefusedError` while a recipe runs."""
+        """Raises `RecipeRefusedError` while a recipe runs or waits."""
         self._refuse_unless_loaded()
         if self._active is not None:
             raise RecipeRefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
+        if self._waiting is not None:
+            raise RecipeRefusedError(f"{self._waiting}; stop it first")
 
-    async def begin(self, recipe_id: str, recipe: dict[str, Any], plan: Plan, offset: float, by: str) -> None:
-        """Record the start, and run the recipe. Raises `RecipeRefusedError`."""
+    async def begin(self, order: Order, plan: Plan) -> None:
+        """Record the start, and run the recipe now. Raises `RecipeRefusedError`."""
         async with self._lock:
             self.refuse_unless_idle()  # another one may have started meanwhile
-            now = self._clock.time()
-            run = Run(
-                recipe_id,
-                recipe,
-                start=now,
-                elapsed=offset,
-                seen=now,
-                run_id=self._journal.new_run_id(now),
-                revision=str(recipe.get("_rev", "")),
-                started_by=by,
-                offset=offset,
-            )
-            position = Position.started(run, self._clock, catches_up=self._catches_up)
-            await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
-            self._database_revision, self._look_up_at = run.revision, 0.0
-            self._active = ActiveRun(position, plan)
-            self._start_points.publish(run.recipe_id, time=run.start)
-            await self._show()
-            self._publish_set_points(self._active)
+            await self._begin(order, plan, order.offset, ordered=None)
 
-    async def stop(self, reason: str, by: str) -> ActiveRun:
-        """End the active run. Raises `RecipeRefusedError` if there is none."""
+    async def wait(self, order: Order, plan: Plan) -> WaitingStart:
+        """Save the order, and start the recipe when its time has come. Raises `RecipeRefusedError`."""
         async with self._lock:
+            self.refuse_unless_idle()
+            waiting = WaitingStart(order, plan, self._clock, self._zone)
+            await self._save_order(order)
+            self._waiting, self._not_started = waiting, ""
+            self._database_revision, self._look_up_at = order.revision, 0.0
+            self._status.publish(waiting)
+        self._publish_event(str(waiting), order.by)
+        return waiting
+
+    async def stop(self, reason: str, by: str) -> str:
+        """End the run, or delete the order that waits; returns what it did. Raises `RecipeRefusedError`."""
+        async with self._lock:
+            if self._waiting is not None:
+                return await self._cancel(self._waiting, by)
             active = self._running()
             await self._end(active, reason, by)
-        return active
+        return f"the recipe {active.run.recipe_id} has been stopped"
+
+    def running(self) -> Run:
+        """The run. Raises `RecipeRefusedError` if there is none."""
+        return self._running().run
+
+    async def take_over(self, recipe_id: str, recipe: dict[str, Any], plan: Plan, by: str) -> str:
+        """Let another recipe, or another revision, take over at the present position of the run, durably.
+
+        Returns the message. Raises `RecipeRefusedError`.
+        """
+        async with self._lock:
+            active = self._changeable()
+            run, revision = active.run, str(recipe.get("_rev", ""))
+            if revision and (recipe_id, revision) == (run.recipe_id, run.revision):
+                raise RecipeRefusedError(f"the recipe {recipe_id} runs revision {revision} already")
+            elapsed = active.elapsed()
+            if elapsed >= plan.duration:
+                end = f"the end of the new recipe, at {duration(plan.duration)}"
+                raise RecipeRefusedError(f"the run is at {duration(elapsed)}, not before {end}")
+            new = Ran(self._clock.time(), elapsed, recipe_id, revision, by, recipe)
+            changed = active.changed_to(new, plan)
+            await self._revise(changed.run)
+            changed.driven_variables = active.driven_variables
+            self._active, self._database_revision = changed, revision
+            self._publish_set_points(changed)
+            await self._show()
+        other = "" if recipe_id == run.recipe_id else f"{recipe_id}, "
+        sentence = (
+            f"the recipe {run.recipe_id} has changed to {other}revision {revision} at {duration(elapsed)}"
+        )
+        self._publish_event(sentence, by)
+        return sentence
 
     async def change(self, change: Callable[[ActiveRun], str], by: str) -> str:
         """Change the position of the run durably, or not at all; `change` returns what it did.
@@ -152,10 +187,7 @@ class RecipeRunner:
         Returns the message. Raises `RecipeRefusedError`.
         """
         async with self._lock:
-            active = self._running()
-            if active.ending:
-                sentence = f"the recipe {active.run.recipe_id} has ended, but its end is not recorded yet"
-                raise RecipeRefusedError(sentence)
+            active = self._changeable()
             changed = active.copied()
             words = change(changed)
             try:
@@ -197,8 +229,83 @@ class RecipeRunner:
     def _running(self) -> ActiveRun:
         self._refuse_unless_loaded()
         if self._active is None:
-            raise RecipeRefusedError("no recipe is running")
+            waiting = "" if self._waiting is None else f"; {self._waiting}"
+            raise RecipeRefusedError(f"no recipe is running{waiting}")
         return self._active
+
+    def _changeable(self) -> ActiveRun:
+        active = self._running()
+        if active.ending:
+            sentence = f"the recipe {active.run.recipe_id} has ended, but its end is not recorded yet"
+            raise RecipeRefusedError(sentence)
+        return active
+
+    async def _begin(self, order: Order, plan: Plan, offset: float, *, ordered: float | None) -> None:
+        now = self._clock.time()
+        run = Run(
+            order.recipe_id,
+            order.recipe,
+            start=now,
+            elapsed=offset,
+            seen=now,
+            run_id=self._journal.new_run_id(now),
+            revision=order.revision,
+            started_by=order.by,
+            offset=offset,
+            ordered=ordered,
+        )
+        position = Position.started(run, self._clock, catches_up=self._catches_up)
+        await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
+        self._database_revision, self._look_up_at = run.revision, 0.0
+        self._active, self._waiting = ActiveRun(position, plan), None
+        self._start_points.publish(run.recipe_id, time=run.start)
+        await self._show()
+        self._publish_set_points(self._active)
+
+    async def _begin_waiting(self, waiting: WaitingStart) -> None:
+        """Start a recipe whose time has come, or drop it if it would have ended by now."""
+        order, offset = waiting.order, waiting.begins_at(catches_up=self._catches_up)
+        if offset >= waiting.plan.duration:
+            await self._drop_order(
+                f"the recipe {order.recipe_id} does not start: it was to start at {waiting.when}, and would "
+                "have ended by now"
+            )
+            return
+        await self._begin(order, waiting.plan, offset, ordered=order.ordered)
+        place = f" at {duration(offset)}" if offset else ""
+        self._publish_event(f"the recipe {order.recipe_id} has started{place}, as ordered", order.by)
+
+    async def _cancel(self, waiting: WaitingStart, by: str) -> str:
+        sentence = (
+            f"the recipe {waiting.order.recipe_id} does not start at {waiting.when}: it has been stopped"
+        )
+        await self._drop_order(sentence, by)
+        return sentence
+
+    async def _drop_order(self, sentence: str, by: str = "") -> None:
+        await self._save_order(None)
+        self._waiting = None
+        self._status.publish(None)
+        self._publish_event(sentence, by)
+
+    async def _save_order(self, order: Order | None) -> None:
+        try:
+            await self._journal.save_order(None if order is None else msgspec.structs.asdict(order))
+        except OSError as error:
+            raise RecipeRefusedError(f"the order could not be saved: {error}") from error
+
+    async def _revise(self, run: Run) -> None:
+        document = record(run, self._environment)
+        size = len(await asyncio.to_thread(json.dumps, document))
+        if size > MAX_RECORD:
+            raise RecipeRefusedError(
+                f"the record of the run would be too large with another recipe: {size} bytes; the maximum is "
+                f"{MAX_RECORD}; stop the recipe, and start the new one with an offset"
+            )
+        try:
+            await self._journal.revise(run.saved(), document)
+        except OSError as error:
+            raise RecipeRefusedError(f"the change could not be recorded: {error}") from error
 
     async def _end(self, active: ActiveRun, reason: str, by: str = "") -> None:
         """Record the end once, never earlier than the start."""
@@ -209,7 +316,7 @@ class RecipeRunner:
         logger.info("%s: the recipe %s has ended: %s", self._environment, run.recipe_id, reason)
         self._active = None
         self._release(active)  # first: the rest may fail
-        self._end_points.publish(run.recipe_id, time=time)
+        self._end_points.publish(run.first.recipe_id, time=time)
         await self._show()
 
     async def _commit(
@@ -217,10 +324,10 @@ class RecipeRunner:
     ) -> None:
         try:
             await self._journal.commit(
-                None if saved is None else saved.saved(), variable, run.recipe_id, time, document
+                None if saved is None else saved.saved(), variable, run.first.recipe_id, time, document
             )
         except OSError as error:
-            sentence = f"{variable} of {run.recipe_id} could not be recorded: {error}"
+            sentence = f"{variable} of {run.first.recipe_id} could not be recorded: {error}"
             raise RecipeRefusedError(sentence) from error
 
     # status
@@ -229,12 +336,13 @@ class RecipeRunner:
         """Log an event, and publish it for the database."""
         whole = f"{sentence} (by {by})" if by else sentence
         logger.info("%s: %s", self._environment, whole, extra={"environment": self._environment})
-        source = self._active.run.recipe_id if self._active else ""
+        present = self._present()
+        source = "" if present is None else present.recipe_id
         self._events.publish({"kind": "recipe", "source": source, "message": whole})
 
     async def _show(self) -> None:
         """Set the parameters. If they can't be saved, the run continues."""
-        self._status.publish(self._active)
+        self._status.publish(self._active or self._waiting)
         try:
             await self._status.save(self._active)
         except (OSError, BusError) as error:
@@ -245,22 +353,35 @@ class RecipeRunner:
             self._is_shown = True
 
     async def _look_up(self) -> None:
-        """Look up the revision of the running recipe's document, for the status."""
-        active = self._active
-        if active is None or self._clock.monotonic() < self._look_up_at:
+        """Look up the revision of the document of the recipe that runs or waits, for the status."""
+        present = self._present()
+        if present is None or self._clock.monotonic() < self._look_up_at:
             return
         self._look_up_at = self._clock.monotonic() + LOOK_UP_S
         with contextlib.suppress(RecipeRefusedError, TimeoutError):
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                document = await self._library.read(active.run.recipe_id)
+                document = await self._library.read(present.recipe_id)
             self._database_revision = str(document.get("_rev", ""))
 
-    def _described(self) -> dict[str, str]:
-        """For `growd status`; `changed` is the revision in the database if it is another."""
-        revision = self._active.run.revision if self._active is not None else ""
+    def _present(self) -> Run | Order | None:
+        if self._active is not None:
+            return self._active.run
+        return None if self._waiting is None else self._waiting.order
+
+    def _described(self) -> dict[str, Any]:
+        """For `growd status`; `changed` is the revision in the database if it is another.
+
+        `revised_at` is the UNIX time at which the recipe took over from another one, 0 if none did.
+        """
+        present = self._present()
+        revision = "" if present is None else present.revision
         is_changed = revision and self._database_revision not in {"", revision}
         changed = self._database_revision if is_changed else ""
-        return {"environment": self._environment, "revision": revision, "changed": changed}
+        ran = present.ran if isinstance(present, Run) else []
+        revised_at = ran[-1].time if ran else 0.0
+        return {"environment": self._environment, "revision": revision, "changed": changed} | {
+            "revised_at": revised_at
+        }
 
     # after a restart
 
@@ -269,7 +390,7 @@ class RecipeRunner:
         while not self.is_loaded:
             heart.beat()
             try:
-                saved = await self._journal.load()
+                saved, ordered = await self._journal.load(), await self._journal.load_order()
             except OSError as error:
                 self._log_error("reading the journal", error)
                 await self._clock.sleep(delay)
@@ -277,6 +398,7 @@ class RecipeRunner:
             else:
                 async with self._lock:
                     await self._resume(saved)
+                    await self._resume_order(ordered)
                     await self._restore_set_points()
                     self.is_loaded = True
                     await self._show()
@@ -311,6 +433,20 @@ class RecipeRunner:
         words = "is still paused" if position.is_paused else "continues"
         logger.info("%s: the recipe %s %s at %.0f s", self._environment, run.recipe_id, words, run.elapsed)
 
+    async def _resume_order(self, saved: dict[str, Any] | None) -> None:
+        if saved is None or self._active is not None:  # which an older growd, without orders, has started
+            return
+        try:
+            order = msgspec.convert(saved, Order)
+            plan, _ = await asyncio.to_thread(interpret, order.recipe)
+        except (msgspec.ValidationError, InvalidRecipeError) as error:
+            name, words = saved.get("recipe_id"), "the order is dropped"
+            logger.error("%s: the recipe %s does not start, %s: %s", self._environment, name, words, error)  # noqa: TRY400
+            return
+        self._waiting = WaitingStart(order, plan, self._clock, self._zone)
+        self._database_revision = order.revision
+        logger.info("%s: %s", self._environment, self._waiting)
+
     # each second
 
     async def _guarded_tick(self) -> None:
@@ -330,6 +466,8 @@ class RecipeRunner:
             logger.error("%s: %s", self.node.name, words, exc_info=None if is_expected else error)
 
     async def _tick(self) -> None:
+        if self._waiting is not None:
+            await self._tick_waiting(self._waiting)
         active = self._active
         if active is None:
             return
@@ -345,9 +483,24 @@ class RecipeRunner:
                 if self._active is active:
                     await self._end(active, active.ending)
 
+    async def _tick_waiting(self, waiting: WaitingStart) -> None:
+        waiting.poll()
+        if not waiting.is_due:
+            self._status.publish(waiting)
+            return
+        async with self._lock:
+            if self._waiting is not waiting:
+                return
+            try:
+                await self._begin_waiting(waiting)
+            except RecipeRefusedError as error:
+                self._not_started = str(error)
+                raise
+
     def _publish_set_points(self, active: ActiveRun) -> None:
         points = active.set_points(self._zone)
-        for variable in active.plan.variables:
+        # with those of a recipe before this one, which are released
+        for variable in sorted({*active.plan.variables, *active.driven_variables}):
             written = active.written(variable, self._zone)
             was_by_hand = variable in self.by_hand
             if self.by_hand.holds(variable, written):
@@ -379,6 +532,8 @@ class RecipeRunner:
                     if not self._is_shown:
                         await self._show()
                     await self._save_set_points()
+                    if self._waiting is not None and self._waiting.must_save:
+                        await self._save_order_again(self._waiting)
                     active = self._active
                     if active is not None and self._is_progress_due(active):
                         await self._save_progress(active)
@@ -395,10 +550,16 @@ class RecipeRunner:
 
     def _problems(self) -> list[dict[str, Any]]:
         """For `growd status`."""
-        if not self._unsaved_by_hand:
-            return []
-        text = f"set points by hand can't be saved and are lost if growd ends: {self._unsaved_by_hand}"
-        return [{"text": f"{self._environment}: {text}", "is_failure": False}]
+        found = []
+        if self._unsaved_by_hand:
+            why = self._unsaved_by_hand
+            found.append((f"set points by hand can't be saved and are lost if growd ends: {why}", False))
+        if self._waiting is not None and self._not_started:
+            recipe = self._waiting.order.recipe_id
+            found.append((f"the recipe {recipe} could not be started: {self._not_started}", True))
+        elif self._waiting is not None and self._waiting.delay:
+            found.append((f"{self._waiting}, but {self._waiting.delay}", False))
+        return [{"text": f"{self._environment}: {text}", "is_failure": failure} for text, failure in found]
 
     def _is_progress_due(self, active: ActiveRun) -> bool:
         if active.ending:
@@ -406,6 +567,16 @@ class RecipeRunner:
         position = active.position
         is_old = not position.is_paused and position.since_checkpoint() >= self._progress_every
         return is_old or position.must_save
+
+    async def _save_order_again(self, waiting: WaitingStart) -> None:
+        waiting.must_save = False
+        try:
+            await self._save_order(waiting.order)
+        except RecipeRefusedError as error:
+            waiting.must_save = True
+            self._log_error("saving the order", error)
+        else:
+            self._errors.pop("saving the order", None)
 
     async def _save_progress(self, active: ActiveRun) -> None:
         must_save = active.position.must_save

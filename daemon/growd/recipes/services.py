@@ -1,4 +1,4 @@
-"""The services of the recipe runner: start, stop, pause, resume and skip."""
+"""The services of the recipe runner: start, stop, change, pause, resume and skip."""
 
 from __future__ import annotations
 
@@ -9,48 +9,75 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.position import PLAUSIBLE
-from growd.recipes.run import STOPPED
+from growd.recipes.run import STOPPED, Order
 from growd.recipes.status import phase_named, warning_text
+from growd.runtime.text import duration, moment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
+    from datetime import tzinfo
 
     from growd.recipes.library import Library
     from growd.recipes.plan import Plan
     from growd.recipes.runner import RecipeRunner
     from growd.recipes.status import ActiveRun
+    from growd.recipes.waiting import WaitingStart
     from growd.runtime.clock import Clock
 
 logger = logging.getLogger(__name__)
+
+PAST_S: Final = 10.0  # an earlier start is refused, a later one is now
+AHEAD_S: Final = 366 * 86_400.0  # a later start is refused
 
 _BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="name of the caller, for the record")
 _RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 _OFFSET: Final = Field(
     "offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="begin at this time of the recipe"
 )
+_AT: Final = Field(
+    "at", Kind.FLOAT64, 0, default=0.0, unit="s", doc="UNIX time of the start, within a year; 0: now"
+)
+_NEW_ID: Final = Field("recipe_id", Kind.STRING, default="", doc="by default the running recipe")
 _PHASE: Final = Field("phase", Kind.JSON, doc="the name of a phase, or its number from 1")
 
 
 class RecipeServices:
     """Services below `<environment>/`, which answer once the change is durable.
 
-    `start_recipe` (recipe_id, offset), `stop_recipe`, `pause_recipe`, `resume_recipe`, `skip_to_phase`
-    (phase); each takes `by`.
+    `start_recipe` (recipe_id, offset, at), `stop_recipe`, `change_recipe` (recipe_id), `pause_recipe`,
+    `resume_recipe`, `skip_to_phase` (phase); each takes `by`.
     """
 
-    def __init__(self, runner: RecipeRunner, environment: str, library: Library, clock: Clock) -> None:
+    def __init__(
+        self, runner: RecipeRunner, environment: str, library: Library, clock: Clock, zone: tzinfo | None
+    ) -> None:
         self._runner = runner
         self._environment = environment
         self._library = library
         self._clock = clock
+        self._zone = zone
         self._serve(
             "start_recipe",
             "openag_brain/StartRecipe",
             self._start,
             (_RECIPE_ID, _OFFSET),
-            doc="Start a recipe. Refused while one runs, and if the recipe has errors.",
+            (_AT,),
+            doc="Start a recipe, now or at a later time. Refused while one runs or waits, and if the recipe "
+            "has errors.",
         )
-        self._serve("stop_recipe", "openag_brain/Empty", self._stop, doc="Stop the running recipe.")
+        self._serve(
+            "stop_recipe",
+            "openag_brain/Empty",
+            self._stop,
+            doc="Stop the running recipe, or the one that waits for its time.",
+        )
+        self._serve(
+            "change_recipe",
+            "growd/ChangeRecipe",
+            self._take_over,
+            (_NEW_ID,),
+            doc="Let the newest revision of a recipe take over at the present position of the run.",
+        )
         self._serve("pause_recipe", "growd/By", self._pause, doc="Pause the recipe and hold its set points.")
         self._serve("resume_recipe", "growd/By", self._resume, doc="Resume a paused recipe.")
         self._serve(
@@ -63,10 +90,14 @@ class RecipeServices:
         request_type: str,
         work: Callable[..., Awaitable[str]],
         arguments: tuple[Field, ...] = (),
+        more: tuple[Field, ...] = (),
         *,
         doc: str,
     ) -> None:
-        """A service whose answer is the message of `work`, or why it refuses."""
+        """A service whose answer is the message of `work`, or why it refuses.
+
+        `more` are the arguments after `by`, for clients that give arguments in order.
+        """
 
         async def answer(**given: Any) -> dict[str, Any]:
             try:
@@ -75,25 +106,40 @@ class RecipeServices:
                 return {"success": False, "message": str(error)}
 
         service = f"{self._environment}/{name}"
-        self._runner.node.serve(service, request_type, answer, arguments=(*arguments, _BY), doc=doc)
+        self._runner.node.serve(service, request_type, answer, arguments=(*arguments, _BY, *more), doc=doc)
 
-    async def _start(self, recipe_id: str, offset: float, by: str) -> str:
+    async def _start(self, recipe_id: str, offset: float, by: str, at: float) -> str:
         """Cancelling the caller cancels the start while the database is asked, but not afterwards."""
         self._runner.refuse_unless_idle()
+        waits = self._refuse_impossible_time(at)
         # without the lock: a database that hangs must not delay a stop
         recipe = await self._library.read(recipe_id)
         plan, warnings = await self._library.interpret(recipe_id, recipe)
         self._refuse_unless_possible(plan, offset)
-        await self._complete(self._runner.begin(recipe_id, recipe, plan, offset, by))
+        now, clock = self._clock.time(), self._clock
+        order = Order(
+            recipe_id, recipe, at, ordered=now, revision=str(recipe.get("_rev", "")), offset=offset, by=by,
+            boot=clock.boot, confirmed=clock.is_synchronised(),
+        )  # fmt: skip
+        remarks = f"{warning_text(warnings)}{self._clock_warning(plan, waits=waits)}"
+        if waits:
+            waiting: WaitingStart = await self._complete(self._runner.wait(order, plan))
+            return f"the recipe {recipe_id} starts at {waiting.when}, in {duration(at - now)}{remarks}"
+        await self._complete(self._runner.begin(order, plan))
         logger.info("%s: the recipe %s has started", self._environment, recipe_id)
         by_hand = self._runner.by_hand.outside(plan.variables)
-        return (
-            f"the recipe {recipe_id} has started{warning_text(warnings)}{self._clock_warning(plan)}{by_hand}"
-        )
+        return f"the recipe {recipe_id} has started{remarks}{by_hand}"
 
     async def _stop(self, by: str) -> str:
-        active: ActiveRun = await self._complete(self._runner.stop(STOPPED, by))
-        return f"the recipe {active.run.recipe_id} has been stopped"
+        return await self._complete(self._runner.stop(STOPPED, by))  # type: ignore[no-any-return]
+
+    async def _take_over(self, recipe_id: str, by: str) -> str:
+        recipe_id = recipe_id or self._runner.running().recipe_id
+        recipe = await self._library.read(recipe_id)
+        plan, warnings = await self._library.interpret(recipe_id, recipe)
+        self._refuse_unless_possible(plan)
+        sentence = await self._complete(self._runner.take_over(recipe_id, recipe, plan, by))
+        return f"{sentence}{warning_text(warnings)}{self._clock_warning(plan)}"
 
     async def _pause(self, by: str) -> str:
         def pause(active: ActiveRun) -> str:
@@ -134,7 +180,20 @@ class RecipeServices:
             await asyncio.wait({task})
             raise
 
-    def _refuse_unless_possible(self, plan: Plan, offset: float) -> None:
+    def _refuse_impossible_time(self, at: float) -> bool:
+        """Whether a start at this UNIX time has to wait."""
+        if not at:
+            return False
+        now = self._clock.time()
+        if now < PLAUSIBLE:
+            raise RecipeRefusedError("at: this machine's clock was never set")
+        if at < now - PAST_S:
+            raise RecipeRefusedError(f"at: {moment(at, self._zone)} is in the past")
+        if at > now + AHEAD_S:
+            raise RecipeRefusedError(f"at: {at:.15g} is more than a year ahead; it is in UNIX seconds")
+        return at > now
+
+    def _refuse_unless_possible(self, plan: Plan, offset: float = 0.0) -> None:
         if offset and offset >= plan.duration:
             end = f"{plan.duration:g} s"
             raise RecipeRefusedError(f"offset: {offset:g} s is not before the end of the recipe, at {end}")
@@ -143,7 +202,8 @@ class RecipeServices:
                 "the recipe uses the time of day, but this machine's clock was never set"
             )
 
-    def _clock_warning(self, plan: Plan) -> str:
-        if plan.goes_by_local_time and not self._clock.is_synchronised():
-            return "; warning: the recipe uses the time of day, but the clock is not synchronised (NTP)"
-        return ""
+    def _clock_warning(self, plan: Plan, *, waits: bool = False) -> str:
+        if not (waits or plan.goes_by_local_time) or self._clock.is_synchronised():
+            return ""
+        what = "the start" if waits else "the recipe"
+        return f"; warning: {what} uses the time of day, but the clock is not synchronised (NTP)"

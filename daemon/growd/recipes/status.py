@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
     from growd.recipes.plan import Phase, Plan, Written
     from growd.recipes.position import Position
-    from growd.recipes.run import Run
+    from growd.recipes.run import Ran, Run
+    from growd.recipes.waiting import WaitingStart
 
 RECIPE_STATE = MessageType(
     "growd/RecipeState",
@@ -33,12 +34,16 @@ RECIPE_STATE = MessageType(
         Field("phase", Kind.STRING),
         Field("elapsed", Kind.FLOAT64, 0, unit="s"),
         Field("remaining", Kind.FLOAT64, 0, unit="s"),
+        Field("starts_at", Kind.FLOAT64, 0, unit="s"),
     ),
 )
-"""The state ("idle", "running" or "paused") and the position in seconds of the recipe."""
+"""The state ("idle", "waiting", "running" or "paused"), the position in seconds of the recipe, and the UNIX
+time of the start while it waits."""
 
 _MAX_DIGITS: Final = 4  # of the number of a phase
-_IDLE: Final = {"state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0}
+_IDLE: Final = {
+    "state": "idle", "recipe_id": "", "phase": "", "elapsed": 0.0, "remaining": 0.0, "starts_at": 0.0,
+}  # fmt: skip
 
 
 class ActiveRun:
@@ -85,6 +90,13 @@ class ActiveRun:
         earlier = partial(position.time_of_day_at, zone=zone)
         return self.elapsed(), position.time_of_day(zone), earlier
 
+    def changed_to(self, new: Ran, plan: Plan) -> ActiveRun:
+        """A copy in which another recipe takes over at the present position."""
+        copy = ActiveRun(self.position.copied(), plan)
+        copy.position.checkpoint()
+        copy.run.take_over(new)
+        return copy
+
     def copied(self) -> ActiveRun:
         """An independent copy."""
         copy = ActiveRun(self.position.copied(), self.plan, self.ending)
@@ -100,15 +112,17 @@ class ActiveRun:
             "phase": self.plan.phases[self.plan.phase_at(elapsed)].name,
             "elapsed": elapsed,
             "remaining": self.plan.duration - elapsed,
+            "starts_at": 0.0,
         }
 
 
 class RunStatus:
     """Read-only parameters and a topic below `<environment>/` with the status of the run.
 
-    Parameters of openag_brain: `current_recipe` ("" when idle), `current_recipe_start` (UNIX seconds, 0 when
-    idle), `supported_recipe_formats` (separated by commas). Live parameters: `recipe_state`, `recipe_phase`,
-    `recipe_elapsed`, `recipe_remaining`. The topic `recipe_state` has the live ones each second.
+    Parameters of openag_brain: `current_recipe` ("" unless one runs), `current_recipe_start` (UNIX seconds, 0
+    unless one runs), `supported_recipe_formats` (separated by commas). Live parameters: `recipe_state`,
+    `recipe_phase`, `recipe_elapsed`, `recipe_remaining`. The topic `recipe_state` has the live ones each
+    second.
     """
 
     def __init__(self, node: Node, environment: str) -> None:
@@ -127,8 +141,8 @@ class RunStatus:
         }
         self._topic = node.advertise(f"{environment}/recipe_state", RECIPE_STATE)
 
-    def publish(self, active: ActiveRun | None) -> None:
-        """Publish the present position."""
+    def publish(self, active: ActiveRun | WaitingStart | None) -> None:
+        """Publish the present state and position."""
         state = _IDLE if active is None else active.state()
         self._topic.publish(state)
         for name, parameter in self._live.items():

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
+    from datetime import tzinfo
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
@@ -19,6 +21,12 @@ def duration(seconds: float) -> str:
             parts.append(f"{left // length} {unit}")
             left %= length
     return " ".join(parts[:2]) or "0 s"
+
+
+def moment(seconds: float, zone: tzinfo | None = None) -> str:
+    """A UNIX time in a time zone, None that of the machine: "2026-11-24 06:00", with seconds if there are."""
+    local = datetime.fromtimestamp(round(seconds), zone)
+    return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 
 def aligned(

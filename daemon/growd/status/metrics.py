@@ -54,7 +54,7 @@ UNITS: Final = {
 }
 """Unit of a variable -> suffix of the metric, and the factor for its values."""
 
-RECIPE_STATES: Final = ("idle", "running", "paused")
+RECIPE_STATES: Final = ("idle", "waiting", "running", "paused")
 
 
 def render(status: Status, accept: str) -> tuple[bytes, str]:
@@ -169,7 +169,7 @@ def _recipes(status: Status) -> Iterator[Metric]:
     place = ["environment"]
     states = [sample for r in status.recipes for sample in _one_of([r.environment], RECIPE_STATES, r.state)]
     yield _gauge("recipe_state", "1 for the state of the recipe.", states, [*place, "state"])
-    active = [recipe for recipe in status.recipes if recipe.state != "idle"]
+    active = [recipe for recipe in status.recipes if recipe.state in {"running", "paused"}]
     info = InfoMetricFamily("growd_recipe", "The running recipe and its phase.", labels=place)
     for recipe in active:
         info.add_metric([recipe.environment], {"recipe_id": recipe.recipe_id, "phase": recipe.phase})

@@ -135,10 +135,12 @@ class HandStatus(msgspec.Struct, frozen=True):
 
 
 class RecipeStatus(msgspec.Struct, frozen=True):
-    """The recipe of an environment: `state` is "idle", "running" or "paused"; times are of the recipe.
+    """The recipe of an environment: `state` is "idle", "waiting", "running" or "paused".
 
-    `revision` is the one that runs; `changed` is that of the document in the database, if it differs.
-    `updates` counts the states that the recipe runner has published.
+    Times are of the recipe. `revision` is the one that runs or waits; `changed` is that of the document in
+    the database, if it differs. `updates` counts the states that the recipe runner has published. While it
+    waits, `starts_at` is the UNIX time of its start, else 0. `revised_at` is the UNIX time at which the
+    recipe took over from another one in its run, 0 if none did.
     """
 
     environment: str
@@ -150,6 +152,8 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     revision: str = ""
     changed: str = ""
     updates: int = 0
+    starts_at: float = 0.0
+    revised_at: float = 0.0
 
 
 class RecipeEnd(msgspec.Struct, frozen=True):

@@ -196,6 +196,8 @@ class StatusNode:
                     revision.revision,
                     revision.changed,
                     last.number,
+                    state["starts_at"],
+                    revision.revised_at,
                 )
 
     def _recipe_ends(self) -> list[RecipeEnd]:
@@ -225,11 +227,12 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 class _Revision(msgspec.Struct, frozen=True):
-    """The revision of a running recipe, as its runner describes it."""
+    """The revision of a recipe, as its runner describes it; see `RecipeStatus`."""
 
     environment: str = ""
     revision: str = ""
     changed: str = ""
+    revised_at: float = 0.0
 
 
 _NO_REVISION: Final = _Revision()

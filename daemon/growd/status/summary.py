@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from growd.bus.errors import counted
 from growd.control.health import State
+from growd.runtime.text import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,5 +55,7 @@ def _failure(status: Status) -> Iterator[str]:
 
 
 def _recipe(recipe: RecipeStatus) -> str:
+    if recipe.state == "waiting":
+        return f"recipe {recipe.recipe_id} waits until {moment(recipe.starts_at)}"
     place = f" in phase {recipe.phase}" if recipe.phase else ""
     return f"recipe {recipe.recipe_id}{place}{' (paused)' if recipe.state == 'paused' else ''}"

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 ROW_S: Final = 3600.0
 """Monotonic seconds between rows with the place, which a damaged log costs at most."""
 
+_BESIDE: Final = ("ordered", "ran")
+"""Members of a run in a row of their own, which an older growd does not read."""
+
 _PLACE: Final = ("elapsed", "seen", "lasted", "monotonic")
 _SERIAL: Final = "serial"
 
@@ -27,10 +30,13 @@ _SERIAL: Final = "serial"
 class RunJournal:
     """The journal of the recipe runner of one environment.
 
-    It has two rows: the whole run with its recipe, written at the start; and the run without the recipe,
-    written each hour and when more than the time has changed. The recipe may be large, and does not change.
-    In between, the place goes into the log of points as a note, which costs next to nothing. A note belongs
-    to the row with the same `serial`, and holds while that row is the newest.
+    It has two rows: the whole run with its recipe, written at the start and when another recipe takes over;
+    and the run without the recipe, written each hour and when more than the time has changed. The recipe may
+    be large. In between, the place goes into the log of points as a note, which costs next to nothing. A note
+    belongs to the row with the same `serial`, and holds while that row is the newest.
+
+    The row `recipe_record` has the order and all recipes of the run `run_id`, the row `recipe_order` an order
+    that waits for its time.
 
     `written` is called when a document of a run waits for the database (see `RunDocuments`).
     """
@@ -50,12 +56,16 @@ class RunJournal:
         self._written = written
         self._run_key = f"{environment}/recipe_run"
         self._progress_key = f"{environment}/recipe_progress"
+        self._record_key = f"{environment}/recipe_record"
+        self._order_key = f"{environment}/recipe_order"
         self._row: dict[str, Any] = {}  # the last one that was written since the start
 
     async def load(self) -> dict[str, Any] | None:
         """The last saved run, with its latest saved progress; None if there is none."""
         run: dict[str, Any] | None = await self._local.state(self._run_key)
-        progress = await self._local.state(self._progress_key)
+        record, progress = [await self._local.state(key) for key in (self._record_key, self._progress_key)]
+        if run and record and record.pop("run_id") == run.get("run_id"):  # it may be of an earlier run
+            run |= record
         if not run or not progress:
             return run
         serial, note = progress.pop(_SERIAL, None), self._outbox.noted(self._environment)
@@ -72,19 +82,32 @@ class RunJournal:
     ) -> None:
         """Save the run (None deletes it), its point and its document, in one durable transaction.
 
-        Raises OSError.
+        An order is deleted. Raises OSError.
         """
         point = self._maker.make(self._environment, variable, value, time, is_desired=True)
 
         def write(file: sqlite3.Connection) -> None:
-            file.execute("DELETE FROM state WHERE key = ?", (self._progress_key,))
-            _put(file, self._run_key, run)
-            if document["_id"]:  # the run of an older growd has none
-                _put(file, DOCUMENT_KEY + document["_id"], document)
+            _delete(file, self._order_key)
+            self._put_run(file, run, document)
 
         self._row = {}
         await self._outbox.add_with(point, write)
         self._written()
+
+    async def revise(self, run: dict[str, Any], document: dict[str, Any]) -> None:
+        """Save a run with another recipe and its document, in one durable transaction. Raises OSError."""
+        self._row = {}
+        await self._local.write(lambda file: self._put_run(file, run, document))
+        self._written()
+
+    async def load_order(self) -> dict[str, Any] | None:
+        """The order that waits, None if there is none."""
+        order: dict[str, Any] | None = await self._local.state(self._order_key)
+        return order
+
+    async def save_order(self, order: dict[str, Any] | None) -> None:
+        """Save an order; None deletes it. It is on the disk when this returns. Raises OSError."""
+        await self._local.save_state(self._order_key, order)
 
     async def progress(self, run: dict[str, Any]) -> None:
         """Save the run without its recipe. Raises OSError.
@@ -92,7 +115,7 @@ class RunJournal:
         It is on the disk when this returns. If only the time has changed, the place becomes a note, and is
         written with the next points.
         """
-        come = {name: value for name, value in run.items() if name != "recipe"}
+        come = {name: value for name, value in run.items() if name not in {"recipe", *_BESIDE}}
         if self._has_only_time_changed(come):
             place = [self._row[_SERIAL], *(come[name] for name in _PLACE)]
             if self._outbox.note(self._environment, place):
@@ -100,6 +123,18 @@ class RunJournal:
         row = come | {_SERIAL: secrets.token_hex(4)}
         await self._local.write(lambda file: _put(file, self._progress_key, row))
         self._row = row
+
+    def _put_run(
+        self, file: sqlite3.Connection, run: dict[str, Any] | None, document: dict[str, Any]
+    ) -> None:
+        beside = {name: run[name] for name in _BESIDE if run.get(name)} if run else {}
+        for key in (self._progress_key, self._record_key):
+            _delete(file, key)
+        if run and beside:
+            _put(file, self._record_key, {"run_id": run["run_id"], **beside})
+        _put(file, self._run_key, run and {name: run[name] for name in run if name not in _BESIDE})
+        if document["_id"]:  # the run of an older growd has none
+            _put(file, DOCUMENT_KEY + document["_id"], document)
 
     def _has_only_time_changed(self, come: dict[str, Any]) -> bool:
         row = self._row
@@ -127,3 +162,7 @@ class SetPointKeeper:
 
 def _put(file: sqlite3.Connection, key: str, value: Any) -> None:
     file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (key, to_json(value)))
+
+
+def _delete(file: sqlite3.Connection, key: str) -> None:
+    file.execute("DELETE FROM state WHERE key = ?", (key,))

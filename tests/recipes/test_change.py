@@ -1,0 +1,307 @@
+"""Another revision of a recipe takes over in a run."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from growd.bus.messages import Quality
+from growd.recipes import runner
+from growd.recipes.interpreter import interpret
+from support.recipe_strategies import FLEXFORMAT, PHASED, SIMPLE
+from support.recipes import BEGAN, LIGHT, TEMPERATURE, Chamber
+
+MINUTE = 60.0
+HUMIDITY = "air_humidity"
+
+
+def revision(number, *operations, **more):
+    return {"_id": "mine", "_rev": f"{number}-x", "format": "simple", "operations": [*operations], **more}
+
+
+FIRST = revision(1, [0, LIGHT, 8000], [0, TEMPERATURE, 20], [10 * MINUTE, LIGHT, 0], [12 * MINUTE, LIGHT, 0])
+SECOND = revision(2, [0, LIGHT, 8000], [0, HUMIDITY, 60], [11 * MINUTE, LIGHT, 0], [20 * MINUTE, LIGHT, 0])
+
+
+@pytest.fixture
+async def running(chamber):
+    """The chamber, three minutes after the start of the first revision, with the second in the database."""
+    chamber.recipes["mine"] = FIRST
+    async with chamber.on():
+        await chamber.start("mine", 0, "anna")
+        await chamber.clock.advance(3 * MINUTE)
+        chamber.recipes["mine"] = SECOND
+        yield chamber
+
+
+def state(chamber):
+    return chamber.bus.topics.get("e/recipe_state").last.value
+
+
+def values(chamber, *variables):
+    return [None if chamber.desired(each) is None else chamber.desired(each).value for each in variables]
+
+
+def described(chamber):
+    return chamber.runner.node.details()["recipe"]
+
+
+async def change(chamber, recipe_id="", by="bert"):
+    return await chamber.ask("change_recipe", recipe_id, by)
+
+
+async def test_the_newest_revision_takes_over_at_the_same_position(running):
+    answer = await change(running)
+    assert answer == {"success": True, "message": "the recipe mine has changed to revision 2-x at 3 min"}
+    assert (state(running)["state"], state(running)["elapsed"], state(running)["remaining"]) == (
+        "running", 3 * MINUTE, 17 * MINUTE,
+    )  # fmt: skip
+    assert values(running, LIGHT, TEMPERATURE, HUMIDITY) == [8000, None, 60]
+    assert running.desired(TEMPERATURE).quality is Quality.STALE
+    await running.clock.advance(7.5 * MINUTE)
+    assert values(running, LIGHT) == [8000]  # the first one darkens at minute ten
+    await running.clock.advance(10 * MINUTE)
+    assert state(running)["state"] == "idle"
+    assert values(running, LIGHT, TEMPERATURE, HUMIDITY) == [None, None, None]
+
+
+async def test_set_points_that_go_on_have_no_gap(running):
+    """From the call until long after it, also while the disk is slow."""
+    with running.bus.node("watcher").subscribe(f"e/desired/{LIGHT}", depth=100) as seen:
+        running.journal.hold = asyncio.Event()
+        call = asyncio.create_task(change(running), name="change")
+        await running.clock.until(lambda: running.journal.hold._waiters)
+        await running.clock.advance(10)
+        running.journal.hold.set()
+        assert (await call)["success"]
+        await running.clock.advance(10)
+        found = [seen.get_nowait() for _ in range(len(seen))]
+    assert len(found) >= 20
+    assert {(message.value, message.quality) for message in found} == {(8000, Quality.OK)}
+    assert max(b.time - a.time for a, b in pairwise(found)) <= 1
+
+
+async def test_the_record_has_all_recipes_that_ran(running):
+    await change(running)
+    await running.clock.advance(MINUTE)
+    running.recipes["other"] = SECOND | {"_id": "other", "_rev": "7-o", "name": "Other"}
+    answer = await change(running, "other", "carl")
+    assert answer["message"] == "the recipe mine has changed to other, revision 7-o at 4 min"
+    await running.clock.advance(MINUTE)
+    await running.stop()
+    document = running.journal.documents[-1]
+
+    def plain(recipe):
+        return {name: value for name, value in recipe.items() if not name.startswith("_")}
+
+    assert document["recipe"] == plain(FIRST)
+    assert (document["recipe_id"], document["recipe_rev"], document["started"]) == ("mine", "1-x", BEGAN)
+    assert document["revisions"] == [
+        {"time": BEGAN + 3 * MINUTE, "elapsed": 3 * MINUTE, "by": "bert"}
+        | {"recipe_id": "mine", "recipe_rev": "2-x", "recipe": plain(SECOND)},
+        {"time": BEGAN + 4 * MINUTE, "elapsed": 4 * MINUTE, "by": "carl"}
+        | {"recipe_id": "other", "recipe_rev": "7-o", "recipe": plain(SECOND) | {"name": "Other"}},
+    ]
+    assert (document["end_reason"], document["elapsed"]) == ("stopped", 5 * MINUTE)
+    assert running.journal.recorded() == [("recipe_start", "mine"), ("recipe_end", "mine")]
+    assert len({document["_id"] for document in running.journal.documents}) == 1
+
+
+async def test_the_change_is_an_event_and_in_the_status(running):
+    await change(running)
+    event = running.bus.topics.get("e/events").last.value
+    assert event["message"] == "the recipe mine has changed to revision 2-x at 3 min (by bert)"
+    assert (event["kind"], event["source"]) == ("recipe", "mine")
+    assert described(running)["revision"] == "2-x"
+    assert (described(running)["changed"], described(running)["revised_at"]) == ("", BEGAN + 3 * MINUTE)
+
+
+async def test_another_recipe_is_the_current_one(running):
+    running.recipes["other"] = SECOND | {"_id": "other"}
+    await change(running, "other")
+    assert (running.parameter("current_recipe"), state(running)["recipe_id"]) == ("other", "other")
+    assert running.parameter("current_recipe_start") == BEGAN
+
+
+@pytest.mark.parametrize("is_new_boot", [False, True])
+async def test_a_restart_resumes_the_new_revision(chamber, is_new_boot):
+    chamber.is_new_boot = is_new_boot
+    chamber.recipes["mine"] = FIRST
+    async with chamber.on():
+        await chamber.start("mine")
+        await chamber.clock.advance(3 * MINUTE)
+        chamber.recipes["mine"] = SECOND
+        await change(chamber)
+    await chamber.clock.advance(MINUTE)
+    chamber.database_error = ConnectionError("refused")
+    for _ in range(2):
+        async with chamber.on():
+            assert (state(chamber)["elapsed"], state(chamber)["remaining"]) == (4 * MINUTE, 16 * MINUTE)
+            assert values(chamber, LIGHT, TEMPERATURE, HUMIDITY) == [8000, None, 60]
+            assert described(chamber)["revised_at"] == BEGAN + 3 * MINUTE
+    async with chamber.on():
+        await chamber.stop()
+    assert [each["recipe_rev"] for each in chamber.journal.documents[-1]["revisions"]] == ["2-x"]
+
+
+async def test_a_paused_run_stays_paused(running):
+    await running.ask("pause_recipe")
+    await running.clock.advance(MINUTE)
+    assert (await change(running))["success"]
+    await running.clock.advance(MINUTE)
+    assert (state(running)["state"], state(running)["elapsed"]) == ("paused", 3 * MINUTE)
+    assert values(running, LIGHT, HUMIDITY) == [8000, 60]
+    await running.ask("resume_recipe")
+    await running.clock.advance(MINUTE)
+    assert state(running)["elapsed"] == 4 * MINUTE
+
+
+# refused
+
+
+async def test_without_a_run_nothing_changes(on):
+    assert await change(on) == {"success": False, "message": "no recipe is running"}
+    assert (await change(on, "day"))["message"] == "no recipe is running"
+
+
+async def test_the_revision_that_runs_is_refused(running):
+    running.recipes["mine"] = FIRST
+    assert (await change(running))["message"] == "the recipe mine runs revision 1-x already"
+
+
+async def test_an_invalid_recipe_is_refused_with_all_errors(running):
+    running.recipes["mine"] = revision(2, [-1, LIGHT, 1], [0, "nothing", 1])
+    message = (await change(running))["message"]
+    assert "/operations/0/0: expected the offset" in message
+    assert '/operations/1/1: there is no variable "nothing"' in message
+
+
+async def test_a_position_behind_the_end_is_refused(running):
+    running.recipes["mine"] = revision(2, [0, LIGHT, 8000], [2 * MINUTE, LIGHT, 0])
+    message = (await change(running))["message"]
+    assert message == "the run is at 3 min, not before the end of the new recipe, at 2 min"
+
+
+async def test_an_unknown_recipe_and_a_failing_database_are_refused(running):
+    assert (await change(running, "other"))["message"] == "there is no recipe other"
+    running.database_error = ConnectionError("gone")
+    assert "can't be read from the database: gone" in (await change(running))["message"]
+
+
+async def test_a_change_that_can_not_be_recorded_changes_nothing(running):
+    running.journal.broken = True
+    message = (await change(running))["message"]
+    assert message == "the change could not be recorded: [Errno 28] No space left on device"
+    await running.clock.advance(1)
+    assert values(running, LIGHT, TEMPERATURE, HUMIDITY) == [8000, 20, None]
+    assert described(running)["revision"] == "1-x"
+    running.journal.broken = False
+    assert running.journal.run["ran"] == []
+    assert (await change(running))["success"]
+
+
+async def test_a_record_that_is_too_large_for_the_database_is_refused(running, monkeypatch):
+    monkeypatch.setattr(runner, "MAX_RECORD", 1_500)
+    running.recipes["mine"] = SECOND | {"note": "x" * 1_000}
+    message = (await change(running))["message"]
+    assert message.startswith("the record of the run would be too large with another recipe: ")
+    assert described(running)["revision"] == "1-x"
+
+
+async def test_a_run_that_has_ended_is_refused(running):
+    running.journal.broken = True
+    await running.clock.advance(10 * MINUTE)
+    running.journal.broken = False
+    running.journal.hold = asyncio.Event()
+    message = (await running.call("change_recipe"))["message"]
+    assert message == "the recipe mine has ended, but its end is not recorded yet"
+    running.journal.hold = None
+
+
+async def test_two_changes_at_once_are_one_after_another(running):
+    answers = await asyncio.gather(*(running.call("change_recipe") for _ in range(2)))
+    assert sorted(answer["success"] for answer in answers) == [False, True]
+
+
+async def test_a_change_completes_after_its_caller_is_cancelled(running):
+    running.journal.hold = asyncio.Event()
+    call = asyncio.create_task(running.call("change_recipe"), name="change")
+    await running.clock.until(lambda: running.journal.hold._waiters)
+    call.cancel()
+    await running.clock.settle()
+    running.journal.hold.set()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert described(running)["revision"] == running.journal.run["revision"] == "2-x"
+
+
+async def test_a_recipe_by_the_clock_is_refused_before_the_clock_is_set(running):
+    daily = {"duration": 2, "time_units": "days", "daily": {LIGHT: [{"at": "06:00", "value": 1}]}}
+    running.recipes["mine"] = {"_id": "mine", "_rev": "2-x", "format": "phased", "phases": [daily]}
+    running.clock.step(10 - running.clock.time())
+    assert "this machine's clock was never set" in (await change(running))["message"]
+
+
+# set points by hand
+
+
+async def test_a_set_point_by_hand_holds_where_the_new_recipe_changes_nothing(running):
+    await running.post(LIGHT, 100.0)
+    await change(running)
+    assert values(running, LIGHT) == [100]
+    await running.clock.advance(8.1 * MINUTE)  # the new one darkens at minute eleven
+    assert values(running, LIGHT) == [0]
+
+
+async def test_a_set_point_by_hand_ends_where_the_new_recipe_has_another_one(running):
+    await running.post(LIGHT, 100.0)
+    running.recipes["mine"] = revision(2, [0, LIGHT, 9000], [20 * MINUTE, LIGHT, 0])
+    await change(running)
+    assert values(running, LIGHT) == [9000]
+
+
+async def test_a_set_point_by_hand_over_the_old_recipe_is_released_with_it(running):
+    await running.post(TEMPERATURE, 25.0)
+    await change(running)
+    assert values(running, TEMPERATURE) == [None]
+
+
+async def test_a_set_point_by_hand_beside_both_recipes_holds(running):
+    await running.post("water_temperature", 15.0)
+    await change(running)
+    assert values(running, "water_temperature") == [15]
+
+
+# any recipe
+
+
+@settings(max_examples=60, suppress_health_check=list(HealthCheck))
+@given(st.one_of(SIMPLE, FLEXFORMAT, PHASED), st.floats(0, 0.999), st.booleans())
+def test_a_change_to_an_equal_recipe_changes_no_set_point(recipe, part, is_paused):
+    plan, _ = interpret(recipe)
+
+    async def run():
+        chamber = Chamber()
+        chamber.recipes["mine"] = recipe | {"_rev": "1-x"}
+        async with chamber.on():
+            assert (await chamber.start("mine", part * plan.duration))["success"]
+            await chamber.clock.advance(1)
+            if state(chamber)["state"] == "idle":
+                return
+            if is_paused:
+                await chamber.ask("pause_recipe")
+            chamber.recipes["mine"] = recipe | {"_rev": "2-x"}
+            before = state(chamber), values(chamber, *plan.variables)
+            topics = [f"e/desired/{variable}" for variable in plan.variables]
+            with chamber.bus.node("watcher").subscribe(*topics, depth=100) as seen:
+                assert (await change(chamber))["success"]
+                published = [seen.get_nowait() for _ in range(len(seen))]
+            assert (state(chamber), values(chamber, *plan.variables)) == before
+            assert all(message.quality is Quality.OK for message in published)
+            assert len(published) == sum(value is not None for value in before[1])
+
+    asyncio.run(run())

@@ -1,0 +1,354 @@
+"""Recipes that wait for the time of their start."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from growd.recipes.position import CONFIRM_S
+from growd.recipes.services import AHEAD_S, PAST_S
+from support.recipes import BEGAN, LIGHT, TEMPERATURE
+
+HOUR = 3_600.0
+AT = BEGAN + 10 * HOUR  # 2023-11-15 08:13:20 UTC
+WHEN = "2023-11-15 08:13:20"
+LONG = {"_id": "long", "_rev": "1-a", "format": "simple"}
+LONG["operations"] = [[0, TEMPERATURE, 20], [HOUR, LIGHT, 8000], [20 * HOUR, LIGHT, 0]]
+LONG["operations"].append([48 * HOUR, TEMPERATURE, 20])
+
+
+@pytest.fixture(autouse=True)
+def recipes(chamber):
+    chamber.recipes["long"] = LONG
+
+
+async def order(chamber, recipe_id="long", at=AT, offset=0, by="anna"):
+    arguments = {"recipe_id": recipe_id, "offset": offset, "by": by, "at": at}
+    answer = await chamber.bus.services.get("e/start_recipe").call(arguments)
+    await chamber.clock.settle()
+    return answer
+
+
+def state(chamber):
+    return chamber.bus.topics.get("e/recipe_state").last.value
+
+
+def problems(chamber):
+    return chamber.runner.node.details()["problems"]
+
+
+async def to(chamber, time):
+    await chamber.clock.advance(time - chamber.clock.time())
+
+
+async def test_a_recipe_waits_for_its_time_and_starts_once(on):
+    answer = await order(on)
+    assert answer == {"success": True, "message": f"the recipe long starts at {WHEN}, in 10 h"}
+    await to(on, AT - 2)
+    assert state(on) == {
+        "state": "waiting",
+        "recipe_id": "long",
+        "phase": "",
+        "elapsed": 0,
+        "remaining": 48 * HOUR,
+        "starts_at": AT,
+    }
+    assert (on.parameter("recipe_state"), on.parameter("current_recipe")) == ("waiting", "")
+    assert on.parameter("current_recipe_start") == 0
+    assert (on.set_points(), on.journal.points, on.journal.documents) == ({}, [], [])
+    await to(on, AT + HOUR)
+    assert on.journal.recorded() == [("recipe_start", "long")]
+    assert on.set_points() == {TEMPERATURE: 20, LIGHT: 8000}
+    assert (state(on)["state"], state(on)["elapsed"]) == ("running", pytest.approx(HOUR, abs=1))
+    (document,) = on.journal.documents
+    assert document["started"] == on.journal.points[0][2] == pytest.approx(AT, abs=1)
+    assert (document["ordered"], document["started_by"], document["offset"]) == (BEGAN, "anna", 0)
+    assert (on.journal.order, state(on)["starts_at"]) == (None, 0)
+
+
+async def test_the_order_and_the_start_are_events(on):
+    with on.bus.node("watcher").subscribe("e/events") as seen:
+        await order(on)
+        await to(on, AT + 5)
+        found = [seen.get_nowait().value for _ in range(len(seen))]
+    assert [(event["source"], event["message"]) for event in found] == [
+        ("long", f"the recipe long waits until {WHEN} (by anna)"),
+        ("long", "the recipe long has started, as ordered (by anna)"),
+    ]
+
+
+async def test_an_ordered_recipe_can_begin_in_the_middle(on):
+    await order(on, offset=2 * HOUR)
+    assert (state(on)["elapsed"], state(on)["remaining"]) == (2 * HOUR, 46 * HOUR)
+    await to(on, AT + 1)
+    assert on.set_points() == {TEMPERATURE: 20, LIGHT: 8000}
+    assert on.journal.documents[0]["offset"] == 2 * HOUR
+
+
+async def test_the_order_is_on_the_disk_before_the_answer(on):
+    on.journal.hold = asyncio.Event()
+    call = asyncio.create_task(order(on), name="order")
+    await on.clock.until(lambda: on.journal.hold._waiters)
+    assert (call.done(), state(on)["state"]) == (False, "idle")
+    on.journal.hold.set()
+    assert (await call)["success"]
+    assert on.journal.order["at"] == AT
+
+
+async def test_an_order_that_can_not_be_saved_is_refused(on):
+    on.journal.broken = True
+    answer = await order(on)
+    assert "the order could not be saved: [Errno 28] No space left" in answer["message"]
+    assert state(on)["state"] == "idle"
+
+
+async def test_an_ordered_recipe_is_pinned(chamber):
+    async with chamber.on():
+        await order(chamber)
+    chamber.recipes["long"] = LONG | {"operations": [[0, TEMPERATURE, 5], [9e6, TEMPERATURE, 5]]}
+    async with chamber.on():
+        chamber.database_error = ConnectionError("refused")
+        await to(chamber, AT + 1)
+        assert chamber.set_points() == {TEMPERATURE: 20}
+
+
+async def test_an_invalid_recipe_is_refused_when_it_is_ordered(on):
+    on.recipes["bad"] = {"format": "simple", "operations": [[-1, TEMPERATURE, 20]]}
+    assert "/operations/0/0" in (await order(on, "bad"))["message"]
+    assert on.journal.order is None
+
+
+@pytest.mark.parametrize("late", [0, PAST_S - 1])
+async def test_a_time_that_has_just_passed_is_now(on, late):
+    assert (await order(on, at=BEGAN - late))["message"] == "the recipe long has started"
+    assert (state(on)["state"], on.journal.documents[0]["ordered"]) == ("running", None)
+
+
+async def test_other_times_are_refused(on):
+    assert (await order(on, at=BEGAN - HOUR))["message"] == "at: 2023-11-14 21:13:20 is in the past"
+    far = await order(on, at=BEGAN + AHEAD_S + 1)
+    assert far["message"] == "at: 1731622401 is more than a year ahead; it is in UNIX seconds"
+    assert "more than a year ahead" in (await order(on, at=1e300))["message"]
+    on.clock.step(10 - on.clock.time())
+    assert (await order(on))["message"] == "at: this machine's clock was never set"
+    assert on.journal.order is None
+
+
+async def test_a_start_while_one_waits_is_refused_with_its_name(on):
+    await order(on)
+    for answer in (await on.start("day"), await order(on, "day", AT + 1)):
+        assert answer["message"] == f"the recipe long waits until {WHEN}; stop it first"
+    assert on.journal.order["recipe_id"] == "long"
+
+
+async def test_an_order_while_a_recipe_runs_is_refused(on):
+    await on.start("day")
+    assert (await order(on))["message"] == "the recipe day is running; stop it first"
+
+
+async def test_of_an_order_and_a_start_at_the_same_time_one_wins(on):
+    answers = await asyncio.gather(on.call("start_recipe", "long", 0, "", AT), on.call("start_recipe", "day"))
+    await on.clock.settle()
+    assert sorted(answer["success"] for answer in answers) == [False, True]
+    assert (on.journal.order is None) is (state(on)["state"] == "running")
+
+
+@pytest.mark.parametrize("service", ["pause_recipe", "resume_recipe", "skip_to_phase", "change_recipe"])
+async def test_a_recipe_that_waits_can_only_be_stopped(on, service):
+    await order(on)
+    answer = await on.ask(service, *([1] if service == "skip_to_phase" else []))
+    assert answer["message"] == f"no recipe is running; the recipe long waits until {WHEN}"
+
+
+async def test_a_stop_cancels_the_start_durably(chamber):
+    async with chamber.on():
+        await order(chamber)
+        answer = await chamber.ask("stop_recipe", "bert")
+        message = f"the recipe long does not start at {WHEN}: it has been stopped"
+        assert answer == {"success": True, "message": message}
+        assert chamber.bus.topics.get("e/events").last.value["message"] == f"{message} (by bert)"
+        assert state(chamber)["state"] == "idle"
+    async with chamber.on():
+        await to(chamber, AT + 5)
+        assert (state(chamber)["state"], chamber.journal.points) == ("idle", [])
+
+
+async def test_a_stop_that_can_not_be_saved_cancels_nothing(on):
+    await order(on)
+    on.journal.broken = True
+    assert not (await on.stop())["success"]
+    assert state(on)["state"] == "waiting"
+
+
+@pytest.mark.parametrize("is_new_boot", [False, True])
+async def test_an_order_survives_restarts(chamber, is_new_boot):
+    chamber.is_new_boot = is_new_boot
+    async with chamber.on():
+        await order(chamber)
+    for _ in range(2):
+        async with chamber.on():
+            assert (state(chamber)["state"], state(chamber)["starts_at"]) == ("waiting", AT)
+            await chamber.clock.advance(HOUR)
+    async with chamber.on():
+        await to(chamber, AT + 2)
+    assert chamber.journal.recorded() == [("recipe_start", "long")]
+    async with chamber.on():
+        assert state(chamber)["state"] == "running"
+    assert chamber.journal.recorded() == [("recipe_start", "long")]
+
+
+@pytest.mark.parametrize(("catches_up", "elapsed"), [(True, 3 * HOUR), (False, HOUR)])
+async def test_a_start_during_an_outage_is_made_up_for(chamber, catches_up, elapsed):
+    """By the rule of a run that is resumed."""
+    chamber.catches_up = catches_up
+    async with chamber.on():
+        await order(chamber, offset=HOUR)
+    await to(chamber, AT + 2 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(1)
+        assert state(chamber)["elapsed"] == pytest.approx(elapsed, abs=2)
+        (document,) = chamber.journal.documents
+        assert document["started"] == pytest.approx(AT + 2 * HOUR, abs=2)
+        assert document["offset"] == pytest.approx(elapsed, abs=2)
+        place = "3 h" if catches_up else "1 h"
+        event = chamber.bus.topics.get("e/events").last.value["message"]
+        assert event == f"the recipe long has started at {place}, as ordered (by anna)"
+
+
+async def test_a_recipe_that_would_have_ended_during_an_outage_does_not_start(chamber):
+    async with chamber.on():
+        await order(chamber)
+    await to(chamber, AT + 49 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(1)
+        assert (state(chamber)["state"], chamber.journal.points) == ("idle", [])
+        message = chamber.bus.topics.get("e/events").last.value["message"]
+        assert message == (
+            f"the recipe long does not start: it was to start at {WHEN}, and would have ended by now"
+        )
+        assert chamber.journal.order is None
+
+
+async def test_the_wall_clock_decides(on):
+    await order(on)
+    on.clock.step(-5 * HOUR)
+    await on.clock.advance(12 * HOUR)
+    assert state(on)["state"] == "waiting"
+    on.clock.step(4 * HOUR)
+    await on.clock.advance(1)
+    assert (state(on)["state"], state(on)["elapsed"]) == ("running", pytest.approx(HOUR, abs=2))
+
+
+async def test_a_short_loss_of_the_time_server_does_not_delay_a_start(on):
+    await order(on)
+    on.clock.synchronised = False
+    await to(on, AT + 1)
+    assert state(on)["state"] == "running"
+
+
+async def test_after_a_power_cut_a_start_waits_for_the_time_server(chamber):
+    """A battery clock may be wrong."""
+    async with chamber.on():
+        await order(chamber)
+    chamber.clock.synchronised = False
+    chamber.clock.step(10.5 * HOUR)
+    async with chamber.on():
+        await chamber.clock.advance(30)
+        assert state(chamber)["state"] == "waiting"
+        (problem,) = problems(chamber)
+        assert "the clock is not synchronised (NTP); it starts in" in problem["text"]
+        chamber.clock.synchronised = True
+        chamber.clock.step(-10.5 * HOUR)
+        await chamber.clock.advance(2)
+        assert (state(chamber)["state"], problems(chamber)) == ("waiting", [])
+        chamber.clock.synchronised = False
+    chamber.is_new_boot = False  # it is known that the clock is right
+    async with chamber.on():
+        await to(chamber, AT + 1)
+        assert state(chamber)["state"] == "running"
+
+
+@pytest.mark.parametrize("was_synchronised", [True, False])
+async def test_without_a_time_server_it_starts_in_the_end(chamber, was_synchronised):
+    chamber.clock.synchronised = was_synchronised
+    async with chamber.on():
+        answer = await order(chamber)
+        assert ("the start uses the time of day, but the clock" in answer["message"]) != was_synchronised
+    chamber.clock.synchronised = False
+    async with chamber.on():
+        await to(chamber, AT + CONFIRM_S - 2)
+        assert state(chamber)["state"] == ("waiting" if was_synchronised else "running")
+        await to(chamber, AT + CONFIRM_S + 2)
+        assert state(chamber)["state"] == "running"
+
+
+async def test_a_start_that_can_not_be_recorded_is_tried_again(on, caplog):
+    caplog.set_level(logging.ERROR, "growd")
+    await order(on)
+    on.journal.broken = True
+    await to(on, AT + 30)
+    assert (state(on)["state"], on.set_points()) == ("waiting", {})
+    (problem,) = problems(on)
+    assert problem["is_failure"]
+    assert (
+        "the recipe long could not be started: recipe_start of long could not be recorded" in problem["text"]
+    )
+    assert len(caplog.records) == 1
+    on.journal.broken = False
+    await on.clock.advance(2)
+    assert on.journal.recorded() == [("recipe_start", "long")]
+    assert problems(on) == []
+
+
+@pytest.mark.parametrize("saved", [{"at": "soon"}, {"recipe": {"format": "of the future"}}])
+async def test_an_order_that_is_not_valid_any_more_is_dropped(chamber, saved, caplog):
+    async with chamber.on():
+        await order(chamber)
+    chamber.journal.order |= saved
+    async with chamber.on():
+        await to(chamber, AT + 5)
+        assert state(chamber)["state"] == "idle"
+        assert "the recipe long does not start, the order is dropped: " in caplog.text
+        assert (await chamber.start("day"))["success"]
+
+
+async def test_a_run_that_an_older_growd_started_precedes_the_order(chamber):
+    async with chamber.on():
+        await order(chamber)
+        ordered = chamber.journal.order
+        await chamber.stop()
+        await chamber.start("day")
+    chamber.journal.order = ordered
+    async with chamber.on():
+        assert state(chamber)["recipe_id"] == "day"
+        await chamber.stop()
+        assert state(chamber)["state"] == "idle"
+    assert chamber.journal.order is None
+
+
+async def test_the_plan_of_a_recipe_that_waits_begins_at_its_time(on):
+    await order(on, offset=HOUR / 2)
+    plan = (await on.call("recipe_plan"))["plan"]
+    assert (plan["state"], plan["elapsed"], plan["start"]) == ("waiting", HOUR / 2, AT - HOUR / 2)
+    assert [(each["time"] - AT, each["variable"], each["from"], each["to"]) for each in plan["next"]] == [
+        (0, TEMPERATURE, None, 20),
+        (HOUR / 2, LIGHT, None, 8000),
+    ]
+
+
+async def test_the_status_has_the_revision_that_waits_and_the_one_in_the_database(on):
+    await order(on)
+    on.recipes["long"] = LONG | {"_rev": "2-b"}
+    await on.clock.advance(10)
+    await on.runner._look_up()
+    described = on.runner.node.details()["recipe"]
+    assert (described["revision"], described["changed"]) == ("1-a", "2-b")
+
+
+async def test_set_points_by_hand_hold_while_a_recipe_waits(on):
+    await order(on)
+    assert await on.post(LIGHT, 500.0) == ""
+    await on.clock.advance(HOUR)
+    assert on.set_points() == {LIGHT: 500}
