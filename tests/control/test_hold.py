@@ -285,6 +285,13 @@ async def test_a_failed_output_is_named_in_the_answer(tmp_path):
             "message": "the hold is set, but these outputs are not known to be safe: "
             "environment_1/actuators/valve",
         }
+        node = StatusNode(on.bus, ["environment_1"])
+        status = node.snapshot()
+        assert status.unsafe == ["environment_1/actuators/valve"]
+        assert "outputs are held and not known to be safe: environment_1/actuators/valve" in status.failures
+        on.rig.machine.faults.clear()
+        await on.clock.until(lambda: not node.snapshot().unsafe, within=70)
+        assert on.is_safe()
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ class OutputHold:
         self._changing = asyncio.Lock()
         self._watchers: list[Callable[[], None]] = []
         self._unsafe: Callable[[], Collection[str]] = tuple
+        self._settling = 0  # calls of hold/set that wait until the outputs are safe
         self._events = [self.node.advertise(events(environment), EVENT) for environment in environments]
         self.node.serve(
             "hold/set",
@@ -64,6 +65,7 @@ class OutputHold:
             doc="Release the hold of hold/set: the outputs follow their commands again.",
         )
         self.node.describe("holds", lambda: msgspec.to_builtins(self._holds or []))
+        self.node.describe("unsafe", self._unsafe_while_held)
         self.node.describe("problems", self._problems)
 
     @property
@@ -154,13 +156,20 @@ class OutputHold:
 
     async def _until_safe(self) -> list[str]:
         """Wait until all outputs are known to be safe, or for the time limit; the names of the others."""
+        self._settling += 1
         try:
             async with asyncio.timeout(SAFE_WITHIN_S):
                 while self._unsafe():  # noqa: ASYNC110  actuators report to nobody
                     await asyncio.sleep(_CHECK_S)
         except TimeoutError:
             return sorted(self._unsafe())
+        finally:
+            self._settling -= 1
         return []
+
+    def _unsafe_while_held(self) -> list[str]:
+        """The actuators whose outputs are not known to be safe though they are held, for `growd status`."""
+        return sorted(self._unsafe()) if self._holds and not self._settling else []
 
     def _report(self, before: Collection[Hold], after: Collection[Hold]) -> None:
         for hold in after:

@@ -270,7 +270,7 @@ class Status(msgspec.Struct, frozen=True):
 
     Times of replications are of the machine's clock, as `machine_time` is. `stuck` names the loops that have
     not advanced in time. `recipe_ends` lists the last recipe ends since growd started, oldest first. While
-    there are `holds`, all outputs are safe.
+    there are `holds`, all outputs are safe but those of the actuators in `unsafe`.
     """
 
     time: float
@@ -297,6 +297,7 @@ class Status(msgspec.Struct, frozen=True):
     experiments: list[ExperimentStatus] = []
     lines: list[LineStatus] = []
     alerts: list[OpenAlert] = []
+    unsafe: list[str] = []
 
     @property
     def failures(self) -> list[str]:
@@ -324,6 +325,8 @@ class Status(msgspec.Struct, frozen=True):
             if lock.needs_reset:
                 text = f"{lock.name} has tripped and holds until it is reset: {lock.reason}"
                 yield fails("interlock", text, lock.name, lock.since, f"{lock.name}/reset")
+        if self.unsafe:
+            yield fails("hold", f"outputs are held and not known to be safe: {', '.join(self.unsafe)}")
         if self.store is not None and self.store.saving:
             yield fails("store", f"points can't be saved: {self.store.saving}")
         if self.store is not None and self.store.has_lost(self.time):

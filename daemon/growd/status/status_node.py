@@ -125,6 +125,7 @@ class StatusNode:
             experiments=found.several("experiments", ExperimentStatus),
             lines=[*{line.name: line for line in found.each("line", LineStatus)}.values()],
             alerts=found.several("alerts", OpenAlert),
+            unsafe=found.several("unsafe", str),
         )
 
     def _components(self) -> list[ComponentStatus]:
