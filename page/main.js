@@ -1,7 +1,7 @@
 /** The frame of the page: header, problems, navigation, and one view. */
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
-import { begin, chambers, isOutdated, needsLogin } from "./lib/live.js";
+import { begin, chambers, connection, isOutdated, needsLogin } from "./lib/live.js";
 import { Notices } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
@@ -21,6 +21,7 @@ const VIEWS = {
   journal: async () => (await import("./views/journal.js")).Journal,
   data: async () => (await import("./views/data.js")).Data,
 };
+const SESSION_MS = 60_000; // a login ends without a request of its own
 const ALL = "all"; // in place of an environment: the overview of all
 
 const shownName = (environment) => environment.replaceAll("_", " ");
@@ -96,4 +97,8 @@ function useFocus(title) {
 }
 
 render(html`<${Page} />`, document.getElementById("page"));
-askSession().finally(begin);
+
+const ask = () => askSession().catch(() => {}); // without an answer it is asked again
+ask().then(begin);
+connection.follow(({ isConnected }) => isConnected && ask());
+setInterval(() => session.value?.access === "couchdb" && connection.value.isConnected && ask(), SESSION_MS);

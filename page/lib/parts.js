@@ -3,7 +3,7 @@ import { Refusal } from "./api.js";
 import { html, useRef, useState, useEffect } from "./html.js";
 import { t } from "./i18n.js";
 import { refresh } from "./live.js";
-import { mayOperate, mayAdminister } from "./session.js";
+import { askSession, mayAdminister, mayOperate } from "./session.js";
 import { Signal, useSignal } from "./signal.js";
 
 const notices = new Signal([]);
@@ -30,12 +30,13 @@ export function Notices() {
 export async function act(work) {
   try {
     const answer = await work();
-    const text = answer?.hint ?? answer?.message;
-    if (text && answer.message !== "Posted message to topic" || answer?.hint) notify(text);
+    const text = answer?.hint ?? (answer?.message === "Posted message to topic" ? "" : answer?.message);
+    if (text) notify(text.replace(/: growd topic release \S+/, "")); // that is for a terminal
     return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
     notify(error.message, "bad");
+    if (error.status === 401 || error.status === 403) askSession().catch(() => {});
     return false;
   } finally {
     refresh();

@@ -14,7 +14,8 @@ export const mayOperate = () => has("operator");
 export const mayAdminister = () => has("admin");
 
 export async function askSession() {
-  session.value = await get("session");
+  const answer = await get("session");
+  if (JSON.stringify(answer) !== JSON.stringify(session.value)) session.value = answer;
 }
 
 /** Log in with a user of the database. Throws a `Refusal`. */

@@ -82,21 +82,21 @@ export function RecipeLine({ environment }) {
   const run = useTopic(`${environment}/recipe_state`)?.value;
   const next = useNext(environment, run);
   if (!run || run.state === "idle") {
-    return html`<p class="recipe_line faint">${t("recipe_idle")} <a href=${href(environment, "recipes")}>${t("recipes")}</a></p>`;
+    return html`<p class="recipe_line faint">${t("run_idle")} <a href=${href(environment, "recipes")}>${t("recipes")}</a></p>`;
   }
   const service = (name) => () => call(`${environment}/${name}`);
   const total = run.elapsed + run.remaining;
   return html`<section class="card recipe_line" aria-label=${run.recipe_id}>
     <div class="row spread">
-      <span><a href=${href(environment, "recipes")}><strong>${run.recipe_id}</strong></a> <span class="badge">${t(`recipe_${run.state}`)}</span>
-        ${run.phase && ` ${run.phase}`} · ${t("recipe_left", { time: duration(run.remaining) })}</span>
+      <span><a href=${href(environment, "recipes")}><strong>${run.recipe_id}</strong></a> <span class="badge">${t(`run_${run.state}`)}</span>
+        ${run.phase && ` ${run.phase}`} · ${t("run_left", { time: duration(run.remaining) })}</span>
       <span class="row">
         ${run.state === "running" && html`<${Action} run=${service("pause_recipe")}>${t("pause")}<//>`}
         ${run.state === "paused" && html`<${Action} run=${service("resume_recipe")}>${t("resume")}<//>`}
         <${Action} class="bad" confirm=${t("stop_question", { id: run.recipe_id })} run=${service("stop_recipe")}>${t("stop")}<//>
       </span>
     </div>
-    ${total > 0 && html`<progress max=${total} value=${run.elapsed} aria-label=${t("recipe_progress")}></progress>`}
+    ${total > 0 && html`<progress max=${total} value=${run.elapsed} aria-label=${t("run_progress")}></progress>`}
     ${next && html`<${Next} environment=${environment} change=${next} />`}
   </section>`;
 }
@@ -105,7 +105,7 @@ function Next({ environment, change }) {
   const now = useNow();
   const { unit, precision } = variableOf(environment, change.variable);
   const value = change.to === null ? t("off") : quantity(change.to, unit, precision && 1);
-  return html`<p class="small faint">${t("recipe_next", { name: variableName(change.variable), value, time: duration(change.time - now) })}</p>`;
+  return html`<p class="small faint">${t("run_next", { name: variableName(change.variable), value, time: duration(change.time - now) })}</p>`;
 }
 
 /** The next change of a running recipe. The plan lists those of a day, so it is seldom asked for. */

@@ -18,8 +18,8 @@ function Chamber({ environment, variables }) {
   const shown = variables.filter((each) => each.measured);
   return html`<article class="card" aria-labelledby=${id}>
     <h3 id=${id}><a href=${href(environment, "now")}>${environment.replaceAll("_", " ")}</a></h3>
-    <p class="small">${!run || run.state === "idle" ? t("recipe_idle")
-      : `${run.recipe_id} · ${t(`recipe_${run.state}`)} ${run.phase} · ${t("recipe_left", { time: duration(run.remaining) })}`}</p>
+    <p class="small">${!run || run.state === "idle" ? t("run_idle")
+      : `${run.recipe_id} · ${t(`run_${run.state}`)} ${run.phase} · ${t("run_left", { time: duration(run.remaining) })}`}</p>
     <ul class="compact">${shown.map((variable) => html`<li key=${variable.variable}>
       <span>${variableName(variable.variable)}</span>
       <${Measured} environment=${environment} variable=${variable} isCompact />
