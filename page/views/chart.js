@@ -2,7 +2,7 @@
 import { clock, day, number, second, symbol } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { chambers } from "../lib/live.js";
+import { connection, variableOf } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
 import { markOf, Plots } from "./plots.js";
 
@@ -14,15 +14,11 @@ const MARKS = { note: "▼", bad: "✕", other: "│" };
  * commands are drawn below the others. `onPlots` is called with the `Plots`, for downloads.
  */
 export function Chart({ environment, variables, outputs = [], range, onPlots }) {
-  const described = useSignal(chambers).find((each) => each.environment === environment)?.variables ?? [];
   const box = useRef();
   const elements = useMemo(() => new Map(), []);
   const last = useRef(null);
   const plots = useMemo(() => new Plots(environment, variables, outputs, range, elements, last.current?.view.value), [[environment, variables, outputs].join("/")]);
   last.current = plots;
-  plots.units = described.map((each) => [each.variable, each.unit]);
-  plots.precision = new Map(described.map((each) => [each.variable, each.precision]));
-  plots.manual = new Set(described.filter((each) => each.manual).map((each) => each.variable));
   useEffect(() => plots.begin(box.current), [plots]);
   const first = useRef(true);
   useEffect(() => {
@@ -83,10 +79,10 @@ function Legend({ plots, name }) {
   useSignal(plots.drawn);
   const time = useSignal(plots.cursor);
   const { timeline } = plots;
-  const at = timeline?.at(name, time === null ? timeline.times.length - 1 : timeline.index(time)) ?? {};
-  const unit = timeline?.series[name]?.unit ?? "";
-  const places = plots.precision.get(name) ?? 1;
-  const value = (each) => (each == null ? "–" : number(each, places));
+  const isKnown = timeline && (time !== null || connection.value.isConnected);
+  const at = isKnown ? timeline.at(name, time === null ? timeline.times.length - 1 : timeline.index(time)) : {};
+  const { unit, precision } = variableOf(plots.environment, name);
+  const value = (each) => (each == null ? "–" : number(each, precision));
   const isSpread = at.mean != null && value(at.min) !== value(at.max);
   return html`<div class="row spread">
     <h3>${variableName(name)}</h3>
@@ -110,10 +106,11 @@ function Table({ plots, name }) {
 function Rows({ plots, name }) {
   useSignal(plots.drawn);
   const { head, rows } = plots.table(name);
+  const precision = name ? variableOf(plots.environment, name).precision : 0;
   return html`<div class="scroll table" tabindex="0" role="region" aria-label=${t("charts_table")}><table>
     <thead><tr>${head.map((each) => html`<th key=${each} scope="col">${each}</th>`)}</tr></thead>
     <tbody>${rows.slice(-MOST_ROWS).reverse().map(([time, ...values]) => html`<tr key=${time}>
-      <th scope="row">${day(time)} ${second(time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, name ? plots.precision.get(name) ?? 1 : 0)}</td>`)}
+      <th scope="row">${day(time)} ${second(time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, precision)}</td>`)}
     </tr>`)}</tbody>
   </table></div>`;
 }

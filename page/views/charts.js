@@ -2,7 +2,7 @@
 import { database, databaseAddress } from "../lib/api.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { chambers, growdTime } from "../lib/live.js";
+import { growdTime, useChamber } from "../lib/live.js";
 import { href, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 import { Chart } from "./chart.js";
@@ -14,7 +14,7 @@ const CSV_COLUMNS = JSON.stringify(["time", "category", "variable", "value", "un
 
 export function Charts({ environment }) {
   const { query } = useSignal(route);
-  const described = useSignal(chambers).find((each) => each.environment === environment)?.variables ?? [];
+  const { variables: described } = useChamber(environment);
   const chosen = { ...remembered(environment), ...Object.fromEntries(query) };
   const [plots, setPlots] = useState(null);
   const choose = (change) => {

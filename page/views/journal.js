@@ -3,7 +3,7 @@ import { database, get, publish } from "../lib/api.js";
 import { clock, day, given, number, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { chambers, growdTime } from "../lib/live.js";
+import { growdTime, useChamber, useTopic } from "../lib/live.js";
 import { act, notify } from "../lib/parts.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
@@ -13,10 +13,11 @@ import { DESIGN, key, local } from "./charts.js";
 const DAY_S = 86_400;
 const FILTERS = ["notes", "measurements", "events"];
 const AUTHOR = "journal/author";
+const PAUSE_MS = 1_000; // between an event and the request
+const MINUTE_MS = 60_000;
 
 export function Journal({ environment }) {
-  const described = useSignal(chambers).find((each) => each.environment === environment)?.variables ?? [];
-  const manual = described.filter((each) => each.manual);
+  const manual = useChamber(environment).variables.filter((each) => each.manual);
   const [days, setDays] = useState(7);
   const [version, setVersion] = useState(0);
   const { entries, failure } = useEntries(environment, manual, days, version);
@@ -35,25 +36,37 @@ export function Journal({ environment }) {
 /** {entries, failure}: the entries of the last days, newest first; `entries` is null before the first answer. */
 function useEntries(environment, manual, days, version) {
   const [found, setFound] = useState({ entries: null, failure: "" });
-  const now = Math.round(useSignal(growdTime) / 60) * 60; // at most one request a minute
+  const isReady = useSignal(growdTime) > 0;
+  const newest = ["events", "notes"].map((name) => useTopic(`${environment}/${name}`)?.number);
   useEffect(() => {
+    if (!isReady) return undefined;
     let isCurrent = true;
-    read(environment, manual, days).then(
-      (entries) => isCurrent && setFound({ entries, failure: "" }),
-      (refusal) => isCurrent && setFound(({ entries }) => ({ entries: entries ?? [], failure: refusal.message })),
-    );
-    return () => (isCurrent = false);
-  }, [environment, manual.length, days, version, now]);
+    const ask = () =>
+      read(environment, manual, days).then(
+        (entries) => isCurrent && setFound({ entries, failure: "" }),
+        (refusal) => isCurrent && setFound(({ entries }) => ({ entries: entries ?? [], failure: refusal.message })),
+      );
+    const first = setTimeout(ask, found.entries ? PAUSE_MS : 0);
+    const further = setInterval(ask, MINUTE_MS);
+    return () => {
+      isCurrent = false;
+      clearTimeout(first);
+      clearInterval(further);
+    };
+  }, [environment, manual.length, days, version, isReady, ...newest]);
   return found;
 }
 
 async function read(environment, manual, days) {
-  const end = Math.ceil(growdTime.value || Date.now() / 1000) + 60;
+  const end = Math.ceil(growdTime.value) + 60;
   const start = end - days * DAY_S;
-  const points = ({ variable }) =>
-    database("GET", `environmental_data_point/${DESIGN}/_view/by_variable?reduce=false&startkey=${key([environment, "measured", variable, start])}&endkey=${key([environment, "measured", variable, end])}`);
-  const [history, ...measured] = await Promise.all([get(`history/${environment}?start=${start}&end=${end}&points=2&events=true&variable=air_temperature`), ...manual.map(points)]);
-  const measurements = measured.flatMap(({ rows }) => rows.map(({ value: { timestamp, variable, value, by } }) => ({ filter: "measurements", time: timestamp, variable, value, by })));
+  const history = await get(`history/${environment}?start=${start}&end=${end}&points=2&events=true&variable=air_temperature`);
+  const measurements = [];
+  for (const { variable } of manual) { // one request at a time: a browser has few connections
+    const range = ["start", "end"].map((side) => `${side}key=${key([environment, "measured", variable, side === "start" ? start : end])}`);
+    const { rows } = await database("GET", `environmental_data_point/${DESIGN}/_view/by_variable?reduce=false&${range.join("&")}`);
+    for (const { value: { timestamp, value, by } } of rows) measurements.push({ filter: "measurements", time: timestamp, variable, value, by });
+  }
   const events = history.events.map((each) => ({ ...each, filter: each.kind === "note" ? "notes" : "events" }));
   return [...events, ...measurements].sort((one, other) => other.time - one.time);
 }

@@ -2,7 +2,7 @@
 import { get } from "../lib/api.js";
 import { clock, day, number, second } from "../lib/format.js";
 import { t, variableName } from "../lib/i18n.js";
-import { connection, growdTime, topic, want } from "../lib/live.js";
+import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
 import { Signal } from "../lib/signal.js";
 import { Timeline } from "../lib/timeline.js";
 
@@ -10,6 +10,7 @@ const CATEGORIES = ["measured", "desired", "commanded"];
 const MOST_POINTS = 1_500;
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 15_000;
+const LONGEST_MS = 65_000; // growd answers after a minute
 const SHORTEST_S = 60;
 const LONGEST_S = 3 * 366 * 86_400;
 const LANE = 42; // px
@@ -35,13 +36,14 @@ export class Plots {
   cursor = new Signal(null); // a time in UNIX seconds
   drawn = new Signal(0); // counts what was drawn
   failure = new Signal(""); // why there are no stored values, in growd's words
-  isLoading = new Signal(true);
+  isLoading = new Signal(false);
   timeline = null;
 
   #plots = new Map(); // variable, or "" for the outputs -> uPlot
   #pointers = new Map();
   #ends = [];
-  #ticket = 0;
+  #isWanted = false; // a further request
+  #isEnded = false;
   #timer = 0;
   #drawnAt = 0;
   #isDue = false;
@@ -104,7 +106,7 @@ export class Plots {
   }
 
   #end() {
-    this.#ticket += 1;
+    this.#isEnded = true;
     for (const end of this.#ends) end();
     for (const plot of this.#plots.values()) plot.destroy();
     this.#plots.clear();
@@ -153,34 +155,36 @@ export class Plots {
   /** Ask growd for the view, and half a view at either side. */
   async load() {
     clearTimeout(this.#timer);
-    const ticket = (this.#ticket += 1);
+    this.#isWanted = true;
+    if (this.isLoading.value) return; // one request at a time: a browser has few connections
+    this.isLoading.value = true;
+    this.#isWanted = false;
     const { start, end, follows } = this.view.value;
     const side = (end - start) / 2;
     const asked = { start: start - side, end: follows ? end : Math.min(end + side, growdTime.value) };
     const query = new URLSearchParams([...new Set([...this.variables, ...this.outputs])].map((name) => ["variable", name]));
     for (const [key, value] of Object.entries({ ...asked, points: Math.min(MOST_POINTS, Math.round(1.5 * this.width)), events: true })) query.append(key, value);
-    this.isLoading.value = true;
     let answer = null;
     let failure = "";
     try {
       library ??= loadLibrary();
-      [answer, this.uplot] = await Promise.all([get(`history/${this.environment}?${query}`), library]);
+      [answer, this.uplot] = await Promise.all([get(`history/${this.environment}?${query}`, LONGEST_MS), library]);
     } catch (error) {
       this.uplot = await library;
       failure = error.message;
     }
-    if (ticket !== this.#ticket) return;
+    if (this.#isEnded) return;
     this.isLoading.value = false;
     this.failure.value = failure;
-    if (failure) this.#later(RETRY_MS);
+    if (this.#isWanted) this.load();
+    else if (failure) this.#later(RETRY_MS);
     if (answer || !this.timeline) this.#take(answer ?? this.#empty(asked));
   }
 
   /** Only live values, while growd has no stored ones. */
   #empty({ start, end }) {
     const none = { before: null, time: [], min: [], mean: [], max: [], last: [], count: [] };
-    const units = new Map(this.units);
-    const series = [...new Set([...this.variables, ...this.outputs])].map((variable) => ({ variable, unit: units.get(variable) ?? "", measured: none, desired: none, commanded: none }));
+    const series = [...new Set([...this.variables, ...this.outputs])].map((variable) => ({ variable, unit: variableOf(this.environment, variable).unit, measured: none, desired: none, commanded: none }));
     return { start, end, bucket_s: Math.max(1, Math.round((end - start) / this.width)), series, events: [] };
   }
 
@@ -210,8 +214,7 @@ export class Plots {
     if (!follows || now === end || !(this.#isDue || now - end > pixel) || performance.now() - this.#drawnAt < 1_000 * pixel) return;
     this.#isDue = false;
     this.view.value = { start: grows ? start : start + now - end, end: now, follows, grows };
-    if (timeline.isLive(now)) timeline.advance(now);
-    else this.load();
+    if (connection.value.isConnected) timeline.isLive(now) ? timeline.advance(now) : this.load();
     this.draw();
     if (grows && timeline.times.length > most) this.load(); // wider buckets
   }
@@ -297,7 +300,7 @@ export class Plots {
     const axis = { stroke: colour("faint"), grid: line, ticks: { ...line, size: 4 }, font: "12px system-ui" };
     const hidden = { stroke: "transparent", width: 0, points: { show: false } };
     const stepped = uPlot.paths.stepped({ align: 1 });
-    const isManual = this.manual?.has(variable);
+    const isManual = variableOf(this.environment, variable).manual;
     const series = variable
       ? [
           { stroke: colour("s1"), width: 2, points: { show: isManual || undefined, size: 6, stroke: colour("s1"), fill: colour("s1") } },
@@ -340,7 +343,7 @@ export class Plots {
   /** A range that does not magnify the noise of a steady value. */
   #range(variable, low, high) {
     if (low === null) return [0, 1];
-    const least = 20 * 10 ** -(this.precision?.get(variable) ?? 1);
+    const least = 20 * 10 ** -variableOf(this.environment, variable).precision;
     const more = Math.max(0.08 * (high - low), (least - (high - low)) / 2);
     return [low >= 0 ? Math.max(0, low - more) : low - more, high + more];
   }
