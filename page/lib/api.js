@@ -32,6 +32,12 @@ export const call = (service, args = {}, timeout = TIMEOUT_MS) => request(new UR
 /** A request to the database, such as ("GET", "recipes/_all_docs?include_docs=true"). */
 export const database = (method, path, body) => request(new URL(path, DATABASE), method, body);
 
+/** The design document of growd in its databases, named like growd's part of the addresses. */
+export const DESIGN = `_design/${location.pathname.split("/").filter(Boolean)[0]?.slice(1) ?? "svc"}`;
+
+/** A key of a view for an address. */
+export const key = (value) => encodeURIComponent(JSON.stringify(value));
+
 /** The address of a path of the database, for links. */
 export const databaseAddress = (path) => new URL(path, DATABASE).href;
 

@@ -32,6 +32,15 @@ export const quantity = (value, unit, decimals = 0) =>
 /** A level from 0 to 1 in percent. */
 export const percent = (level) => `${number(level * 100, level > 0 && level < 0.1 ? 1 : 0)} %`;
 
+/** A difference of two values with its unit. */
+export const difference = (value, unit) => `${number(shown(value, unit) - shown(0, unit), value % 1 ? 1 : 0)} ${symbol(unit)}`;
+
+/** A number of bytes: "750 kB", "1.2 GB". */
+export function bytes(count) {
+  const power = Math.max(1, Math.min(4, Math.floor(Math.log10(Math.max(count, 1)) / 3)));
+  return `${number(count / 1000 ** power, count < 100 * 1000 ** power ? 1 : 0)} ${["", "kB", "MB", "GB", "TB"][power]}`;
+}
+
 /** Seconds in words: "40 s", "3 min", "2 h 5 min", "4 d 3 h". */
 export function duration(seconds) {
   const s = Math.max(0, Math.round(seconds));
@@ -51,6 +60,9 @@ export const clock = (time) => TIME.format(time * 1000);
 
 /** Day and time of day of a UNIX time. */
 export const moment = (time) => MOMENT.format(time * 1000);
+
+/** A UNIX time as the value of a field for date and time. */
+export const local = (time) => new Date((time - new Date(time * 1000).getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 16);
 
 const SECOND = new Intl.DateTimeFormat(LOCALES, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 const DAY = new Intl.DateTimeFormat(LOCALES, { day: "numeric", month: "short" });

@@ -66,6 +66,11 @@ export function Action({ run, confirm: question, admin = false, class: style = "
     <//>`}`;
 }
 
+/** Labels and their values, as [[label, value]]; those without a value are left out. */
+export const Facts = ({ of }) => html`<dl class="facts small">
+  ${of.filter(([, value]) => value).map(([label, value]) => html`<div key=${label}><dt>${label}</dt><dd>${value}</dd></div>`)}
+</dl>`;
+
 /** A modal dialog; `onClose` is called by Escape too. */
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef();

@@ -1,5 +1,6 @@
 /** Charts of what was measured, wanted and done, over any range of time. */
-import { database, databaseAddress } from "../lib/api.js";
+import { database, databaseAddress, DESIGN, key } from "../lib/api.js";
+import { local } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdTime, useChamber } from "../lib/live.js";
@@ -9,8 +10,7 @@ import { Chart } from "./chart.js";
 
 const SECONDS = { hour: 3_600, day: 86_400, week: 7 * 86_400 };
 const RANGES = [...Object.keys(SECONDS), "run", "any"];
-export const DESIGN = `_design/${location.pathname.split("/").filter(Boolean)[0]?.slice(1) ?? "svc"}`;
-const CSV_COLUMNS = JSON.stringify(["time", "category", "variable", "value", "unit", "is_manual"]);
+export const CSV_COLUMNS = JSON.stringify(["time", "category", "variable", "value", "unit", "is_manual"]);
 
 export function Charts({ environment }) {
   const { query } = useSignal(route);
@@ -73,8 +73,6 @@ function useRange(environment, kind, { start, end }) {
   return { range: { start: Number(start), end: Number(end) } };
 }
 
-export const key = (value) => encodeURIComponent(JSON.stringify(value));
-
 /** Two fields for the begin and the end of a range. */
 function Between({ chosen, choose }) {
   const field = (name, fallback) => html`<label>${t(`charts_${name}`)}
@@ -85,9 +83,6 @@ function Between({ chosen, choose }) {
   }, [now > 0]);
   return html`<div class="row">${field("start", now - 2 * 86_400)}${field("end", now)}</div>`;
 }
-
-/** A UNIX time as the value of a field for date and time. */
-export const local = (time) => new Date((time - new Date(time * 1000).getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 16);
 
 /** CSV: the stored points of the range, made by growd, and the values of the charts, made here. */
 function Downloads({ environment, plots }) {

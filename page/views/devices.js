@@ -1,5 +1,130 @@
-import { html } from "../lib/html.js";
+/** Sensors, outputs, buses, interlocks and the machine: what they are, and how they do. */
+import { call } from "../lib/api.js";
+import { bytes, difference, duration, moment, number, percent, quantity } from "../lib/format.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { t, variableName } from "../lib/i18n.js";
+import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
+import { Action, Facts } from "../lib/parts.js";
 
 export function Devices({ environment }) {
-  return html``;
+  const status = useStatus();
+  const { devices } = useChamber(environment);
+  if (!status) return html`<p>${t("loading")}</p>`;
+  const isSimulated = status.hardware === "simulated";
+  return html`<h2 class="hidden">${t("devices")}</h2>
+    <div class="cards devices">
+      ${devices.map((device) => html`<${Device} key=${device.name} environment=${environment} device=${device} status=${status} />`)}
+    </div>
+    <div class="cards">
+      <${Interlocks} environment=${environment} status=${status} />
+      <${Machine} status=${status} />
+      ${isSimulated && html`<${Loaded} module="faults" part="Faults" />`}
+    </div>`;
+}
+
+/** A part of a module that is loaded when it is shown. */
+function Loaded({ module, part, ...rest }) {
+  const [Part, setPart] = useState(null);
+  useEffect(() => void import(`./${module}.js`).then((loaded) => setPart(() => loaded[part])), [module, part]);
+  return Part && html`<${Part} ...${rest} />`;
+}
+
+const lasted = (time) => duration(growdNow() - time);
+
+const KIND = { ok: "", failed: "bad" };
+
+function Device({ environment, device, status }) {
+  const name = `${environment}/${device.name}`;
+  const state = status.devices.find((each) => each.name === name);
+  const kind = KIND[state?.state] ?? "warn";
+  const services = device.services.filter((each) => !/stop_|set_automatic/.test(each));
+  const [isOpen, setOpen] = useState(sessionStorage.getItem(name) === "open");
+  const toggle = (event) => {
+    setOpen(event.currentTarget.open);
+    sessionStorage.setItem(name, event.currentTarget.open ? "open" : "");
+  };
+  const part = device.part === "lamp" ? t("lamp") : device.part;
+  const place = device.line ?? `GPIO ${device.pins.join(", ")}`;
+  return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
+    <summary>
+      <span class="row spread"><h3>${device.name}</h3>
+        <span class=${`badge ${kind}`}>${kind === "bad" ? "✕ " : kind ? "! " : "✓ "}${t(`devices_${state?.state ?? "starting"}`)}</span></span>
+      <span class="row spread"><span class="faint small">${part} · ${place}</span><${Present} environment=${environment} device=${device} /></span>
+      ${kind && html`<span class=${`small ${kind}`}>${state?.message}</span>`}
+    </summary>
+    ${isOpen && state && html`
+      <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
+      ${status.notices.filter((each) => each.name === name || each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
+      ${services.length > 0 && html`<${Loaded} module="calibration" part="Calibration" environment=${environment} device=${device} services=${services} />`}`}
+  </details>`;
+}
+
+/** What a device measures or does now. */
+function Present({ environment, device }) {
+  return html`<span class="row present">${device.topics.map((topic, index) => html`<${Value} key=${topic} topic=${topic} device=${device} variable=${variableOf(environment, device.variables[index])} />`)}</span>`;
+}
+
+function Value({ topic, device, variable }) {
+  const message = useTopic(topic);
+  if (!message) return "–";
+  const { value, quality } = message;
+  if (quality !== "ok") return html`<span class="warn">${t(`quality_${quality}`)}</span>`;
+  if (device.kind === "lamp") {
+    const [, ...channels] = device.variables;
+    return channels.map((channel) => html`<b title=${variableName(channel)}>${variableName(channel).slice(0, 1)} ${percent(value[{ white: "x", red: "y", blue: "z" }[channel.slice(16)]])}</b>`);
+  }
+  if (device.role === "output") return html`<b>${t(value ? "on" : "off")}</b>`;
+  return html`<b title=${variableName(variable.variable)}>${quantity(value, variable.unit, variable.precision)}</b>`;
+}
+
+function Health({ state, line }) {
+  const { successes, failures, outages, outage_seconds: out, last_error: error, last_error_time: at } = state.counters;
+  return html`<${Facts} of=${[
+    [t(`devices_${state.state}`), t("since", { time: moment(state.since), lasted: lasted(state.since) })],
+    [t("devices_calls"), t("devices_counts", { successes: number(successes), failures: number(failures) })],
+    [t("devices_outages"), outages > 0 && t("devices_out", { outages: number(outages), time: duration(out) })],
+    [t("devices_error"), error && html`${error} <span class="faint">(${moment(at)})</span>`],
+    [t("devices_line"), line && t("devices_recoveries", { name: line.name, recoveries: number(line.recoveries), threads: number(line.threads_left_behind) })],
+  ]} />`;
+}
+
+/** Those of variables that a device needs are named after the variable. */
+const interlockName = (name) => (name.endsWith("_unknown") ? t("interlock_unknown", { name: variableName(name.slice(0, -8)) }) : t(`interlock_${name}`));
+
+const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : unit === "s" ? duration(value) : quantity(value, unit, value % 1 ? 1 : 0)}`;
+
+function Interlocks({ environment, status }) {
+  const base = `${environment}/interlocks/`;
+  const all = status.interlocks.filter((each) => each.name.startsWith(base));
+  if (!all.length) return null;
+  return html`<section class="card"><h3>${t("devices_interlocks")}</h3>
+    <ul class="plain">${all.map((each) => html`<li key=${each.name}>
+      <div class="row spread"><b>${interlockName(each.name.slice(base.length))}</b>
+        <span class=${`badge ${each.tripped ? "bad" : ""}`}>${each.tripped ? `✕ ${t("devices_tripped")}` : `✓ ${t("devices_ready")}`}</span></div>
+      ${each.limits?.length > 0 && html`<div class="faint small">${each.limits.map(limitText).join(" · ")}</div>`}
+      ${each.tripped && html`<div class="small bad">${each.reason} (${lasted(each.since)})</div>`}
+      ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: each.reason })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
+    </li>`)}</ul></section>`;
+}
+
+function Machine({ status }) {
+  const { machine, components } = status;
+  if (!machine) return null;
+  const heat = Object.entries(machine.temperatures_degc ?? {}).map(([name, degc]) => `${name} ${quantity(degc, "degC", 0)}`);
+  const { disk_free_bytes: free, disk_bytes: size } = machine;
+  return html`<section class="card"><h3>${t("devices_machine")}</h3>
+    <${Facts} of=${[
+      [t("devices_model"), machine.model ?? machine.system],
+      ["growd", `${machine.growd_version}, ${t("devices_running", { time: duration(machine.growd_uptime_s) })}`],
+      [t("devices_uptime"), machine.uptime_s && duration(machine.uptime_s)],
+      [t("devices_temperature"), heat.join(", ")],
+      [t("devices_load"), machine.load_5min !== undefined && t("devices_of_cores", { load: number(machine.load_5min, 2), cores: machine.cores })],
+      [t("devices_disk"), size && t("devices_free", { free: bytes(free), size: bytes(size) })],
+      [t("devices_clock"), t(machine.clock_simulated ? "devices_clock_simulated" : machine.clock_synchronised ? "devices_synchronised" : "devices_not_synchronised")],
+      [t("devices_power"), machine.troubles && (machine.troubles.join(", ") || t("devices_no_trouble"))],
+      [t("devices_power_before"), machine.earlier_troubles?.join(", ")],
+    ]} />
+    ${components.map((each) => html`<p key=${each.name} class=${`small ${each.is_failing ? "bad" : "warn"}`}>
+      ${t("devices_component", { name: each.name, failures: number(each.failures) })}: ${each.last_error}</p>`)}
+  </section>`;
 }

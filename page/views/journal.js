@@ -1,6 +1,6 @@
 /** The journal: notes and measurements by hand, and what happened, with time and author. */
-import { database, get, publish } from "../lib/api.js";
-import { clock, day, given, number, shown, symbol } from "../lib/format.js";
+import { database, DESIGN, get, key, publish } from "../lib/api.js";
+import { clock, day, given, local, number, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdTime, useChamber, useTopic } from "../lib/live.js";
@@ -8,7 +8,6 @@ import { act, notify } from "../lib/parts.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 import { Mark } from "./chart.js";
-import { DESIGN, key, local } from "./charts.js";
 
 const DAY_S = 86_400;
 const FILTERS = ["notes", "measurements", "events"];

@@ -65,15 +65,11 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A query parameter that is given once for each of its `least` to `most` values.
-
-    With `is_name` they are names on the bus, which the handler checks.
-    """
+    """A query parameter that is given once for each of its `least` to `most` values."""
 
     field: Field
     most: int
     least: int = 0
-    is_name: bool = False
 
     @property
     def name(self) -> str:

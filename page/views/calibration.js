@@ -1,0 +1,96 @@
+/** Calibrations as guided steps. Their state is growd's, so a reload of the page changes nothing. */
+import { call, get } from "../lib/api.js";
+import { duration, moment, number, quantity } from "../lib/format.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { useStatus, useTopic } from "../lib/live.js";
+import { Action } from "../lib/parts.js";
+
+const POLL_MS = 2_000;
+const FRESH_AIR_PPM = 420;
+
+export function Calibration({ environment, device, services }) {
+  return html`${services.map((service) => {
+    const name = service.split("/").pop();
+    return html`<section key=${service} class="guide"><h4>${t(`calibration_${name}`)}</h4>
+      ${device.role === "sensor"
+        ? html`<${InAir} environment=${environment} device=${device} service=${service} name=${name} />`
+        : html`<${Experiment} environment=${environment} service=${service} name=${name} />`}
+    </section>`;
+  })}`;
+}
+
+/** A sensor in air whose CO2 is known. growd judges whether the air is steady, and says what is missing. */
+function InAir({ environment, device, service, name }) {
+  const [found, setFound] = useState(null);
+  const [reference, setReference] = useState("");
+  useEffect(() => {
+    let isShown = true;
+    const ask = async () => {
+      try {
+        const { calibrations } = await get(`node/${environment}/samplers/${device.name}`);
+        if (isShown) setFound(calibrations?.find((each) => each.service === service));
+      } catch {} // the bar says that growd does not answer
+      if (isShown) timer = setTimeout(ask, POLL_MS);
+    };
+    let timer = setTimeout(ask);
+    return () => ((isShown = false), clearTimeout(timer));
+  }, [service]);
+  if (!found) return html`<p>${t("loading")}</p>`;
+  const { reference_range_ppm: range, reason, reading_ppm: reading, last } = found;
+  const value = reference || (range ? Math.max(range[0], FRESH_AIR_PPM) : found.reference_ppm);
+  const isDone = last?.success;
+  return html`<ol class="steps">
+    <li>${t(`calibration_air_${name}`)} <span class="faint">${t("calibration_why")}</span></li>
+    <li aria-current=${reason ? "step" : null}>${t("calibration_steady", { time: duration(found.steady_s) })}
+      <${Trace} points=${found.recent} label=${t("calibration_trace")} />
+      <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
+      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? `✕ ${reason}` : `✓ ${t("calibration_is_steady", { reading: quantity(reading, "ppm") })}`}
+        ${found.wait_s > 0 && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
+    <li aria-current=${reason ? null : "step"}>${t(range ? "calibration_enter" : "calibration_fixed", { reference: quantity(value, "ppm") })}
+      <div class="row">${range && html`<label>${t("calibration_reference")}
+        <input type="number" min=${range[0]} max=${range[1]} step="1" value=${value} onInput=${(event) => setReference(event.target.value)} /></label>`}
+      <${Action} admin class="primary" disabled=${Boolean(reason)} confirm=${t("calibration_question", { device: device.name, reference: quantity(Number(value), "ppm") })}
+        run=${() => call(service, range ? { reference: Math.round(Number(value)) } : {})}>${t("calibration_calibrate")}<//></div>
+      <span class="faint small">${t("calibration_ceiling")}</span></li>
+    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} ${last.message}</b> ${isDone && t("calibration_after")}</li>`}
+  </ol>`;
+}
+
+const TOPICS = { autotune: "autotune/air_carbon_dioxide", calibrate_light: "controllers/light_illuminance/calibration" };
+const STOPS = { autotune: "stop_autotune", calibrate_light: "stop_calibration" };
+
+/** An experiment of growd: what it does, its progress, and its result. */
+function Experiment({ environment, service, name }) {
+  const { value: now } = useTopic(`${environment}/${TOPICS[name]}`) ?? {};
+  const others = useStatus().experiments.filter((each) => each.environment === environment);
+  const isRunning = now?.state === "running";
+  const stop = () => call(service.replace(name, STOPS[name]));
+  return html`<ol class="steps">
+    <li>${t(`calibration_before_${name}`)} <span class="faint">${t(`calibration_why_${name}`)}</span></li>
+    <li aria-current=${isRunning ? "step" : null}>${t(`calibration_does_${name}`)}
+      ${isRunning
+        ? html`<progress max="1" value=${now.progress} aria-label=${t("calibration_progress")} />
+          <p role="status" class="row spread"><span>${now.message}</span> <span>${t("calibration_left", { time: duration(now.left) })}</span></p>
+          <${Action} class="bad" run=${stop}>${t("calibration_stop")}<//>`
+        : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${t(`calibration_confirm_${name}`)} run=${() => call(service)}>${t("calibration_start")}<//>
+          ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: each.name })}</span>`)}</div>`}</li>
+    ${now && html`<li role="status">${now.curve?.length > 0 && html`<${Curve} points=${now.curve} />`}
+      ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} ${now.message}</b>`}
+      ${now.state === "done" && now.rise > 0 && html`<p class="small">${t("calibration_response", { rise: number(now.rise, 2), lag: duration(now.lag), loss: number(now.loss, 2) })}</p>`}</li>`}
+  </ol>`;
+}
+
+const Curve = ({ points }) => html`<${Trace} points=${[[0, 0], ...points]} label=${t("calibration_curve", { full: quantity(points.at(-1)[1], "lux"), level: number(100 * points.at(-1)[0]) })} />`;
+
+/** Points [x, y] as a line, with the lowest and the highest y. */
+function Trace({ points, label }) {
+  if (points.length < 2) return null;
+  const ys = points.map(([, y]) => y);
+  const low = Math.min(...ys);
+  const span = Math.max(Math.max(...ys) - low, 20);
+  const [first, last] = [points[0][0], points.at(-1)[0]];
+  const line = points.map(([x, y]) => `${((x - first) / (last - first)) * 300},${60 - ((y - low) / span) * 56 - 2}`).join(" ");
+  return html`<figure class="trace"><svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${line} /></svg>
+    <figcaption class="small faint">${label}: ${number(low)} – ${number(Math.max(...ys))}</figcaption></figure>`;
+}

@@ -1,0 +1,49 @@
+/** Faults of simulated hardware, to see what growd does then. growd lists the kinds and the places. */
+import { call, get } from "../lib/api.js";
+import { duration, number } from "../lib/format.js";
+import { html, useEffect, useState } from "../lib/html.js";
+import { t } from "../lib/i18n.js";
+import { useStatus } from "../lib/live.js";
+import { Action } from "../lib/parts.js";
+import { mayAdminister } from "../lib/session.js";
+
+export function Faults() {
+  const status = useStatus(); // each new one asks for the faults again
+  const [found, setFound] = useState(null);
+  const ask = () => get("node/simulator").then(setFound, () => {});
+  useEffect(() => void ask(), [status]);
+  if (!found) return null;
+  const clear = (fault) => call("simulator/clear_faults", fault).finally(ask);
+  return html`<section class="card"><h3>${t("faults")}</h3>
+    <p class="small faint">${t("faults_about")}</p>
+    ${mayAdminister() && html`<${Inject} kinds=${found.fault_kinds} places=${found.fault_places} ask=${ask} />`}
+    <h4>${t("faults_active", { count: number(found.faults.length) })}</h4>
+    <ul class="plain">${found.faults.slice(0, 100).map((each, index) => html`<li key=${index} class="row spread">
+      <span><b>${each.kind}</b> · ${each.device}${each.amount ? ` · ${number(each.amount, 1)}` : ""}
+        <span class="faint small"> ${each.begins_in_s > 0 ? t("faults_begins", { time: duration(each.begins_in_s) }) : each.left_s === null ? t("faults_until_cleared") : t("faults_left", { time: duration(each.left_s) })}</span></span>
+      <${Action} admin aria-label=${t("faults_clear_one", each)} run=${() => clear({ device: each.device, kind: each.kind })}>${t("faults_clear")}<//>
+    </li>`)}</ul>
+    ${found.faults.length > 1 && html`<${Action} admin run=${() => clear({})}>${t("faults_clear_all")}<//>`}
+  </section>`;
+}
+
+function Inject({ kinds, places, ask }) {
+  const [form, setForm] = useState({ device: places[0]?.device, kind: "", amount: 500, at: 0, for: 60, probability: 1 });
+  const place = places.find((each) => each.device === form.device) ?? places[0];
+  const kind = kinds.find((each) => each.kind === form.kind && place.kinds.includes(each.kind)) ?? kinds.find((each) => place.kinds.includes(each.kind));
+  const change = (event) => setForm({ ...form, [event.target.name]: event.target.value });
+  const field = (name, unit, rest) => html`<label>${t(`faults_${name}`)}${unit && ` (${unit})`}<input type="number" name=${name} value=${form[name]} step="any" onInput=${change} ...${rest} /></label>`;
+  const inject = () => call("simulator/inject_fault", {
+    device: place.device, kind: kind.kind, at: Number(form.at), for: Number(form.for), probability: Number(form.probability), amount: kind.has_amount ? Number(form.amount) : 0,
+  }).finally(ask);
+  return html`<div class="fields">
+      <label>${t("faults_device")}<select name="device" value=${place.device} onChange=${change}>
+        ${places.map(({ device, affects }) => html`<option key=${device} value=${device}>${device} (${affects.map((each) => each.split("/").pop()).join(", ")})</option>`)}</select></label>
+      <label>${t("faults_kind")}<select name="kind" value=${kind.kind} onChange=${change}>
+        ${place.kinds.map((each) => html`<option key=${each} value=${each}>${each}</option>`)}</select></label>
+      ${kind.has_amount && field("amount", place.amount_unit)}
+      ${field("at", "s", { min: 0 })}${field("for", "s", { min: 0, placeholder: "∞" })}${field("probability", "", { min: 0, max: 1, step: 0.1 })}
+    </div>
+    <p class="small">${kind.effect}</p>
+    <${Action} admin class="primary" run=${inject}>${t("faults_inject")}<//>`;
+}
