@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -20,18 +22,15 @@ RECIPE = {
 }
 
 
-@pytest.mark.timeout(120)
-async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_server):
-    file = tmp_path / "mine.json"
-    file.write_text(json.dumps(RECIPE))
+@asynccontextmanager
+async def daemon_with_recipes(tmp_path, database_server):
+    """Yields `ask(*arguments, status=0)`, which runs `growd recipe`, and its options and environment."""
     async with (
         home_on(database_server, shared=True) as home,
         started(tmp_path / "data", *home.arguments) as program,
     ):
         await program.until_there(f"{home.recipes}/demo_day", home.headers)
-
         where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
-
         user, password = database_server.auth or ("", "")
         login = {"GROWD_USER": user, "GROWD_PASSWORD": password}
 
@@ -40,6 +39,14 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
             assert printed.status == status, printed
             return printed.out + printed.err
 
+        yield ask, where, login
+
+
+@pytest.mark.timeout(120)
+async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_server):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(RECIPE))
+    async with daemon_with_recipes(tmp_path, database_server) as (ask, where, login):
         assert "stored two/days, revision 1-" in await ask("put", str(file))
         file.write_text(json.dumps(RECIPE | {"name": "better"}))
         assert "stored two/days, revision 2-" in await ask("put", str(file))
@@ -72,3 +79,39 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
         words = {"COMP_WORDS": " ".join(["growd", "recipe", "start", *where, "two"]), "COMP_CWORD": "7"}
         completed = await typed(_GROWD_COMPLETE="bash_complete", **words, **login)
         assert completed.out == "plain,two/days\n"
+
+
+@pytest.mark.timeout(120)
+async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, database_server):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(RECIPE))
+    async with daemon_with_recipes(tmp_path, database_server) as (ask, _, _):
+        await ask("put", str(file))
+        for verb in ("show", "change"):
+            assert "no recipe is running" in await ask(verb, status=1)
+
+        tomorrow = (datetime.now().astimezone() + timedelta(days=1)).strftime("%Y-%m-%d %H:%M")
+        ordered = await ask("start", "two/days", "--at", tomorrow, "--offset", "3600")
+        assert f"the recipe two/days starts at {tomorrow}, in 23 h" in ordered
+        listed = json.loads(await ask("list", "--json"))
+        assert [each["state"] for each in listed if each["recipe"] == "two/days"] == ["waiting"]
+        shown = (await ask("show")).splitlines()
+        assert shown[1] == "waits for its start, at 1 h"
+        assert shown[-1].split() == [*tomorrow.split(), "air_carbon_dioxide", "ppm", "-", "500"]
+        assert f"waits until {tomorrow}; stop it first" in await ask("start", "demo_day", status=1)
+        assert f"does not start at {tomorrow}: it has been stopped" in await ask("stop")
+        assert "is in the past" in await ask("start", "two/days", "--at", "2026-01-01", status=1)
+        assert "is not a time" in await ask("start", "two/days", "--at", "soon", status=2)
+
+        await ask("start", "two/days", "--offset", "259200")
+        changed = GERMINATION | {"course": {"air_carbon_dioxide": [{"at": 0, "value": 800}]}}
+        file.write_text(json.dumps(RECIPE | {"phases": [RECIPE["phases"][0], changed | {"name": "growth"}]}))
+        await ask("put", str(file))
+        assert "the recipe two/days has changed to revision 2-" in await ask("change")
+        assert "runs revision 2-" in await ask("change", "two/days", status=1)
+        refused = await ask("change", "demo_dy", status=1)
+        assert refused.endswith("there is no recipe demo_dy; did you mean demo_day?\n")
+        shown = await ask("show")
+        assert "\nrunning, at 3 d" in shown
+        assert "  800\n" in shown
+        assert shown.endswith("\nNo set point changes in the next 24 h.\n")

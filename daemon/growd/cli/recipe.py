@@ -6,10 +6,11 @@ import contextlib
 import getpass
 import importlib.util
 import json
+import math
 import os
 import sys
 import time
-from datetime import datetime
+from datetime import datetime, timedelta
 from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +24,7 @@ from growd.cli.client import ClientError, DaemonRefusedError
 from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import DaemonOptions, client_options, json_option, refuse
 from growd.cli.output import output_options, print_result, table
-from growd.cli.recipe_plan import draw, lasting, table_of
+from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
 from growd.config import Chamber
 from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError
@@ -78,8 +79,15 @@ class _Written(msgspec.Struct):
     rev: str = ""
 
 
-class _Result(msgspec.Struct):
-    result: str = ""
+class _State(msgspec.Struct, frozen=True):
+    """The value of the topic recipe_state."""
+
+    state: str = ""
+    recipe_id: str = ""
+
+
+class _Message(msgspec.Struct):
+    result: _State = _State()
 
 
 @click.group()
@@ -105,6 +113,9 @@ def _complete_files_and_ids(
 
 
 _what = click.argument("what", metavar="FILE|ID", shell_complete=_complete_files_and_ids)
+_what_or_running = click.argument(
+    "what", metavar="[FILE|ID]", default="", shell_complete=_complete_files_and_ids
+)
 _environment = click.option(
     "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
 )
@@ -144,12 +155,15 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
 
 
 @recipe.command()
-@_common
+@client_options
+@_environment
+@_what_or_running
 @json_option
 def show(*, what: str, as_json: bool, **where: Any) -> None:
     """Print the plan of a recipe: its phases and set points.
 
-    Days count from the start of the recipe. The column "at" is the time of day, or the time since the
+    Without FILE or ID it is the recipe that runs or waits, with its position and its changes of the next 24
+    hours. Days count from the start of the recipe. The column "at" is the time of day, or the time since the
     beginning of the phase or cycle.
     """
     asked = _Asked(what, **where)
@@ -158,8 +172,13 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
         click.echo(json.dumps(plan, indent=2))
         return
     click.echo(_heading(plan, asked.zone))
+    if not what:
+        click.echo(position_of(plan))
     click.echo()
     click.echo(table_of(plan))
+    if not what:
+        click.echo()
+        click.echo(coming_of(plan, asked.zone))
 
 
 @recipe.command()
@@ -202,14 +221,13 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
     with daemon.client() as client:
         path = f"{_database(daemon)}/_all_docs?include_docs=true"
         rows = client.database("GET", path, kind=_Rows).rows
-        current = client.get("param", f"{where}/current_recipe", kind=_Result).result
-        state = client.get("param", f"{where}/recipe_state", kind=_Result).result if current else ""
+        present = client.get("topic_data", f"{where}/recipe_state", kind=_Message, query="last=true").result
     found = [
         _Listed(
             row.id,
             str((row.doc or {}).get("format", "")),
             _duration(row.doc),
-            state if row.id == current else "",
+            present.state if row.id == present.recipe_id else "",
         )
         for row in rows
         if not row.id.startswith("_design/")
@@ -249,18 +267,45 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
 @click.option(
     "--offset", type=float, default=0.0, metavar="SECONDS", help="Begin at this time of the recipe."
 )
+@click.option(
+    "--at", metavar="TIME", help='Start at this time: "06:00", "2026-11-24 06:00", or UNIX seconds.'
+)
 @_environment
 @client_options
-def start(*, daemon: DaemonOptions, recipe_id: str, offset: float, environment: str | None) -> None:
-    """Start a recipe of the database."""
-    _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset)
+def start(
+    *, daemon: DaemonOptions, recipe_id: str, offset: float, at: str | None, environment: str | None
+) -> None:
+    """Start a recipe of the database, now or at a later time.
+
+    A TIME without a date is the next one. It is in the time zone of the chamber ([environment] time_zone, or
+    that of this machine) unless it names its own, as in 2026-11-24T06:00Z. growd keeps a copy of the recipe
+    while it waits; `growd recipe stop` cancels the start.
+    """
+    when = (
+        {"at": moment_of(at, daemon.configuration().environment.zone(), time.time())}
+        if at is not None
+        else {}
+    )
+    _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset, **when)
+
+
+@recipe.command()
+@click.argument("recipe_id", metavar="[ID]", default="", shell_complete=_complete_ids)
+@_environment
+@client_options
+def change(*, daemon: DaemonOptions, recipe_id: str, environment: str | None) -> None:
+    """Let the newest revision of the running recipe, or the recipe ID, take over.
+
+    The run continues at the same position. Set points that are equal in both recipes have no gap.
+    """
+    _call(daemon, environment, "change_recipe", recipe_id=recipe_id)
 
 
 @recipe.command()
 @_environment
 @client_options
 def stop(*, daemon: DaemonOptions, environment: str | None) -> None:
-    """Stop the running recipe and release its set points."""
+    """Stop the running recipe and release its set points, or cancel a start that waits."""
     _call(daemon, environment, "stop_recipe")
 
 
@@ -287,6 +332,35 @@ def resume(*, daemon: DaemonOptions, environment: str | None) -> None:
 def skip(*, daemon: DaemonOptions, phase: str, environment: str | None) -> None:
     """Skip to the beginning of PHASE: a name, or a number from 1."""
     _call(daemon, environment, "skip_to_phase", phase=phase)
+
+
+def moment_of(text: str, zone: tzinfo | None, now: float) -> float:
+    """UNIX seconds of a time in words; without a date the next one after `now`.
+
+    Raises `click.BadParameter`.
+    """
+    with contextlib.suppress(ValueError):
+        if math.isfinite(seconds := float(text)):
+            return seconds
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return _next_time_of_day(text, zone, now)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+    return moment.timestamp()
+
+
+def _next_time_of_day(text: str, zone: tzinfo | None, now: float) -> float:
+    try:
+        clock = datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007  a time of day
+    except ValueError:
+        raise click.BadParameter(
+            f'{text} is not a time: use UNIX seconds, "06:00" or "2026-11-24 06:00"', param_hint="'--at'"
+        ) from None
+    today = datetime.fromtimestamp(now, zone).date()
+    days = (datetime.combine(today + timedelta(days=ahead), clock, zone).timestamp() for ahead in (0, 1))
+    return next(moment for moment in days if moment > now)
 
 
 class _Asked:
@@ -326,7 +400,7 @@ class _Asked:
         if self._file is None:
             plan = self._ask("recipe_plan", {"recipe_id": self._what}).plan
             if plan is None:
-                refuse(f"the daemon has no plan of {self._what}")
+                refuse(f"the daemon has no plan of {self._what or 'the running recipe'}")
             return plan
         self._chamber()
         document, repeated = _read_file(self._file)

@@ -7,11 +7,12 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.recipes.plan import DAY_S
-from growd.runtime.text import columns
+from growd.runtime.text import columns, duration, moment
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import tzinfo
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -41,6 +42,31 @@ def table_of(plan: dict[str, Any]) -> str:
     if is_cut:
         rows.append(f"... cut off after {len(lines)} lines: there are too many set points")
     return "\n".join(rows)
+
+
+def position_of(plan: dict[str, Any]) -> str:
+    """The state and position of the run of a plan, as a line."""
+    if plan["state"] == "waiting":
+        offset = f", at {duration(plan['elapsed'])}" if plan["elapsed"] else ""
+        return f"waits for its start{offset}"
+    return f"{plan['state']}, at {duration(plan['elapsed'])}"
+
+
+def coming_of(plan: dict[str, Any], zone: tzinfo | None) -> str:
+    """A line for each change of a set point in the next 24 hours."""
+    if not plan["next"]:
+        return "No set point changes in the next 24 h."
+    rows = [
+        (
+            moment(change["time"], zone),
+            change["variable"],
+            change["unit"],
+            *("-" if change[end] is None else f"{change[end]:.10g}" for end in ("from", "to")),
+            "" if change["to_next"] == "hold" else change["to_next"],
+        )
+        for change in plan["next"]
+    ]
+    return "\n".join(columns(("next", "variable", "unit", "from", "to", ""), rows, right=("from", "to")))
 
 
 def lasting(seconds: float) -> str:
