@@ -25,7 +25,10 @@ from support.waiting import PATIENCE_S, until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-STREAM = "/_svc/api/0.0.1/topic_stream/environment_1/measured/air_carbon_dioxide"
+STREAMS = [
+    f"/_svc/api/0.0.1/{stream}environment_1/measured/air_carbon_dioxide"
+    for stream in ("topic_stream/", "stream?topic=")
+]
 SESSION = "/_svc/api/0.0.1/session"
 ANSWER_S = 30.0  # the default of [access] answer_s
 ELSEWHERE = "192.0.2.7"
@@ -282,12 +285,13 @@ class TestChanges:
         assert (await daemon.read((name, old))).status == 401
         assert (await daemon.write((name, "new"))).status == 403
 
-    async def test_a_stream_ends_for_who_may_read_no_more(self, users):
+    @pytest.mark.parametrize("stream", STREAMS)
+    async def test_a_stream_ends_for_who_may_read_no_more(self, users, stream):
         async with guarded_daemon(users.url, answer_s=0.05) as daemon, asyncio.timeout(PATIENCE_S):
             for _ in range(2):  # also after a time in which nobody streamed
                 login = await users.add("growd_reader")
                 auth = {"Authorization": aiohttp.encode_basic_auth(*login)}
-                async with daemon.session.get(daemon.origin + STREAM, headers=auth) as response:
+                async with daemon.session.get(daemon.origin + stream, headers=auth) as response:
                     assert response.status == 200
                     await users.delete(login[0])
                     daemon.time.now += ANSWER_S

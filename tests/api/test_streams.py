@@ -11,8 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import pytest
 
 from growd.api.operations import Limits
+from growd.api.stream_formats import FORMATS, negotiate
 from growd.api.stream_formats import document as encode
-from growd.api.stream_formats import negotiate
 from growd.api.streams import AT_ONCE
 from growd.bus.messages import Quality
 from support.daemon import CO2, POSITION, serving
@@ -157,7 +157,7 @@ class TestFormats:
         ],
     )
     async def test_the_format_that_accept_prefers(self, accept, content_type):
-        assert negotiate(accept).content_type.partition(";")[0] == content_type
+        assert negotiate(accept, FORMATS).content_type.partition(";")[0] == content_type
 
     @pytest.mark.parametrize("accept", ["image/png", "application/x-ndjson;q=0", "text/html, */*;q=0"])
     async def test_a_format_that_no_stream_has_is_refused(self, daemon, accept):

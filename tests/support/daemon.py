@@ -28,6 +28,7 @@ from support.waiting import PATIENCE_S
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from growd.runtime.clock import Clock
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
     from growd.server.tls import Certificate
@@ -186,11 +187,13 @@ async def serving(
     clients: Clients | None = None,
     certificate: Certificate | None = None,
     port: int = 0,
+    *,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Daemon]:
-    """A daemon on a port of the loopback interface; 0 is any free one."""
+    """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
-    api = Api(bus, bus.node("http"), "/_svc", limits, clients=clients)
+    api = Api(bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock)
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:

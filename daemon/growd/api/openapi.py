@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from growd import __version__
 from growd.api.requests import JSON_TYPE
-from growd.api.stream_formats import FORMATS, stream_schema
+from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, topics_schema
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME, PATTERN
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Topic
 
 _NAMES = {"type": "array", "items": {"type": "string"}}
+_NAME = {"type": "string", "pattern": PATTERN, "maxLength": MAX_NAME}
 _QUALITY = {"enum": list(Quality)}
 
 
@@ -54,7 +55,9 @@ ANSWERS: dict[str, dict[str, Any]] = {
     ),
     "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
     "stream": stream_schema(),
+    "topics": topics_schema(),
 }
+STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
 REFUSALS = {
     400: "Invalid name, body or value, or the service refused",
     403: "Only growd's node may set this parameter or publish on this topic",
@@ -305,7 +308,7 @@ def _path_parameter(kind: str) -> dict[str, Any]:
         "in": "path",
         "required": True,
         "description": "a name, possibly with slashes; a slash may be written as / or %2F",
-        "schema": {"type": "string", "pattern": PATTERN, "maxLength": MAX_NAME},
+        "schema": _NAME,
     }
 
 
@@ -314,7 +317,8 @@ def _query_parameter(parameter: Field | Repeated) -> dict[str, Any]:
     if isinstance(parameter, Field):
         return {**described, "required": parameter.required, "schema": field_schema(parameter)}
     field = parameter.field
-    values = {"type": "array", "items": field_schema(field), "maxItems": parameter.most}
+    item = _NAME if parameter.is_name else field_schema(field)
+    values = {"type": "array", "items": item, "maxItems": parameter.most}
     if parameter.least:
         values["minItems"] = parameter.least
     return {
@@ -328,7 +332,7 @@ def _query_parameter(parameter: Field | Repeated) -> dict[str, Any]:
 
 
 def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:
-    types = [form.media[0] for form in FORMATS] if answer == "stream" else [JSON_TYPE]
+    types = [form.media[0] for form in STREAMED[answer]] if answer in STREAMED else [JSON_TYPE]
     done = {"schema": schema or {"$ref": f"#/components/schemas/Answer{answer.title()}"}}
     responses: dict[str, Any] = {
         "200": {"description": "Done", "content": dict.fromkeys(types, done)},

@@ -65,11 +65,15 @@ class Body:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """A query parameter that is given once for each of its `least` to `most` values."""
+    """A query parameter that is given once for each of its `least` to `most` values.
+
+    With `is_name` they are names on the bus, which the handler checks.
+    """
 
     field: Field
     most: int
     least: int = 0
+    is_name: bool = False
 
     @property
     def name(self) -> str:

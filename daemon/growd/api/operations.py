@@ -23,6 +23,8 @@ from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
 from growd.bus.errors import BusError, InvalidValueError, shown
 from growd.bus.fields import Field, Kind
+from growd.bus.names import MAX_NAME
+from growd.runtime.clock import RealClock
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
@@ -30,6 +32,7 @@ from growd.server.json_answer import JsonAnswer, json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
+    from contextlib import AbstractContextManager
 
     from aiohttp import web
 
@@ -37,10 +40,13 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
+    from growd.runtime.clock import Clock
 
     Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 VERSION: Final = "0.0.1"
+MOST_TOPICS: Final = 200
+"""Of one stream."""
 _FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
 _POSTED: Final = {"message": "Posted message to topic"}
 _log = logging.getLogger(__name__)
@@ -69,7 +75,8 @@ class Api:
     """Answers the requests beneath `root`, "/_svc", from the bus; the API is beneath `prefix`.
 
     `access` judges requests. Without it everybody who reaches growd may do everything; with `is_open` other
-    machines can reach it.
+    machines can reach it. `clock` measures the intervals of streams. It is the machine's by default, also
+    where the bus has a clock that runs fast.
     """
 
     def __init__(
@@ -82,6 +89,7 @@ class Api:
         clients: Clients | None = None,
         access: Authorization | None = None,
         is_open: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -98,6 +106,8 @@ class Api:
             queue=self.limits.stream_queue,
             heartbeat_s=self.limits.heartbeat_s,
             clients=self.clients,
+            clock=clock or RealClock(),
+            wall_time=bus.clock.time,
         )
         self.pages: dict[str, Page] = {}
         """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
@@ -200,9 +210,8 @@ class Api:
         return resource, name
 
     async def _list_addresses(self, _: web.BaseRequest) -> web.StreamResponse:
-        listed = {
-            name: f"{self.prefix}/{name}" for name in ("param", "service", "topic", "node", "openapi.json")
-        }
+        names = ("param", "service", "topic", "node", "stream", "openapi.json")
+        listed = {name: f"{self.prefix}/{name}" for name in names}
         named = {name: f"{self.prefix}/{name}/{{topic}}" for name in ("topic_data", "topic_stream")}
         beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics")}
         return json_answer(listed | named | beside)
@@ -286,14 +295,23 @@ class Api:
         return user or named or address_of(request)
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
-        with self.access.lasting(call.request) if self.access is not None else nullcontext():
+        with self._lasting(call):
             return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
+
+    async def stream_topics(self, call: Call) -> web.StreamResponse:
+        throttle, heartbeat = call.query["throttle"], call.query["heartbeat"]
+        topics = [_own_name("topic", name) for name in call.query["topic"]]
+        with self._lasting(call):
+            return await self.streams.serve_many(call.request, topics, throttle=throttle, heartbeat=heartbeat)
+
+    def _lasting(self, call: Call) -> AbstractContextManager[None]:
+        return nullcontext() if self.access is None else self.access.lasting(call.request)
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         if call.query["last"]:
             return _data(self._last(call.name))
         limit = call.query["timeout"]
-        with self.streams.subscription(call.name, client_of(call.request)) as subscription:
+        with self.streams.subscription(call.name, client=client_of(call.request)) as subscription:
             try:
                 async with asyncio.timeout(limit):
                     message = await subscription.get()
@@ -344,6 +362,9 @@ class Api:
 
 
 _TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="longest time to wait")
+_HEARTBEAT: Final = Field(
+    "heartbeat", Kind.FLOAT64, 1, 3_600, "s", default=0.0, doc="send a heartbeat after this time of silence"
+)
 OPERATIONS: Final = (
     Operation(
         "GET", "param", "", "List the parameters", Api.list_parameters,
@@ -398,6 +419,22 @@ OPERATIONS: Final = (
         answer="stream", refusals=(404, 406, 429, 503),
     ),
     Operation(
+        "GET", "stream", "", "Follow the messages of many topics, beginning with the last of each",
+        Api.stream_topics,
+        query=(
+            Repeated(
+                Field("topic", Kind.STRING, max_length=MAX_NAME + 1, doc="the name of a topic"),
+                most=MOST_TOPICS, least=1, is_name=True,
+            ),
+            Field(
+                "throttle", Kind.FLOAT64, 0, 3_600, "s", default=0.0,
+                doc="send of each topic the newest message, at most one in this time; 0: all messages",
+            ),
+            _HEARTBEAT,
+        ),
+        answer="topics", refusals=(404, 406, 429, 503),
+    ),
+    Operation(
         "GET", "topic_data", "topic", "Wait for the next message, or read the last one", Api.next_message,
         query=(
             _TIMEOUT,
@@ -420,9 +457,12 @@ OPERATIONS: Final = (
 
 def _operations(limits: Limits) -> tuple[Operation, ...]:
     """The operations with the configured limits."""
-    timeout = replace(_TIMEOUT, maximum=limits.topic_data_s, default=limits.topic_data_s)
+    configured: dict[Field | Repeated, Field] = {
+        _TIMEOUT: replace(_TIMEOUT, maximum=limits.topic_data_s, default=limits.topic_data_s),
+        _HEARTBEAT: replace(_HEARTBEAT, default=limits.heartbeat_s),
+    }
     return tuple(
-        replace(each, query=tuple(timeout if field is _TIMEOUT else field for field in each.query))
+        replace(each, query=tuple(configured.get(field, field) for field in each.query))
         for each in OPERATIONS
     )
 
@@ -433,7 +473,7 @@ def _routes(operations: Iterable[Operation]) -> dict[tuple[str, bool], dict[str,
     for operation in operations:
         methods = routes.setdefault((operation.resource, bool(operation.kind)), {})
         methods[operation.method] = operation
-        if operation.method == "GET" and operation.answer not in {"stream", "data"}:
+        if operation.method == "GET" and operation.answer not in {"stream", "topics", "data"}:
             methods["HEAD"] = operation
     return routes
 

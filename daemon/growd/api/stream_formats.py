@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -12,7 +12,11 @@ from growd.server.accept import weights
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from growd.bus.messages import Message
+
+F = TypeVar("F", bound="StreamFormat")
 
 RETRY_MS: Final = 2000  # how long an EventSource waits before it connects again
 
@@ -32,8 +36,15 @@ class StreamFormat(Protocol):
     def dropped(self, count: int) -> bytes: ...
 
 
+class TopicsFormat(StreamFormat, Protocol):
+    """How messages of many topics are encoded: each event holds a JSON text with the topic."""
+
+    def event(self, text: bytes, identifier: str) -> bytes: ...
+    def beat(self, time: float) -> bytes: ...
+
+
 class JsonLines:
-    """One JSON document a line (jsonlines.org). An empty line is not JSON, so there is no heartbeat."""
+    """One JSON document a line (jsonlines.org). An empty line is not JSON, so `heartbeat` is empty."""
 
     # many clients send application/json by default
     media: tuple[str, ...] = ("application/x-ndjson", "application/jsonl", "application/json")
@@ -47,6 +58,12 @@ class JsonLines:
     def dropped(self, count: int) -> bytes:
         return b'{"dropped":%d}\n' % count
 
+    def event(self, text: bytes, _: str) -> bytes:
+        return text + b"\n"
+
+    def beat(self, time: float) -> bytes:
+        return b'{"heartbeat":%b}\n' % msgspec.json.encode(time)
+
 
 class EventStream:
     """Server-sent events (WHATWG HTML, section 9.2)."""
@@ -57,10 +74,16 @@ class EventStream:
     heartbeat = b":\n\n"
 
     def message(self, message: Message) -> bytes:
-        return b"id: %b\ndata: %b\n\n" % (event_id(message).encode(), document(message))
+        return self.event(document(message), event_id(message))
 
     def dropped(self, count: int) -> bytes:
         return b'event: dropped\ndata: {"dropped":%d}\n\n' % count
+
+    def event(self, text: bytes, identifier: str) -> bytes:
+        return b"id: %b\ndata: %b\n\n" % (identifier.encode(), text)
+
+    def beat(self, time: float) -> bytes:
+        return b'event: heartbeat\ndata: {"time":%b}\n\n' % msgspec.json.encode(time)
 
 
 class PlainText:
@@ -82,6 +105,7 @@ class PlainText:
 
 
 FORMATS: Final[tuple[StreamFormat, ...]] = (JsonLines(), EventStream(), PlainText())
+TOPICS_FORMATS: Final[tuple[TopicsFormat, ...]] = (EventStream(), JsonLines())
 
 
 def event_id(message: Message) -> str:
@@ -105,15 +129,15 @@ def document(message: Message) -> bytes:
     )
 
 
-def negotiate(accept: str) -> StreamFormat:
-    """The format that an Accept header (RFC 9110, section 12.5.1) prefers; JSON lines by default.
+def negotiate(accept: str, forms: Sequence[F]) -> F:
+    """The format that an Accept header (RFC 9110, section 12.5.1) prefers, by default the first.
 
     At equal weight a named type precedes one that `*/*` allows. `ApiError` 406 if none is allowed.
     """
     ranges = {name: weight for name, weight in weights(accept).items() if "/" in name} or {"*/*": 1.0}
-    best = max(FORMATS, key=lambda form: _preference(form, ranges))  # the first of several
+    best = max(forms, key=lambda form: _preference(form, ranges))  # the first of several
     if not _preference(best, ranges)[0]:
-        known = ", ".join(form.media[0] for form in FORMATS)
+        known = ", ".join(form.media[0] for form in forms)
         raise ApiError(406, "not_acceptable", f"Accept: expected one of {known}, got {shown(accept)}")
     return best
 
@@ -130,22 +154,29 @@ def _preference(form: StreamFormat, ranges: dict[str, float]) -> tuple[float, in
 
 
 def stream_schema() -> dict[str, Any]:
-    """JSON Schema of one line of a stream."""
-    message = {
-        "value": {},
-        "time": {"type": "number", "description": "UNIX seconds"},
-        "quality": {"enum": list(Quality)},
-        "node": {"type": "string"},
-        "number": {"type": "integer", "description": "counts the topic's messages"},
-    }
-    return {
-        "anyOf": [
-            {"type": "object", "properties": message, "required": list(message)},
-            {
-                "type": "object",
-                "properties": {"dropped": {"type": "integer", "minimum": 1}},
-                "required": ["dropped"],
-                "description": "number of messages dropped here because the client was too slow",
-            },
-        ]
-    }
+    """JSON Schema of one line of a stream of a topic."""
+    return {"anyOf": [_object(_MESSAGE), _DROPPED]}
+
+
+def topics_schema() -> dict[str, Any]:
+    """JSON Schema of one line of a stream of many topics."""
+    topic = {"type": "string", "description": "its name without a leading slash"}
+    heartbeat = {"type": "number", "description": "growd's time in UNIX seconds"}
+    return {"anyOf": [_object({"topic": topic, **_MESSAGE}), _DROPPED, _object({"heartbeat": heartbeat})]}
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(properties)}
+
+
+_MESSAGE: Final = {
+    "value": {},
+    "time": {"type": "number", "description": "UNIX seconds"},
+    "quality": {"enum": list(Quality)},
+    "node": {"type": "string"},
+    "number": {"type": "integer", "description": "counts the topic's messages"},
+}
+_DROPPED: Final = {
+    **_object({"dropped": {"type": "integer", "minimum": 1}}),
+    "description": "number of messages dropped here because the client was too slow",
+}

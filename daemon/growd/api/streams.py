@@ -1,8 +1,8 @@
-"""`topic_stream`: a topic's messages over open responses, read and encoded once for all clients.
+"""All open streams. `many_topics.py` has what a `stream` sends.
 
-One `_Broadcast` reads a topic for all clients of one format. It writes directly to clients that keep up, and
-fills a bounded queue for others, which their handlers empty as the connection allows. A message to a thousand
-streams costs a thousand writes and wakes no tasks.
+One `_Broadcast` reads a topic for all clients of one format of `topic_stream`, and encodes each message once.
+It writes directly to clients that keep up, and fills a bounded queue for others, which their handlers empty
+as the connection allows. A message to a thousand streams costs a thousand writes and wakes no tasks.
 """
 
 from __future__ import annotations
@@ -12,26 +12,30 @@ import socket
 import time
 from collections import deque
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import hdrs, web
 
-from growd.api.stream_formats import event_id, negotiate
+from growd.api.many_topics import LastMessages, TopicsProgress, TopicsStream
+from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, event_id, negotiate
 from growd.bus.errors import ClosedError
 from growd.server.client_request import add_own_headers, client_of
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 
     from growd.api.stream_formats import StreamFormat
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
+    from growd.runtime.clock import Clock
     from growd.server.client_limits import Clients
 
 # Most of the cost of a stream is the kernel's work for each write. With few clients each message is written
 # at once. With more, the topic pauses in proportion to the CPU time of the writes, and uses a fifth of a core
-# at most. Messages that come during a pause share the next write.
+# at most. Messages that come during a pause share the next write. With more streams of many topics, each
+# pauses for `LATEST_S`.
 AT_ONCE: Final = 16  # clients
 PAUSE: Final = 4.0  # seconds for each second of CPU
 LATEST_S: Final = 0.1  # the longest pause
@@ -44,17 +48,32 @@ class Streams:
     """All clients that wait for messages: streams, and requests for the next message.
 
     There may be `limit` of them. A client that disconnects cancels its handler, which frees its place.
+    `wall_time` is that of the messages; intervals are measured with `clock`.
     """
 
-    def __init__(self, node: Node, *, limit: int, queue: int, heartbeat_s: float, clients: Clients) -> None:
+    def __init__(
+        self,
+        node: Node,
+        *,
+        limit: int,
+        queue: int,
+        heartbeat_s: float,
+        clients: Clients,
+        clock: Clock,
+        wall_time: Callable[[], float],
+    ) -> None:
         self._node = node
         self._clients = clients
+        self._clock = clock
+        self._wall_time = wall_time
         self._limit = limit
         self._queue = queue
         self._heartbeat = heartbeat_s
         self._taken = 0
         self._waiting: set[Subscription] = set()
         self._broadcasts: dict[tuple[str, StreamFormat], _Broadcast] = {}
+        self._last = LastMessages()
+        self._of_many = 0  # streams of many topics
         self._closed = False
 
     def reconfigure(self, limit: int, queue: int, heartbeat_s: float) -> None:
@@ -66,9 +85,9 @@ class Streams:
         return self._taken
 
     @contextmanager
-    def subscription(self, topic: str, client: str | None) -> Iterator[Subscription]:
-        """A subscription for one client that waits for the next message. `ApiError` 429 if too many wait."""
-        with self._place(client), self._node.subscribe(topic, depth=1) as subscription:
+    def subscription(self, *topics: str, client: str | None, depth: int = 1) -> Iterator[Subscription]:
+        """A subscription for one client that waits for messages. `ApiError` 429 if too many wait."""
+        with self._place(client), self._node.subscribe(*topics, depth=depth) as subscription:
             self._waiting.add(subscription)
             try:
                 yield subscription
@@ -81,14 +100,8 @@ class Streams:
         A client that sends the id of this message (`Last-Event-ID`) does not get it again. `ApiError` 429 if
         too many clients wait.
         """
-        form = negotiate(",".join(request.headers.getall(hdrs.ACCEPT, [])))
-        response = web.StreamResponse(
-            headers={
-                "Content-Type": form.content_type,
-                "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
-            }
-        )
-        add_own_headers(request, response.headers)
+        form = negotiate(_accepted(request), FORMATS)
+        response = _response(request, form)
         with self._place(client_of(request)):
             async with self._broadcast(topic, form) as broadcast:
                 seen = request.headers.get("Last-Event-ID") if latest else None
@@ -99,11 +112,53 @@ class Streams:
                         await client.run()
         return response
 
+    async def serve_many(
+        self, request: web.BaseRequest, topics: Sequence[str], *, throttle: float, heartbeat: float
+    ) -> web.StreamResponse:
+        """Stream the messages of `topics` as `TopicsStream` does, until the client disconnects.
+
+        Begin with the last messages, without those that the client has had by its `Last-Event-ID`. `ApiError`
+        429 if too many clients wait.
+        """
+        form = negotiate(_accepted(request), TOPICS_FORMATS)
+        response = _response(request, form)
+        depth = self._queue + len(topics)
+        with self.subscription(*topics, client=client_of(request), depth=depth) as subscription:
+            progress = TopicsProgress(subscription.topics, self._last, request.headers.get("Last-Event-ID"))
+            stream = TopicsStream(
+                subscription,
+                form,
+                progress,
+                self._last,
+                throttle=throttle,
+                heartbeat=heartbeat,
+                clock=self._clock,
+                wall_time=self._wall_time,
+            )
+
+            self._of_many += 1
+            try:
+                await response.prepare(request)
+                _bound_buffers(_transport_of(request))
+                await stream.run(partial(self._write, request, response))
+            except (ConnectionError, ClosedError):
+                pass  # the client went, or the stream has come to its end
+            finally:
+                self._of_many -= 1
+        return response
+
     def close(self) -> None:
         """End all streams and refuse new ones."""
         self._closed = True
         for subscription in (*self._waiting, *(each.subscription for each in self._broadcasts.values())):
             subscription.close()
+
+    async def _write(self, request: web.BaseRequest, response: web.StreamResponse, text: bytes) -> None:
+        """Write to a stream of many topics, and return when its connection takes more."""
+        await response.write(text)
+        await request.writer.drain()
+        if self._of_many > AT_ONCE:
+            await self._clock.sleep(LATEST_S)
 
     @contextmanager
     def _place(self, client: str | None) -> Iterator[None]:
@@ -245,11 +300,9 @@ class _Client:
     )
 
     def __init__(self, request: web.BaseRequest, form: StreamFormat, depth: int) -> None:
-        if request.transport is None:
-            raise ConnectionError("the client has gone")
         self._writer = request.writer
         self._protocol = request.protocol
-        self._transport = request.transport
+        self._transport = _transport_of(request)
         self._write, self._is_closing = self._transport.write, self._transport.is_closing  # for `take`
         self._chunked = request.version >= (1, 1)
         self._form = form
@@ -290,9 +343,7 @@ class _Client:
 
         Raises `ConnectionError` when the client has disconnected.
         """
-        self._transport.set_write_buffer_limits(high=SEND_BUFFER)
-        connection: socket.socket = self._transport.get_extra_info("socket")
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+        _bound_buffers(self._transport)
         while True:
             await self._writer.drain()
             if self._waiting:
@@ -322,3 +373,30 @@ class _Client:
 def _chunk(data: bytes) -> bytes:
     """RFC 9112, section 7.1."""
     return b"%x\r\n%b\r\n" % (len(data), data)
+
+
+def _accepted(request: web.BaseRequest) -> str:
+    return ",".join(request.headers.getall(hdrs.ACCEPT, []))
+
+
+def _response(request: web.BaseRequest, form: StreamFormat) -> web.StreamResponse:
+    response = web.StreamResponse(
+        headers={
+            "Content-Type": form.content_type,
+            "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
+        }
+    )
+    add_own_headers(request, response.headers)
+    return response
+
+
+def _transport_of(request: web.BaseRequest) -> asyncio.Transport:
+    if request.transport is None:
+        raise ConnectionError("the client has gone")
+    return request.transport
+
+
+def _bound_buffers(transport: asyncio.Transport) -> None:
+    transport.set_write_buffer_limits(high=SEND_BUFFER)
+    connection: socket.socket = transport.get_extra_info("socket")
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
