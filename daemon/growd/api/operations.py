@@ -459,7 +459,7 @@ def _operations(limits: Limits) -> tuple[Operation, ...]:
     """The operations with the configured limits."""
     configured: dict[Field | Repeated, Field] = {
         _TIMEOUT: replace(_TIMEOUT, maximum=limits.topic_data_s, default=limits.topic_data_s),
-        _HEARTBEAT: replace(_HEARTBEAT, default=limits.heartbeat_s),
+        _HEARTBEAT: replace(_HEARTBEAT, default=max(1.0, limits.heartbeat_s)),
     }
     return tuple(
         replace(each, query=tuple(configured.get(field, field) for field in each.query))

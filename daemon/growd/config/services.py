@@ -101,11 +101,12 @@ class Http(Section, frozen=True):
     counted."""
 
     stream_queue: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """Messages that wait for a slow reader of a stream. Above it the oldest are dropped and counted."""
+    """Messages that wait for a slow reader of a stream, for a `stream` one more for each topic. Above it the
+    oldest are dropped and counted."""
 
     heartbeat_s: Annotated[float, Meta(gt=0, le=3_600)] = 15.0
-    """Interval of the comments on a quiet stream of server-sent events. Streams of lines have no
-    heartbeat."""
+    """Interval of the comments on a quiet `topic_stream` of server-sent events, and of the heartbeats of a
+    `stream` whose client asks for no other (at least 1 s). A `topic_stream` of lines has no heartbeat."""
 
     topic_data_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
     """Longest time for which topic_data waits for the next message."""
