@@ -35,6 +35,7 @@ def folder(tmp_path):
         "index.html": INDEX,
         "api.html": '<script src="../page/main.js"></script>',
         "README.md": "not served",
+        ".main.js": "not served",
         "package.json": json.dumps(
             {"vendor": {"preact.js": "preact/p.mjs", "hooks.js": "preact/h.mjs", "uplot.js": "uplot/u.js"}}
         ),
@@ -148,6 +149,7 @@ async def test_libraries_load_each_other_and_no_source_maps(site):
     [
         "none.js",
         "README.md",
+        ".main.js",
         "package.json",
         "index.html",
         "node_modules/preact/other.js",
@@ -283,12 +285,20 @@ def test_the_whole_page_has_at_most_60_kb(shipped):
 
 
 def test_what_a_module_imports_is_served(shipped):
-    for name, file in shipped.items():
-        if file.content_type.startswith("text/javascript") and name not in API_PAGE:
-            for imported in re.findall(
-                r"""(?:from|import|import\()\s*["']([^"']+)["']""", file.content.decode()
-            ):
-                assert posixpath.normpath(posixpath.join(posixpath.dirname(name), imported)) in shipped, name
+    imports = re.compile(r'(?m)(?:^(?:import|export)\b[^;]*?\bfrom\s*|\bimport\()"([^"]+)"')
+    modules = {n: f for n, f in shipped.items() if f.content_type.startswith("text/javascript")}
+    found = {
+        (name, imported)
+        for name in modules.keys() - API_PAGE
+        for imported in imports.findall(modules[name].content.decode())
+    }
+    assert ("views/now.js", "../lib/html.js") in found
+    missing = [
+        each
+        for each in found
+        if posixpath.normpath(posixpath.join(posixpath.dirname(each[0]), each[1])) not in modules
+    ]
+    assert missing == []
 
 
 def test_what_a_document_names_is_served(shipped):

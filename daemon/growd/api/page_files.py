@@ -13,6 +13,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
@@ -104,7 +105,7 @@ class PageFiles:
             )
             return web.Response(text=sentence, status=503)
         headers = {"Content-Security-Policy": _DOCUMENTS[name], hdrs.CACHE_CONTROL: "no-cache"}
-        return await _answer(request, edition.files[name], f"{edition.digest}-{name}", headers)
+        return await _answer(request, edition, name, headers)
 
     async def _file(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
         """The file at a path such as "<digest>/main.js"."""
@@ -112,9 +113,7 @@ class PageFiles:
         with suppress(OSError):
             edition = await self._read()
             if digest == edition.digest and name in edition.files.keys() - _DOCUMENTS.keys():
-                return await _answer(
-                    request, edition.files[name], f"{digest}-{name}", {hdrs.CACHE_CONTROL: _FOR_EVER}
-                )
+                return await _answer(request, edition, name, {hdrs.CACHE_CONTROL: _FOR_EVER})
         raise ApiError(404, "not_found", f"the page has no file {shown(path)}; load the page again")
 
     async def _read(self, *, fresh: bool = False) -> PageEdition:
@@ -133,14 +132,14 @@ def read_page(folder: Path, known: PageEdition | None = None) -> PageEdition:
     if known is not None and known.state == state:
         return known
     contents = {name: _as_sent(name, path.read_bytes()) for name, path in sources.items()}
-    digest = hashlib.sha256()
+    whole = hashlib.sha256()
     for name, content in sorted(contents.items()):
-        digest.update(f"{name}\0{len(content)}\0".encode() + content)
-    shown = digest.hexdigest()[:16]
+        whole.update(f"{name}\0{len(content)}\0".encode() + content)
+    digest = whole.hexdigest()[:16]
     for name in _DOCUMENTS:
-        contents[name] = _REFERENCE.sub(rb"\g<1>" + shown.encode() + b"/", contents[name])
-    files = {name: PageFile(content, TYPES[_suffix(name)]) for name, content in contents.items()}
-    return PageEdition(files, shown, state)
+        contents[name] = _REFERENCE.sub(rb"\g<1>" + digest.encode() + b"/", contents[name])
+    files = {name: PageFile(content, TYPES[PurePosixPath(name).suffix]) for name, content in contents.items()}
+    return PageEdition(files, digest, state)
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -150,7 +149,7 @@ def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
     for top in folder.iterdir():
         if top.name != "node_modules":
             for path in (top, *top.rglob("*")):
-                if path.suffix in TYPES:
+                if path.suffix in TYPES and not path.name.startswith("."):  # editors make such
                     yield path.relative_to(folder).as_posix(), path
     vendor = json.loads((folder / "package.json").read_bytes())["vendor"]
     for name, path in vendor.items():
@@ -184,16 +183,13 @@ def _by_accept(page: Page, links: Page) -> Page:
     return choose
 
 
-def _suffix(name: str) -> str:
-    return name[name.rfind(".") :]
-
-
 async def _answer(
-    request: web.BaseRequest, file: PageFile, tag: str, headers: dict[str, str]
+    request: web.BaseRequest, edition: PageEdition, name: str, headers: dict[str, str]
 ) -> web.StreamResponse:
     """The file, compressed if the client accepts that, or 304 if it has it."""
-    headers |= {hdrs.ETAG: f'"{tag}"', hdrs.VARY: hdrs.ACCEPT_ENCODING}
-    if f'"{tag}"' in request.headers.get(hdrs.IF_NONE_MATCH, ""):
+    file, tag = edition.files[name], f'"{edition.digest}"'
+    headers |= {hdrs.ETAG: f"W/{tag}", hdrs.VARY: hdrs.ACCEPT_ENCODING}  # weak: compressed or not
+    if tag in request.headers.get(hdrs.IF_NONE_MATCH, ""):
         return web.Response(status=304, headers=headers)
     headers[hdrs.CONTENT_TYPE] = file.content_type
     if not weights(request.headers.get(hdrs.ACCEPT_ENCODING, "")).get("gzip"):
