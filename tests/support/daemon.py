@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
     from growd.server.tls import Certificate
+    from growd.store.history.history import History
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"
@@ -189,11 +190,12 @@ async def serving(
     port: int = 0,
     *,
     clock: Clock | None = None,
+    history: History | None = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
-    api = Api(bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock)
+    api = Api(bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock, history=history)
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from growd import __version__
+from growd.api.history_schema import HISTORY_SCHEMA
 from growd.api.requests import JSON_TYPE
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, topics_schema
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
@@ -56,6 +57,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "node": _object(node_name={"type": "string"}, pubs=_NAMES, subs=_NAMES, srvs=_NAMES, params=_NAMES),
     "stream": stream_schema(),
     "topics": topics_schema(),
+    "history": HISTORY_SCHEMA,
 }
 STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
 REFUSALS = {
@@ -68,7 +70,8 @@ REFUSALS = {
     413: "The body is too large",
     415: "The Content-Type is not application/json",
     429: "Too many clients wait for messages",
-    503: "It could not be saved, clients send too much at once, or growd is stopping",
+    503: "It could not be saved, clients send too much at once, the database is not reachable, or growd is "
+    "stopping",
     507: "There is no room for more parameters",
 }
 SECURITY_SCHEMES: Final = {

@@ -17,18 +17,20 @@ from urllib.parse import parse_qs
 
 import msgspec
 
+from growd.api.history import HISTORY_QUERY, history_query
 from growd.api.openapi import document, secured
 from growd.api.operation import Body, Call, Operation, Repeated
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
-from growd.bus.errors import BusError, InvalidValueError, shown
+from growd.bus.errors import BusError, InvalidValueError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
-from growd.bus.names import MAX_NAME
+from growd.bus.names import MAX_NAME, normalise
 from growd.runtime.clock import RealClock
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
 from growd.server.json_answer import JsonAnswer, json_answer
+from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
     from growd.runtime.clock import Clock
+    from growd.store.history.history import History
 
     Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -90,6 +93,7 @@ class Api:
         access: Authorization | None = None,
         is_open: bool = False,
         clock: Clock | None = None,
+        history: History | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -119,6 +123,7 @@ class Api:
         self._open = {f"{self.prefix}/{each.resource}" for each in OPERATIONS if each.is_open}
         self.access = access
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"
+        self.history = history
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._descriptions: dict[
             bool, bytes
@@ -326,6 +331,19 @@ class Api:
             raise ApiError(404, "no_message", f"the topic {topic.name} has no message yet")
         return topic.last
 
+    # the past
+
+    async def read_history(self, call: Call) -> web.StreamResponse:
+        environment = normalise(call.name)
+        if self.history is None:
+            raise UnknownNameError("environment", environment)
+        self.history.check_environment(environment)
+        query = history_query(environment, call.query, self.bus.clock.time())
+        try:
+            return json_answer(await self.history.answer(query))
+        except StoreError as error:
+            raise ApiError(503, "database_unavailable", str(error)) from None
+
     # nodes
 
     async def list_nodes(self, _: Call) -> web.StreamResponse:
@@ -441,6 +459,12 @@ OPERATIONS: Final = (
             Field("last", Kind.BOOL, default=False, doc="answer at once with the last message"),
         ),
         answer="data", refusals=(404, 429, 503),
+    ),
+    Operation(
+        "GET", "history", "environment",
+        "Read the points of a range of time, as buckets with minimum, mean and maximum, and its events",
+        Api.read_history, query=HISTORY_QUERY, answer="history",
+        refusals=(404, 503),
     ),
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),

@@ -22,6 +22,7 @@ from growd.cli.database_check import check_database
 from growd.cli.options import client_options, json_option, refuse
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
+from growd.runtime.text import unix_time
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
 from growd.store.exporting.export import (
@@ -56,17 +57,10 @@ class _Time(click.ParamType[float]):
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
         text = str(value)
         try:
-            seconds = float(text)
+            seconds = unix_time(text)
         except ValueError:
-            try:
-                moment = datetime.fromisoformat(text)
-            except ValueError:
-                self.fail(
-                    f"{text} is not a time: use UNIX seconds, or a form such as 2026-11-22T00:05:03Z",
-                    param,
-                    ctx,
-                )
-            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+            sentence = f"{text} is not a time: use UNIX seconds, or a form such as 2026-11-22T00:05:03Z"
+            self.fail(sentence, param, ctx)
         if not math.isfinite(seconds):
             self.fail(f"{text} is not a finite time", param, ctx)
         return seconds

@@ -1,8 +1,8 @@
-"""Durations and tables as text, for people."""
+"""Times, durations and tables as text, for people."""
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -27,6 +27,15 @@ def moment(seconds: float, zone: tzinfo | None = None) -> str:
     """A UNIX time in a time zone, None that of the machine: "2026-11-24 06:00", with seconds if there are."""
     local = datetime.fromtimestamp(round(seconds), zone)
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
+
+
+def unix_time(text: str) -> float:
+    """UNIX seconds, given as such or in ISO 8601, UTC by default. Raises `ValueError`; may be NaN."""
+    try:
+        return float(text)
+    except ValueError:
+        given = datetime.fromisoformat(text)
+        return (given if given.tzinfo else given.replace(tzinfo=UTC)).timestamp()
 
 
 def aligned(

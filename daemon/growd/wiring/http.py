@@ -22,6 +22,7 @@ from growd.server.connections import ConnectionLimits
 from growd.server.tls import Certificate
 from growd.wiring.access import access_control
 from growd.wiring.files import shipped_folder
+from growd.wiring.history import configured_history
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -75,6 +76,7 @@ async def serving(
         answering = access.check_logins(answering)
     clients = Clients(ClientLimits.of(http))
     authorization = None if access is None else access.authorization
+    history = configured_history(config, bus, database, storage.shipper)
     api = Api(
         bus,
         bus.node("http"),
@@ -83,6 +85,7 @@ async def serving(
         clients=clients,
         access=authorization,
         is_open=http.access == "open",
+        history=history,
     )
     guard = OriginGuard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
@@ -95,7 +98,7 @@ async def serving(
     if authorization is not None:
         reloader.offer("access", apply=authorization.reconfigure)
     try:
-        async with certified(config.tls, bus.liveness) as certificate:
+        async with history, certified(config.tls, bus.liveness) as certificate:
             await door.open(http.host, http.port, passed_sockets(), certificate)
             yield door
     finally:

@@ -214,10 +214,9 @@ class Export:
 @asynccontextmanager
 async def open_export(source: PointSource, query: ExportQuery) -> AsyncIterator[Export]:
     """An export, with its connection."""
-    headers = {"Authorization": aiohttp.encode_basic_auth(*source.login)} if source.login else None
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     connector = aiohttp.TCPConnector(ssl=source.tls or True)
-    async with aiohttp.ClientSession(headers=headers, timeout=timeout, connector=connector) as session:
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         yield Export(SourceReader(session, source), source, query)
 
 

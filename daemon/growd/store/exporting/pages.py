@@ -70,13 +70,15 @@ class ViewRange:
 class ViewPages:
     """The way through a range, from behind the row `after` if there is one; `done` at its end."""
 
-    def __init__(self, view_range: ViewRange, after: RowPosition | None = None) -> None:
+    def __init__(
+        self, view_range: ViewRange, after: RowPosition | None = None, first_rows: int | None = None
+    ) -> None:
         self.position = after  # of the last row that was taken
         self.done = view_range.limit == 0
         self._range = view_range
         self._left = view_range.limit
         self._asked = 0
-        self._rows = FIRST_ROWS
+        self._rows = first_rows or FIRST_ROWS
 
     def query(self) -> str:
         """The query string of the next page."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
 
+T = TypeVar("T")
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 600.0  # a view may be indexed for minutes before its first byte
 _NEWEST: Final = "_view/by_variable?group_level=3"
@@ -82,6 +83,56 @@ class ExportedPoint(msgspec.Struct):
         return self.category or ("desired" if self.is_desired else "measured")
 
 
+class StoredPoint(msgspec.Struct):
+    """A stored event."""
+
+    variable: str
+    timestamp: float
+    value: Any = None
+    by: Any = ""
+
+
+class _StoredRow(msgspec.Struct):
+    value: StoredPoint
+
+
+class _StoredRows(msgspec.Struct):
+    rows: list[_StoredRow]
+
+
+class _KeyRow(msgspec.Struct):
+    key: tuple[str, str, str, Any]
+
+
+class _KeyRows(msgspec.Struct):
+    rows: list[_KeyRow]
+
+
+class _Revision(msgspec.Struct):
+    rev: str
+
+
+class Change(msgspec.Struct):
+    """A document that was written or deleted."""
+
+    id: str
+    changes: list[_Revision]
+    deleted: bool = False
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it is the first revision of its document."""
+        return not self.deleted and all(one.rev.startswith("1-") for one in self.changes)
+
+
+class Changes(msgspec.Struct):
+    """Changes of a database, and where they end; `pending` come after them."""
+
+    results: list[Change]
+    last_seq: int | str
+    pending: int = 0
+
+
 class _PointRow(msgspec.Struct):
     value: ExportedPoint
 
@@ -112,6 +163,8 @@ class SourceReader:
         self._session = session
         self._source = source
         self._shown = str(source.address.with_user(None)).rstrip("/")
+        login = source.login
+        self._headers = {"Authorization": aiohttp.encode_basic_auth(*login)} if login else {}
 
     async def series(self, database: str) -> list[Series]:
         """All series of a database."""
@@ -122,6 +175,32 @@ class SourceReader:
             raise ExportRefusedError(f"{self._shown} is not a database of growd: {error}") from None
         return [Series(row.key, row.value, database) for row in rows]
 
+    async def variables(self, database: str, environment: str, category: str) -> list[str]:
+        """The variables of one category, each found by a small request: no server reads all rows for it."""
+        found: list[str] = []
+        last = encoded_key([environment, category, {}])
+        while True:
+            first = encoded_key([environment, category, *([found[-1], {}] if found else [])])
+            target = f"_view/by_variable?reduce=false&limit=1&startkey={first}&endkey={last}"
+            rows = _decoded(await self._get(database, target), _KeyRows).rows
+            if not rows:
+                return found
+            found.append(rows[0].key[2])
+
+    async def newest(self, series: Series, start: float | None, end: float, limit: int) -> list[StoredPoint]:
+        """The newest points of a series from `start` to `end`, inclusive; at most `limit`, newest first."""
+        keys = f"startkey={encoded_key([*series.key, end])}&endkey={encoded_key([*series.key, start])}"
+        target = f"_view/by_variable?reduce=false&descending=true&limit={limit}&{keys}"
+        return [row.value for row in _decoded(await self._get(series.database, target), _StoredRows).rows]
+
+    async def changes(self, database: str, since: str | None, limit: int) -> Changes:
+        """The first changes of a database after `since`; with None no change, and where they end now."""
+        place = "now" if since is None else quote(since, safe="")
+        return _decoded(
+            await self._ask(database, f"_changes?since={place}&limit={1 if since is None else limit}"),
+            Changes,
+        )
+
     async def newest_before(self, series: Series, time: float) -> tuple[float, Any] | None:
         """Time and value of the newest point of a series at `time` or before it."""
         keys = f"startkey={encoded_key([*series.key, time])}&endkey={encoded_key([*series.key])}"
@@ -130,13 +209,18 @@ class SourceReader:
         return (rows[0].value.timestamp, rows[0].value.value) if rows else None
 
     async def pages(
-        self, span: Span, start: float | None, end: float | None, after: RowPosition | None = None
+        self,
+        span: Span,
+        start: float | None,
+        end: float | None,
+        after: RowPosition | None = None,
+        first_rows: int | None = None,
     ) -> AsyncGenerator[tuple[list[msgspec.Raw], RowPosition]]:
         """The rows of a span from `start` to `end`, page by page, with the position of the last row."""
         first = [*span.prefix, *([] if start is None else [start])]
         last: list[Any] = [*span.prefix, {} if end is None else end]
         view_range = ViewRange(startkey=encoded_key(first), rest=(f"endkey={encoded_key(last)}",))
-        pages = ViewPages(view_range, after)
+        pages = ViewPages(view_range, after, first_rows)
 
         async def fetch(query: str, _most: int | None) -> bytes:
             return await self._get(span.database, f"_view/{span.view}?{query}")
@@ -150,11 +234,13 @@ class SourceReader:
             await reading.aclose()
 
     async def _get(self, database: str, target: str) -> bytes:
-        source = self._source
-        design = f"{str(source.address).rstrip('/')}/{quote(database, safe='')}/_design/{source.design}"
-        url = URL(f"{design}/{target}", encoded=True)
+        return await self._ask(database, f"_design/{self._source.design}/{target}")
+
+    async def _ask(self, database: str, target: str) -> bytes:
+        address = str(self._source.address).rstrip("/")
+        url = URL(f"{address}/{quote(database, safe='')}/{target}", encoded=True)
         try:
-            async with self._session.get(url, allow_redirects=False) as response:
+            async with self._session.get(url, headers=self._headers, allow_redirects=False) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError) as error:
             raise ExportBrokenError(
@@ -165,6 +251,13 @@ class SourceReader:
         if response.status != HTTPStatus.OK:
             raise ExportRefusedError(f"{self._shown} answered {_described(response.status, body)}")
         return body
+
+
+def _decoded(answer: bytes, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(answer, type=kind)
+    except ValueError as error:
+        raise ExportRefusedError(f"the database's answer is not in the expected form: {error}") from None
 
 
 def exported_point(row: msgspec.Raw) -> ExportedPoint:

@@ -1,0 +1,28 @@
+"""The events of an environment: faults, interlocks, recipes, notes, restarts."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from growd.store.exporting.source import StoredPoint
+
+MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
+"""Desired points with the id of a recipe, and what happened to it."""
+
+_BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it
+
+
+def as_event(point: StoredPoint) -> dict[str, Any]:
+    """An event of the answer; `source` and `by` are empty if they are unknown."""
+    kind, source, message = point.variable, "", str(point.value)
+    if kind in MARKS:
+        kind, source, message = "recipe", message, MARKS[kind]
+    elif kind != "note":
+        before, colon, after = message.partition(": ")
+        source, message = (before, after) if colon else ("growd", message)
+    by = point.by if isinstance(point.by, str) else ""
+    if not by and kind == "recipe" and (found := _BY.search(message)):
+        by = found[1]
+    return {"time": point.timestamp, "kind": kind, "source": source, "message": message, "by": by}

@@ -1,0 +1,268 @@
+"""Answers what the points and events of an environment were in a range of time."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Self
+
+import aiohttp
+
+from growd.bus.errors import BusyError, InvalidValueError
+from growd.store.errors import StoreError
+from growd.store.exporting.source import CONNECT_S, Series, SourceReader
+from growd.store.history.buckets import Buckets
+from growd.store.history.cache import BucketCache, SeriesKey
+from growd.store.history.events import MARKS, as_event
+from growd.store.history.grid import Grid
+from growd.store.history.reading import RememberedBuckets
+from growd.variables import VARIABLES, similar_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+    from contextlib import AbstractAsyncContextManager
+
+    from growd.store.exporting.source import PointSource
+    from growd.store.index_builds import IndexBuild
+
+LIMIT_S: Final = 60.0
+"""How long a request may take, in real seconds. What it has read by then is remembered."""
+
+MOST_REQUESTS: Final = 16  # under way
+MOST_VARIABLES: Final = 50
+MOST_BUCKETS: Final = 50_000  # variables times points
+MOST_EVENTS: Final = 1_000
+CATEGORIES: Final = ("measured", "desired", "commanded")
+SERIES_S: Final = 10.0
+"""For how many real seconds the list of the series of an environment is used again."""
+
+_CONNECTIONS: Final = 8
+_AT_ONCE: Final = 4  # series of one request
+_EMPTY: Final = {"before": None, **Buckets(1).columns()}
+
+
+class HistoryTimeoutError(StoreError):
+    """A request took too long."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuery:
+    """What to answer: times in UNIX seconds, at most `points` buckets; no variables mean all."""
+
+    environment: str
+    variables: tuple[str, ...]
+    start: float
+    end: float
+    points: int
+    with_events: bool = True
+
+
+class History:
+    """Answers queries from the database that `source` names.
+
+    `ship` is entered around each answer, and sends waiting points. `known` gives the variables that have
+    topics in an environment, and raises `UnknownNameError` for an unknown environment. `building` gives the
+    progress of the index of a database.
+    """
+
+    def __init__(
+        self,
+        source: Callable[[], PointSource],
+        ship: Callable[[], AbstractAsyncContextManager[None]],
+        known: Callable[[str], Collection[str]],
+        *,
+        building: Callable[[str], Awaitable[IndexBuild | None]] | None = None,
+        cache: BucketCache | None = None,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        self.buckets = RememberedBuckets(cache or BucketCache())
+        self._source = source
+        self._ship = ship
+        self._known = known
+        self._building = building
+        self._limit = limit_s
+        self._requests = 0
+        self._session: aiohttp.ClientSession | None = None
+        self._series: dict[str, _Known] = {}
+
+    async def __aenter__(self) -> Self:
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+        connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
+        jar = aiohttp.DummyCookieJar()
+        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    def check_environment(self, environment: str) -> None:
+        """Raises `UnknownNameError`."""
+        self._known(environment)
+
+    async def answer(self, query: HistoryQuery) -> dict[str, Any]:
+        """The answer of the API. Raises `StoreError` and `BusError`."""
+        assert self._session is not None  # noqa: S101  it is entered
+        self._check(query)
+        if self._requests >= MOST_REQUESTS:
+            raise BusyError("requests for the history", MOST_REQUESTS)
+        self._requests += 1
+        try:
+            async with asyncio.timeout(self._limit), self._ship():
+                source = self._source()
+                return await self._answer(query, source, SourceReader(self._session, source))
+        except TimeoutError:
+            raise HistoryTimeoutError(await self._why_late()) from None
+        finally:
+            self._requests -= 1
+
+    def _check(self, query: HistoryQuery) -> None:
+        """Refuse unknown environments, and more than one request may ask for."""
+        self.check_environment(query.environment)
+        number = len(query.variables)
+        if number > MOST_VARIABLES:
+            raise InvalidValueError("variable", f"at most {MOST_VARIABLES}", number)
+        if query.points * number > MOST_BUCKETS:
+            expected = f"at most {MOST_BUCKETS // number} for {number} variables"
+            raise InvalidValueError("points", expected, query.points)
+
+    async def _why_late(self) -> str:
+        """Why a request took too long: the index is being built, or there are too many points."""
+        build = await self._building(self._source().points) if self._building is not None else None
+        if build is not None:
+            return f"{build}. Try again later."
+        return f"the history was not read within {self._limit:g} s; the same request continues there"
+
+    async def _answer(self, query: HistoryQuery, source: PointSource, reader: SourceReader) -> dict[str, Any]:
+        await _together([self.buckets.follow(reader, name) for name in (source.points, source.events)])
+        known = await self._find_series(reader, source, query)
+        grid = Grid.covering(query.start, query.end, query.points)
+        variables = query.variables or tuple(sorted(known.variables()))
+        (events, is_truncated), *series = await _together(
+            [
+                _events(reader, source, query, known, grid),
+                *self._all_series(reader, source, query.environment, known.of(variables), grid),
+            ]
+        )
+        by_name = {(key.variable, key.category): columns for key, columns in series}
+        return {
+            "environment": query.environment,
+            "start": grid.start,
+            "end": grid.end,
+            "bucket_s": grid.width,
+            "series": [
+                {
+                    "variable": variable,
+                    "unit": VARIABLES[variable].unit if variable in VARIABLES else "",
+                    **{category: by_name.get((variable, category), _EMPTY) for category in CATEGORIES},
+                }
+                for variable in variables
+            ],
+            "events": events,
+            "events_truncated": is_truncated,
+        }
+
+    def _all_series(
+        self,
+        reader: SourceReader,
+        source: PointSource,
+        environment: str,
+        wanted: Sequence[tuple[str, str]],
+        grid: Grid,
+    ) -> list[Coroutine[None, None, tuple[SeriesKey, dict[str, Any]]]]:
+        """Readings of series, some of them at a time."""
+        places = asyncio.Semaphore(_AT_ONCE)
+
+        async def read(category: str, variable: str) -> tuple[SeriesKey, dict[str, Any]]:
+            key = SeriesKey(_database(source, category), environment, category, variable)
+            async with places:
+                before = await self.buckets.before(reader, key, grid.start)
+                buckets = await self.buckets.read(reader, key, grid)
+            return key, {"before": before, **buckets.columns()}
+
+        return [read(*one) for one in wanted]
+
+    async def _find_series(self, reader: SourceReader, source: PointSource, query: HistoryQuery) -> _Known:
+        """The series of an environment, at most `SERIES_S` old; looked up again for an unknown variable."""
+        known = self._series.get(query.environment)
+        is_known = known is not None and known.variables().issuperset(query.variables)
+        if known is None or not is_known or time.monotonic() - known.at >= SERIES_S:
+            at, categories = time.monotonic(), (*CATEGORIES, "event")
+            found = await _together(
+                [reader.variables(_database(source, each), query.environment, each) for each in categories]
+            )
+            known = _Known(at, dict(zip(categories, found, strict=True)))
+            self._series[query.environment] = known
+        self._check_names(query, known)
+        return known
+
+    def _check_names(self, query: HistoryQuery, known: _Known) -> None:
+        stored = known.variables()
+        names = {*stored, *self._known(query.environment), *VARIABLES}
+        for name in query.variables:
+            if name not in names:
+                alike = similar_variable(name) or next(iter(difflib.get_close_matches(name, names, 1)), "")
+                there = ", ".join(sorted(stored)) or "none yet"
+                expected = f"a variable such as {alike}" if alike else f"a variable with points: {there}"
+                raise InvalidValueError("variable", expected, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The series of an environment, looked up at a monotonic time."""
+
+    at: float
+    by_category: dict[str, list[str]]
+
+    def variables(self) -> set[str]:
+        """The variables that have values."""
+        return {name for category in CATEGORIES for name in self.by_category[category]} - MARKS.keys()
+
+    def of(self, variables: Sequence[str]) -> list[tuple[str, str]]:
+        """Category and name of each series of these variables."""
+        pairs = [(category, variable) for variable in variables for category in CATEGORIES]
+        return [(category, variable) for category, variable in pairs if self.has(category, variable)]
+
+    def has(self, category: str, variable: str) -> bool:
+        """Whether the database has points of this series."""
+        return variable in self.by_category[category]
+
+
+async def _events(
+    reader: SourceReader, source: PointSource, query: HistoryQuery, known: _Known, grid: Grid
+) -> tuple[list[dict[str, Any]], bool]:
+    """The newest events of the range, in their order, and whether there are more."""
+    if not query.with_events:
+        return [], False
+    places = [("event", kind) for kind in known.by_category["event"]]
+    places += [("desired", mark) for mark in MARKS if known.has("desired", mark)]
+    read = await _together(
+        [
+            reader.newest(
+                Series((query.environment, category, kind), {}, _database(source, category)),
+                grid.start,
+                grid.end,
+                MOST_EVENTS + 1,
+            )
+            for category, kind in places
+        ]
+    )
+    inside = (point for some in read for point in some if point.timestamp < grid.end)
+    points = sorted(inside, key=lambda point: point.timestamp)
+    return [as_event(point) for point in points[-MOST_EVENTS:]], len(points) > MOST_EVENTS
+
+
+def _database(source: PointSource, category: str) -> str:
+    return source.events if category in {"commanded", "event"} else source.points
+
+
+async def _together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
+    """The results, in order. The first error cancels the rest."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one, name="history") for one in work]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]

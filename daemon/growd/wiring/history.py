@@ -1,0 +1,40 @@
+"""The history of the API, read from the configured database with growd's own login."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from yarl import URL
+
+from growd.bus.errors import UnknownNameError
+from growd.store.errors import CouchUnavailableError
+from growd.store.exporting.source import PointSource
+from growd.store.history.history import CATEGORIES, History
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.store.database import Database
+    from growd.store.shipper import Shipper
+
+
+def configured_history(config: Config, bus: Bus, database: Database, shipper: Shipper) -> History:
+    """The history of all environments; enter it before use."""
+    environments = frozenset(config.chambers())
+
+    def source() -> PointSource:
+        if database.address is None:
+            raise CouchUnavailableError("no database is running; see growd status")
+        names = database.names
+        address = URL(database.address)
+        return PointSource(address, names.points, names.events, config.http.name, database.credentials)
+
+    def known(environment: str) -> set[str]:
+        if environment not in environments:
+            raise UnknownNameError("environment", environment)
+        prefixes = [f"{environment}/{category}/" for category in CATEGORIES]
+        names = bus.topics.names()
+        return {name.removeprefix(prefix) for prefix in prefixes for name in names if name.startswith(prefix)}
+
+    building = None if database.is_embedded else database.index_build
+    return History(source, shipper.reading, known, building=building)

@@ -1,0 +1,141 @@
+"""`GET history/<environment>`: its query, its refusals, and clients that go away."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import jsonschema_rs
+import pytest
+from yarl import URL
+
+from growd.store.exporting.source import PointSource
+from support.daemon import serving
+from support.history import measured, stored_past
+from support.ports import held_port
+from support.stand_in import StandIn
+from support.waiting import until
+
+T = 1_790_000_000.0
+CALL = "/history/environment_1"
+
+
+@pytest.fixture
+async def stored(database_server):
+    async with stored_past(database_server) as stored:
+        await stored.store(
+            measured("air_temperature", 20.5, T - 3_000),
+            *[measured("air_temperature", 21, T + n) for n in (0, 10, 20)],
+            measured("light_illuminance", 8_000, T, is_desired=True),
+            measured("fault", "scd30: no answer", T + 5, category="event"),
+        )
+        yield stored
+
+
+@pytest.fixture
+async def daemon(stored):
+    async with serving(history=stored.history) as daemon:
+        yield daemon
+
+
+async def test_an_answer_is_as_the_document_says(daemon):
+    answer = await daemon.ask("GET", f"{CALL}?start={T}&end={T + 60}")
+    assert answer.status == 200
+    document = (await daemon.ask("GET", "/openapi.json")).json
+    jsonschema_rs.validate(document["components"]["schemas"]["AnswerHistory"], answer.json)
+    assert answer.json["environment"] == "environment_1"
+    temperature, light = answer.json["series"]
+    assert (temperature["variable"], temperature["unit"]) == ("air_temperature", "degC")
+    assert temperature["measured"]["time"] == [T, T + 10, T + 20]
+    assert temperature["measured"]["before"] == {"time": T - 3_000, "value": 20.5}
+    assert light["desired"]["last"] == [8_000]
+    assert [event["source"] for event in answer.json["events"]] == ["scd30"]
+
+
+async def test_variables_may_be_repeated_and_come_in_their_order(daemon):
+    query = "variable=light_illuminance&variable=air_temperature&variable=light_illuminance&events=false"
+    answer = await daemon.ask("GET", f"{CALL}?{query}&start={T}&end={T + 60}")
+    assert [one["variable"] for one in answer.json["series"]] == ["light_illuminance", "air_temperature"]
+    assert answer.json["events"] == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2026-09-21T14:13:20Z",
+        "2026-09-21T14:13:20",
+        "2026-09-21T16:13:20%2B02:00",
+        "2026-09-21T16:13:20+02:00",  # a browser's URLSearchParams encodes the sign, curl does not
+        "2026-09-21 14:13:20",
+        "1790000000",
+        "1790000000.0",
+    ],
+)
+async def test_times_in_all_forms(daemon, text):
+    answer = await daemon.ask("GET", f"{CALL}?start={text.replace(' ', '%20')}&end={T + 60}&points=60")
+    assert (answer.json["start"], answer.json["end"], answer.json["bucket_s"]) == (T, T + 60, 1)
+
+
+async def test_the_default_is_the_last_day(daemon):
+    before = time.time()
+    answer = (await daemon.ask("GET", CALL)).json
+    assert answer["bucket_s"] == 300
+    assert before <= answer["end"] < time.time() + 300
+    assert answer["end"] - answer["start"] in {86_400, 86_700}
+    begun = (await daemon.ask("GET", f"{CALL}?end={T}")).json
+    assert T - 86_400 - 300 < begun["start"] <= T - 86_400
+    assert T <= begun["end"] < T + 300
+
+
+REFUSALS = {
+    "start=yesterday": 'start: expected UNIX seconds or ISO 8601, got "yesterday"',
+    "end=nan": 'end: expected UNIX seconds or ISO 8601, got "nan"',
+    "end=true": "end: expected UNIX seconds or ISO 8601, got true",
+    "start=-1": "start: expected UNIX seconds or ISO 8601, got -1",
+    "start=1e300": "start: expected UNIX seconds or ISO 8601, got 1e+300",
+    "start=200&end=100": (
+        'start: expected a time before the end, 1970-01-01T00:01:40+00:00, got "1970-01-01T00:03:20+00:00"'
+    ),
+    "start=0&end=1790000000": (
+        'start: expected at most 20 years before the end, got "1970-01-01T00:00:00+00:00"'
+    ),
+    "points=1": "points: expected int64 from 2 to 5000, got 1",
+    "points=many": 'points: expected int64 from 2 to 5000, got "many"',
+    "events=some": 'events: expected true or false, got "some"',
+    "variable=": 'variable: expected string of 1 to 200 characters, got ""',
+    "variable=temperature": 'variable: expected a variable such as air_temperature, got "temperature"',
+}
+
+
+@pytest.mark.parametrize("query", REFUSALS)
+async def test_an_invalid_query_is_refused_with_field_and_value(daemon, query):
+    answer = await daemon.ask("GET", f"{CALL}?{query}")
+    assert (answer.status, answer.json["reason"]) == (400, REFUSALS[query])
+
+
+async def test_unknown_environments(daemon):
+    answer = await daemon.ask("GET", "/history/nowhere")
+    assert (answer.status, answer.json["reason"]) == (404, 'there is no environment named "nowhere"')
+    assert (await daemon.ask("GET", "/history")).status == 404
+    async with serving() as other:
+        assert (await other.ask("GET", CALL)).status == 404
+
+
+async def test_an_absent_database_gets_503_with_its_reason(daemon, stored):
+    with held_port() as port:
+        stored.history._source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
+        answer = await daemon.ask("GET", CALL)
+    assert (answer.status, answer.json["error"]) == (503, "database_unavailable")
+    assert "Connection refused" in answer.json["reason"]
+
+
+async def test_a_client_that_goes_away_ends_its_work(daemon, stored):
+    async def serve(reader, writer):
+        await reader.read()
+
+    async with StandIn(serve) as hanging:
+        stored.history._source = lambda: PointSource(URL(hanging.url), "a", "b", "svc")
+        asking = asyncio.create_task(daemon.ask("GET", CALL))
+        await until(lambda: hanging.connections and stored.history._requests == 1)
+        asking.cancel()
+        await until(lambda: stored.history._requests == 0)

@@ -1,0 +1,275 @@
+"""The history from a real database: series, steps, releases, events, late points, refusals."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+
+import jsonschema_rs
+import msgspec
+import pytest
+from yarl import URL
+
+from growd.api.history_schema import HISTORY_SCHEMA
+from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
+from growd.store.errors import CouchUnavailableError
+from growd.store.exporting.source import ExportBrokenError, ExportRefusedError, PointSource
+from growd.store.history import history as module
+from growd.store.history.grid import Grid
+from growd.store.history.history import HistoryTimeoutError
+from growd.store.index_builds import IndexBuild
+from support.history import measured, stored_past
+from support.ports import held_port
+from support.stand_in import StandIn
+
+T = 1_790_000_000.0
+CO2, LIGHT, WARMTH = "air_carbon_dioxide", "light_illuminance", "air_temperature"
+
+
+@pytest.fixture(params=["from memory", "all read again"])
+async def past(database_server, request):
+    """The second kind has no room to remember anything."""
+    most = 300_000 if request.param == "from memory" else 0
+    async with stored_past(database_server, most) as stored:
+        yield stored
+
+
+def of(answer, variable, category="measured"):
+    (series,) = [one for one in answer["series"] if one["variable"] == variable]
+    return series[category]
+
+
+class TestSeries:
+    async def test_random_points_are_counted_exactly(self, past):
+        chance = random.Random(1)
+        points = [(T + chance.random() * 5_000, round(chance.gauss(20, 5), 2)) for _ in range(700)]
+        await past.store(*[measured(WARMTH, value, at) for at, value in points])
+        for start, end, number in (
+            (0, 5_000, 300),
+            (1_000, 2_000, 50),
+            (0, 40_000, 10),
+            (1_234.5, 1_240, 300),
+        ):
+            answer = await past.ask(T + start, T + end, WARMTH, points=number)
+            grid = Grid.covering(T + start, T + end, number)
+            assert (answer["start"], answer["end"], answer["bucket_s"]) == (grid.start, grid.end, grid.width)
+            columns = of(answer, WARMTH)
+            expected = {}
+            for at, value in sorted(points):
+                if grid.start <= at < grid.end:
+                    expected.setdefault(int(at // grid.width) * grid.width, []).append(value)
+            assert columns["time"] == [*expected]
+            for n, values in enumerate(expected.values()):
+                assert columns["count"][n] == len(values)
+                assert (columns["min"][n], columns["max"][n]) == (min(values), max(values))
+                assert columns["last"][n] == values[-1]
+                assert math.isclose(columns["mean"][n], sum(values) / len(values), rel_tol=1e-8)
+            earlier = [(at, value) for at, value in sorted(points) if at < grid.start]
+            before = {"time": earlier[-1][0], "value": earlier[-1][1]} if earlier else None
+            assert columns["before"] == before
+
+    async def test_set_points_and_commands_with_releases(self, past):
+        await past.store(
+            measured(LIGHT, 8_000, T - 90_000, is_desired=True),
+            measured(LIGHT, 4_000, T + 10, is_desired=True),
+            measured(LIGHT, None, T + 11, is_desired=True),
+            measured(CO2, None, T - 50, category="commanded"),
+            measured(CO2, True, T + 20, category="commanded"),
+        )
+        answer = await past.ask(T, T + 3_600)
+        light = of(answer, LIGHT, "desired")
+        assert light["before"] == {"time": T - 90_000, "value": 8_000}
+        assert (light["min"], light["last"], light["count"]) == ([4_000], [None], [1])
+        doses = of(answer, CO2, "commanded")
+        assert doses["before"] == {"time": T - 50, "value": None}
+        assert (doses["mean"], doses["last"]) == ([1.0], [1.0])
+        assert [(one["variable"], one["unit"]) for one in answer["series"]] == [(CO2, "ppm"), (LIGHT, "lux")]
+        assert of(answer, CO2)["time"] == []
+
+    async def test_a_bucket_with_a_release_alone(self, past):
+        await past.store(measured(LIGHT, None, T, is_desired=True))
+        light = of(await past.ask(T - 60, T + 60), LIGHT, "desired")
+        assert (light["count"], light["last"], light["min"], light["mean"]) == ([0], [None], [None], [None])
+
+    async def test_manual_measurements_are_part_of_the_series(self, past):
+        await past.store(measured("water_potential_hydrogen", 6.1, T, is_manual=True))
+        assert of(await past.ask(T - 60, T + 60), "water_potential_hydrogen")["last"] == [6.1]
+
+    async def test_texts_are_no_series(self, past):
+        await past.store(
+            measured("recipe_start", "demo_day", T, is_desired=True), measured("custom", "a text", T - 10)
+        )
+        answer = await past.ask(T, T + 60)
+        assert [one["variable"] for one in answer["series"]] == ["custom"]
+        assert of(answer, "custom")["time"] == []
+        assert of(answer, "custom")["before"] is None
+
+    async def test_other_environments_are_apart(self, past):
+        await past.store(measured(WARMTH, 20, T), measured(WARMTH, 30, T, environment="environment_2"))
+        assert of(await past.ask(T, T + 60), WARMTH)["last"] == [20]
+
+    async def test_an_empty_database(self, past):
+        answer = await past.ask(T, T + 60)
+        assert (answer["series"], answer["events"], answer["events_truncated"]) == ([], [], False)
+        assert [one["variable"] for one in (await past.ask(T, T + 60, WARMTH, "custom"))["series"]] == [
+            WARMTH,
+            "custom",
+        ]
+
+    async def test_points_of_another_writer_and_deletions_are_in_the_next_answer(self, past):
+        await past.store(*[measured(WARMTH, n, T + n) for n in range(100)])
+        assert sum(of(await past.ask(T, T + 100), WARMTH)["count"]) == 100
+        foreign = {
+            "environment": "environment_1",
+            "variable": WARMTH,
+            "is_desired": False,
+            "is_manual": False,
+        }
+        await past.store_documents(
+            past.names.points, [{"_id": "mine", **foreign, "value": 99.5, "timestamp": T + 3}]
+        )
+        columns = of(await past.ask(T, T + 100), WARMTH)
+        assert (sum(columns["count"]), max(columns["max"])) == (101, 99.5)
+        stored = await past.couch.get(past.names.points, "mine")
+        await past.store_documents(past.names.points, [{**stored, "_deleted": True}])
+        assert sum(of(await past.ask(T, T + 100), WARMTH)["count"]) == 100
+
+    async def test_late_points_are_in_the_next_answer(self, past):
+        await past.store(*[measured(WARMTH, 20, T + n) for n in range(0, 7_000, 50)])
+        await past.ask(T, T + 7_000)
+        await past.store(measured(WARMTH, 70, T + 1_234.5))
+        assert max(of(await past.ask(T, T + 7_000), WARMTH)["max"]) == 70
+
+    async def test_the_answer_is_as_its_schema_says(self, past):
+        await past.store(
+            measured(WARMTH, 20, T - 100),
+            measured(WARMTH, 21, T),
+            measured(LIGHT, None, T, is_desired=True),
+            measured("fault", "scd30: no answer", T, category="event"),
+        )
+        jsonschema_rs.validate(HISTORY_SCHEMA, msgspec.to_builtins(await past.ask(T, T + 60)))
+
+
+class TestEvents:
+    async def test_all_kinds_in_their_order(self, past):
+        await past.store(
+            measured("note", "planted: basil", T + 5, category="event", is_manual=True),
+            measured("fault", "scd30: no answer: timeout", T + 1, category="event"),
+            measured("restart", "growd started after a clean end", T, category="event"),
+            measured("recipe_start", "demo_day", T + 2, is_desired=True),
+            measured("recipe", "demo_day: skipped (by ann)", T + 3, category="event"),
+            measured("fault", "too late", T + 100_000, category="event"),
+            measured("fault", "other: room", T + 1, category="event", environment="environment_2"),
+        )
+        answer = await past.ask(T, T + 60)
+        assert [tuple(event.values()) for event in answer["events"]] == [
+            (T, "restart", "growd", "growd started after a clean end", ""),
+            (T + 1, "fault", "scd30", "no answer: timeout", ""),
+            (T + 2, "recipe", "demo_day", "started", ""),
+            (T + 3, "recipe", "demo_day", "skipped (by ann)", "ann"),
+            (T + 5, "note", "", "planted: basil", ""),
+        ]
+        assert (await past.ask(T, T + 60, with_events=False))["events"] == []
+
+    async def test_the_newest_of_very_many(self, past):
+        kinds = ("fault", "note")
+        await past.store(
+            *[
+                measured(kinds[n % 2], f"x: {n}", T + n, category="event")
+                for n in range(module.MOST_EVENTS + 5)
+            ]
+        )
+        answer = await past.ask(T, T + 3_600)
+        assert answer["events_truncated"]
+        assert [event["time"] for event in answer["events"]] == [T + n for n in range(5, 1_005)]
+
+
+class TestRefusals:
+    async def test_unknown_names(self, past):
+        await past.store(measured(WARMTH, 20, T))
+        with pytest.raises(UnknownNameError, match="there is no environment named"):
+            await past.ask(T, T + 60, environment="nowhere")
+        with pytest.raises(InvalidValueError, match=r'variable: .*air_temperature.*, got "temperature"'):
+            await past.ask(T, T + 60, "temperature")
+        with pytest.raises(InvalidValueError, match=r'air_temperature.*, got "qqqqqqqq"'):
+            await past.ask(T, T + 60, "qqqqqqqq")
+
+    async def test_too_much_at_once(self, past):
+        with pytest.raises(InvalidValueError, match="variable: expected at most 50"):
+            await past.ask(T, T + 60, *[f"v{n}" for n in range(51)])
+        with pytest.raises(InvalidValueError, match="points: expected at most 1000 for 50 variables"):
+            await past.ask(T, T + 60, *[f"v{n}" for n in range(50)], points=5_000)
+
+
+async def test_waiting_points_are_shipped_around_the_reading(database_server):
+    async with stored_past(database_server) as past:
+        await past.ask(T, T + 60)
+        assert past.shipped == ["begin", "end"]
+
+
+async def test_too_many_requests_are_refused(database_server, monkeypatch):
+    monkeypatch.setattr(module, "MOST_REQUESTS", 1)
+    async with stored_past(database_server) as past:
+        results = await asyncio.gather(*(past.ask(T, T + 60) for _ in range(3)), return_exceptions=True)
+        assert [type(one) for one in results] == [dict, BusyError, BusyError]
+        assert (await past.ask(T, T + 60))["series"] == []
+
+
+async def test_an_absent_database(database_server):
+    def no_source():
+        raise CouchUnavailableError("no database is running")
+
+    async with stored_past(database_server) as past:
+        with held_port() as port:
+            past.history._source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
+            with pytest.raises(ExportBrokenError, match=r"no complete answer from .*: Connection refused"):
+                await past.ask(T, T + 60)
+        past.history._source = no_source
+        with pytest.raises(CouchUnavailableError):
+            await past.ask(T, T + 60)
+
+
+async def test_a_missing_database(database_server):
+    async with stored_past(database_server) as past:
+        await past.couch.delete(past.names.points)
+        with pytest.raises(ExportRefusedError, match="answered 404"):
+            await past.ask(T, T + 60)
+
+
+async def test_a_database_that_hangs_ends_the_request_in_time(database_server):
+    async def serve(reader, writer):
+        await reader.read()
+
+    async with StandIn(serve) as hanging, stored_past(database_server, limit_s=0.05) as past:
+        past.history._source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
+        with pytest.raises(HistoryTimeoutError, match=r"the history was not read within 0\.05 s"):
+            await past.ask(T, T + 60)
+
+
+async def test_a_request_that_is_too_long_names_the_index_that_is_built(database_server):
+    async def serve(reader, writer):
+        await reader.read()
+
+    async def building(database):
+        return IndexBuild(database, "svc", 10_000, 40)
+
+    async with (
+        StandIn(serve) as hanging,
+        stored_past(database_server, limit_s=0.05, building=building) as past,
+    ):
+        past.history._source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
+        with pytest.raises(HistoryTimeoutError, match="is being built: 40 %"):
+            await past.ask(T, T + 60)
+
+
+async def test_points_at_the_very_ends_of_a_range(past):
+    start, end = T - T % 3_600, T - T % 3_600 + 3_600
+    await past.store(
+        *[measured(WARMTH, n, at) for n, at in enumerate((start - 1e-6, start, end - 1e-6, end))]
+    )
+    await past.store(*[measured("fault", f"a: {at}", at, category="event") for at in (start, end)])
+    answer = await past.ask(start, end)
+    columns = of(answer, WARMTH)
+    assert (columns["last"], columns["before"]["value"]) == ([1, 2], 0)
+    assert [event["time"] for event in answer["events"]] == [start]
