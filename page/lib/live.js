@@ -211,7 +211,7 @@ function watch() {
   if (jump > 2_000) slept += jump;
   growdTime.value = growdNow();
   const silence = statusAt && Math.max(now() - streamAt, now() - statusAt);
-  const isConnected = Boolean(stream && statusAt) && now() - streamAt <= SILENT_S && now() - statusAt <= OLD_STATUS_S;
+  const isConnected = Boolean(streamAt && statusAt) && now() - streamAt <= SILENT_S && now() - statusAt <= OLD_STATUS_S;
   if (stream && now() - Math.max(streamAt, openedAt) > SILENT_S) again(); // a socket may be dead without an error
   const before = connection.value;
   if (isConnected !== before.isConnected || !isConnected) {

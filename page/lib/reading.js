@@ -99,7 +99,7 @@ export function SetPoint({ environment, name }) {
 /** The set point in words. */
 export function SetPointText({ environment, name }) {
   const value = useTopic(`${environment}/desired/${name}`)?.value ?? null;
-  return html`<p class="small">${t("set_point")}: ${value === null ? t("no_set_point") : text(variableOf(environment, name), value)}</p>`;
+  return html`<p class="small">${t("set_point")}: ${value === null ? t("no_set_point") : setPointText(variableOf(environment, name), value)}</p>`;
 }
 
 const isShare = (variable) => variable.unit === "fraction";
@@ -107,7 +107,14 @@ const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
 const toShown = (variable, value) => (isShare(variable) ? value * 100 : shown(value, variable.unit));
 const toGiven = (variable, value) => (isShare(variable) ? value / 100 : given(value, variable.unit));
 const unitOf = (variable) => (isShare(variable) ? "%" : symbol(variable.unit));
-const text = (variable, value) => (isShare(variable) ? percent(value) : quantity(value, variable.unit, variable.precision && 1));
+
+/** A set point with its unit, without needless decimals: "8,000 lx", "22.5 °C", "40 %". */
+export function setPointText(variable, value) {
+  if (variable.unit === "switch") return levelText(variable, Math.round(value));
+  if (isShare(variable)) return percent(value);
+  const decimals = Number.isInteger(Number(shown(value, variable.unit).toFixed(1))) ? 0 : variable.precision && 1;
+  return quantity(value, variable.unit, decimals);
+}
 
 function Field({ environment, variable, value }) {
   const [draft, setDraft] = useState(null); // what is typed, null while the field shows the set point
@@ -176,7 +183,7 @@ export function Commander({ environment, name }) {
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
     attained?.state === "missed" && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span>${withoutPlace(attained.text, environment)}</p>`,
     ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.state === "reached" ? "✓ " : ""}${t(attained.state)}</p>`,
-    found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${text(variable, found.desired.value)}. ${t("no_effect")}</p>`,
+    found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${setPointText(variable, found.desired.value)}. ${t("no_effect")}</p>`,
   ].filter(Boolean);
   return lines.length ? html`<div class="commander small">${lines}</div>` : null;
 }

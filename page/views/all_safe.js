@@ -61,6 +61,10 @@ export function Held() {
   const [reason, setReason] = useState("");
   const holds = status?.holds ?? [];
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
+  const isDone = holds.length > 0 && !unsafe;
+  useEffect(() => {
+    if (isDone) failed.value = null; // somebody did it meanwhile
+  }, [isDone]);
   const give = (event) => {
     event.preventDefault();
     act(() => call("hold/set", { reason })).then((isDone) => isDone && setReason(""));

@@ -1,11 +1,11 @@
 /** The chamber now: the recipe in a line, and a card for each variable and each output. */
 import { call } from "../lib/api.js";
-import { duration, quantity } from "../lib/format.js";
+import { duration } from "../lib/format.js";
 import { html, useEffect, useId, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useNow, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
-import { Age, Commander, Level, SetPoint, Trend, useVariable, Value } from "../lib/reading.js";
+import { Age, Commander, Level, SetPoint, setPointText, Trend, useVariable, Value } from "../lib/reading.js";
 import { href } from "../lib/route.js";
 import { mayOperate } from "../lib/session.js";
 
@@ -103,8 +103,7 @@ export function RecipeLine({ environment }) {
 
 function Next({ environment, change }) {
   const now = useNow();
-  const { unit, precision } = variableOf(environment, change.variable);
-  const value = change.to === null ? t("off") : quantity(change.to, unit, precision && 1);
+  const value = change.to === null ? t("no_set_point") : setPointText(variableOf(environment, change.variable), change.to);
   return html`<p class="small faint">${t("run_next", { name: variableName(change.variable), value, time: duration(change.time - now) })}</p>`;
 }
 
