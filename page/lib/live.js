@@ -11,6 +11,7 @@ import { Signal, useSignal } from "./signal.js";
 const HEARTBEAT_S = 5;
 const THROTTLE_S = 1;
 const SILENT_S = 12; // a stream that is silent for longer is broken
+const BROKEN_S = 5; // without a stream
 const OLD_STATUS_S = 25;
 const STATUS_MS = 5_000;
 const STATUS_TIMEOUT_MS = 8_000; // less than the browser's six connections are ever in use: "all safe" needs one
@@ -211,7 +212,7 @@ function watch() {
   if (jump > 2_000) slept += jump;
   growdTime.value = growdNow();
   const silence = statusAt && Math.max(now() - streamAt, now() - statusAt);
-  const isConnected = Boolean(streamAt && statusAt) && now() - streamAt <= SILENT_S && now() - statusAt <= OLD_STATUS_S;
+  const isConnected = Boolean(streamAt && statusAt) && now() - streamAt <= (stream ? SILENT_S : BROKEN_S) && now() - statusAt <= OLD_STATUS_S;
   if (stream && now() - Math.max(streamAt, openedAt) > SILENT_S) again(); // a socket may be dead without an error
   const before = connection.value;
   if (isConnected !== before.isConnected || !isConnected) {
