@@ -70,14 +70,21 @@ class Fresh:
 
 
 def wheel(folder: Path, version: str, more: str = "") -> Path:
-    """A wheel without a program; `more` is added to its unit and its configuration."""
+    """A wheel without a program; `more` is added to its unit and its configuration.
+
+    The same arguments give the same bytes: the time of each file is 1980.
+    """
     path = folder / f"growd-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
+
+        def add(name: str, content: str) -> None:
+            archive.writestr(zipfile.ZipInfo(name), content)
+
         for name in (*PLACES, WATCHDOG.name):
-            archive.writestr(f"growd/_systemd/{name}", (CHECKOUT / "systemd" / name).read_text() + more)
+            add(f"growd/_systemd/{name}", (CHECKOUT / "systemd" / name).read_text() + more)
         for name in ("run", "build", "node"):
-            archive.writestr(f"growd/_requirements/{name}.lock", f"# {name}")
-        archive.writestr("growd/_couchdb/embedded/package.json", "{}")
-        archive.writestr("growd/config/shipped/minimal.toml", TEXT + more)
-        archive.writestr("growd/config/shipped/food-computer.toml", TEXT)
+            add(f"growd/_requirements/{name}.lock", f"# {name}")
+        add("growd/_couchdb/embedded/package.json", "{}")
+        add("growd/config/shipped/minimal.toml", TEXT + more)
+        add("growd/config/shipped/food-computer.toml", TEXT)
     return path
