@@ -1,0 +1,169 @@
+"""A start at a later time and changes of the recipe, with kill -9 of the whole program at any moment."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import time
+from contextlib import suppress
+
+import aiohttp
+import pytest
+
+from support.program import PATIENCE_S, home_on, started
+
+ROUNDS = 12
+LIGHT = "light_illuminance"
+ENVIRONMENT = "environment_1"
+
+
+def recipe(number):
+    """Its revision sets the lamp to so many lux."""
+    return {"format": "simple", "operations": [[0, LIGHT, 1_000 + number], [36_000, LIGHT, 0]]}
+
+
+class Chamber:
+    """The data folder and database of a program that is killed again and again."""
+
+    def __init__(self, folder, home):
+        self._folder = folder
+        self._home = home
+
+    def start(self):
+        return started(self._folder / "data", *self._home.arguments, "--profile", "sim")
+
+    async def store(self, program, document):
+        """Store the recipe `mine`; the new revision."""
+        url = f"{program.address}/{self._home.recipes}/mine"
+        async with aiohttp.ClientSession(headers=self._home.headers) as session:
+            async with session.get(url) as answer:
+                present = await answer.json()
+            body = document | ({"_rev": present["_rev"]} if answer.ok else {})
+            async with session.put(url, json=body) as answer:
+                assert answer.ok, await answer.text()
+                return (await answer.json())["rev"]
+
+    async def documents(self, program):
+        """All documents of runs that have ended, once there is one."""
+        url = f"{program.address}/{self._home.prefix}recipe_run/_all_docs?include_docs=true"
+        async with aiohttp.ClientSession(headers=self._home.headers) as session, asyncio.timeout(PATIENCE_S):
+            while True:
+                async with session.get(url) as answer:
+                    rows = (await answer.json()).get("rows", [])
+                found = [row["doc"] for row in rows if row["doc"].get("ended")]
+                if found:
+                    return found
+                await asyncio.sleep(0.1)
+
+
+async def ask(program, service, **arguments):
+    url = f"{program.api}/service/{ENVIRONMENT}/{service}"
+    async with aiohttp.ClientSession() as session, session.post(url, json=arguments) as answer:
+        return await answer.json()
+
+
+async def last(program, topic):
+    url = f"{program.api}/topic_data/{ENVIRONMENT}/{topic}"
+    async with aiohttp.ClientSession() as session, session.get(url, params={"last": "true"}) as answer:
+        return (await answer.json()).get("result")
+
+
+async def until_state(program, state):
+    async with asyncio.timeout(PATIENCE_S):
+        while (found := await last(program, "recipe_state") or {}).get("state") != state:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return found
+
+
+async def set_point(program):
+    """The set point of the lamp, once there is one."""
+    async with asyncio.timeout(PATIENCE_S):
+        while (lux := await last(program, f"desired/{LIGHT}")) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    return lux
+
+
+async def kill(program):
+    program.process.send_signal(signal.SIGKILL)
+    await program.process.wait()
+
+
+@pytest.fixture
+async def chamber(tmp_path, database_server):
+    async with home_on(database_server) as home:
+        yield Chamber(tmp_path, home)
+
+
+@pytest.mark.kill
+@pytest.mark.timeout(240)
+async def test_a_recipe_that_waits_survives_kills_and_starts_once(chamber):
+    async with chamber.start() as program:
+        await program.until_there(f"{chamber._home.recipes}/demo_day", chamber._home.headers)
+        await chamber.store(program, recipe(1))
+        at = time.time() + 3_600
+        assert (await ask(program, "start_recipe", recipe_id="mine", at=at, by="anna"))["success"]
+        await kill(program)
+    async with chamber.start() as program:
+        assert (await until_state(program, "waiting"))["starts_at"] == at
+        assert (await last(program, f"desired/{LIGHT}")) is None
+        assert (await ask(program, "stop_recipe"))["success"]
+        await kill(program)
+    async with chamber.start() as program:
+        await until_state(program, "idle")
+        at = time.time() + 3
+        assert (await ask(program, "start_recipe", recipe_id="mine", at=at, by="anna"))["success"]
+        await kill(program)
+    await asyncio.sleep(max(0.0, at - time.time()))  # its time passes while growd is off
+    async with chamber.start() as program:
+        await until_state(program, "running")
+        await kill(program)
+    async with chamber.start() as program:
+        await until_state(program, "running")
+        assert (await ask(program, "stop_recipe"))["success"]
+        (document,) = await chamber.documents(program)
+    assert document["started"] >= at > document["ordered"]
+    assert (document["started_by"], document["offset"], document["revisions"]) == ("anna", 0, [])
+
+
+async def change_and_kill(program, moment):
+    """Kill the program so many seconds after the request; whether the change was acknowledged."""
+    call = asyncio.create_task(ask(program, "change_recipe"), name="change")
+    await asyncio.wait({call}, timeout=moment)
+    await kill(program)
+    with suppress(aiohttp.ClientError):
+        return (await call)["success"]
+    return False
+
+
+@pytest.mark.kill
+@pytest.mark.timeout(300)
+async def test_a_change_at_the_moment_of_a_kill_is_whole_or_not_there(chamber):
+    chance = random.Random(16)
+    allowed, seen = {1_000}, []
+    async with chamber.start() as program:
+        await program.until_there(f"{chamber._home.recipes}/demo_day", chamber._home.headers)
+        revisions = {await chamber.store(program, recipe(0)): 1_000}
+        assert (await ask(program, "start_recipe", recipe_id="mine"))["success"]
+        await kill(program)
+    for number in range(1, ROUNDS + 1):
+        async with chamber.start() as program:
+            await until_state(program, "running")
+            lux = await set_point(program)
+            assert lux in allowed
+            seen.append(lux)
+            await program.until_there(f"{chamber._home.recipes}/mine", chamber._home.headers)
+            revisions[await chamber.store(program, recipe(number))] = 1_000 + number
+            was_acknowledged = await change_and_kill(program, chance.uniform(0, 0.06))
+            allowed = {1_000 + number} if was_acknowledged else {lux, 1_000 + number}
+    async with chamber.start() as program:
+        await until_state(program, "running")
+        seen.append(await set_point(program))
+        assert seen[-1] in allowed
+        assert (await ask(program, "stop_recipe"))["success"]
+        (document,) = await chamber.documents(program)
+    ran = [document, *document["revisions"]]
+    assert [revisions[each["recipe_rev"]] for each in ran] == list(dict.fromkeys(seen))
+    assert [each["recipe"]["operations"][0][2] for each in ran] == list(dict.fromkeys(seen))
+    elapsed = [each["elapsed"] for each in ran[1:]]
+    assert elapsed == sorted(elapsed)
