@@ -369,6 +369,8 @@ async def test_the_recipe_of_each_environment_is_shown():
         "updates": 1,
         "starts_at": 0.0,
         "revised_at": 0.0,
+        "started": 0.0,
+        "by": "",
     }
 
 

@@ -117,6 +117,7 @@ async def test_the_change_is_an_event_and_in_the_status(running):
     assert event["message"] == "the recipe mine has changed to revision 2-x at 3 min (by bert)"
     assert (event["kind"], event["source"]) == ("recipe", "mine")
     assert described(running)["revision"] == "2-x"
+    assert (described(running)["started"], described(running)["by"]) == (BEGAN, "anna")
     assert (described(running)["changed"], described(running)["revised_at"]) == ("", BEGAN + 3 * MINUTE)
 
 

@@ -40,6 +40,12 @@ async def test_the_errors_of_an_unsaved_recipe_are_findings_with_places(on):
     assert answer["message"].startswith("the recipe is not valid: /operations/0/0: expected the offset")
     checked = await on.bus.services.get("e/check_recipe").call({"recipe": BAD})
     assert answer["findings"] == checked["findings"] != []
+    assert checked["duration"] == 0
+
+
+async def test_a_check_has_the_length_of_the_recipe(on):
+    checked = await on.bus.services.get("e/check_recipe").call({"recipe": DAY})
+    assert (checked["valid"], checked["duration"]) == (True, DAY["operations"][-1][0])
 
 
 @pytest.mark.parametrize("document", [3, "text", [], {}, {"format": None}])

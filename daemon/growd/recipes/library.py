@@ -14,7 +14,7 @@ from growd.bus.services import SUCCESS
 from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.findings import errors
-from growd.recipes.interpreter import check, interpret
+from growd.recipes.interpreter import FORMATS, check, interpret
 from growd.recipes.waiting import WaitingStart
 
 if TYPE_CHECKING:
@@ -82,6 +82,7 @@ class Library:
             reply=(
                 *SUCCESS,
                 Field("valid", Kind.BOOL, default=False),
+                Field("duration", Kind.FLOAT64, 0, default=0.0, unit="s", doc="of a valid recipe"),
                 Field("findings", Kind.JSON, default=[]),
             ),
             doc="Check a recipe: all errors and warnings. `valid` is true without an error.",
@@ -129,13 +130,14 @@ class Library:
     async def _answer_check(self, recipe_id: str, recipe: Any) -> dict[str, Any]:
         try:
             document = recipe if recipe is not None else await self.read(recipe_id)
-            findings = await self._compute(check, document, self.reach)
+            duration, findings = await self._compute(_checked_duration, document, self.reach)
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         return {
             "success": True,
             "message": _counted(findings),
             "valid": not errors(findings),
+            "duration": duration,
             "findings": msgspec.to_builtins(findings),
         }
 
@@ -194,6 +196,12 @@ class Library:
                     raise
         finally:
             self._calls -= 1
+
+
+def _checked_duration(recipe: Any, reach: Reach | None) -> tuple[float, list[RecipeFinding]]:
+    """How long the recipe lasts, 0 if there are errors, and all findings."""
+    findings = check(recipe, reach)
+    return 0.0 if errors(findings) else FORMATS[recipe["format"]].plan(recipe).duration, findings
 
 
 def _checked_plan(

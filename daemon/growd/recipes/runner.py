@@ -371,7 +371,8 @@ class RecipeRunner:
     def _described(self) -> dict[str, Any]:
         """For `growd status`; `changed` is the revision in the database if it is another.
 
-        `revised_at` is the UNIX time at which the recipe took over from another one, 0 if none did.
+        `started` is the UNIX time of the start, 0 before, and `by` who ordered it. `revised_at` is the UNIX
+        time at which the recipe took over from another one, 0 if none did.
         """
         present = self._present()
         revision = "" if present is None else present.revision
@@ -379,8 +380,15 @@ class RecipeRunner:
         changed = self._database_revision if is_changed else ""
         ran = present.ran if isinstance(present, Run) else []
         revised_at = ran[-1].time if ran else 0.0
+        started, by = 0.0, ""
+        if isinstance(present, Run):
+            started, by = present.start, present.started_by
+        elif present is not None:
+            by = present.by
         return {"environment": self._environment, "revision": revision, "changed": changed} | {
-            "revised_at": revised_at
+            "revised_at": revised_at,
+            "started": started,
+            "by": by,
         }
 
     # after a restart

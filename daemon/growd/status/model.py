@@ -140,7 +140,8 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     Times are of the recipe. `revision` is the one that runs or waits; `changed` is that of the document in
     the database, if it differs. `updates` counts the states that the recipe runner has published. While it
     waits, `starts_at` is the UNIX time of its start, else 0. `revised_at` is the UNIX time at which the
-    recipe took over from another one in its run, 0 if none did.
+    recipe took over from another one in its run, 0 if none did. `started` is the UNIX time of the start, 0
+    before, and `by` who ordered it ("" if they did not say).
     """
 
     environment: str
@@ -154,6 +155,8 @@ class RecipeStatus(msgspec.Struct, frozen=True):
     updates: int = 0
     starts_at: float = 0.0
     revised_at: float = 0.0
+    started: float = 0.0
+    by: str = ""
 
 
 class RecipeEnd(msgspec.Struct, frozen=True):

@@ -199,6 +199,8 @@ class StatusNode:
                     last.number,
                     state["starts_at"],
                     revision.revised_at,
+                    revision.started,
+                    revision.by,
                 )
 
     def _recipe_ends(self) -> list[RecipeEnd]:
@@ -234,6 +236,8 @@ class _Revision(msgspec.Struct, frozen=True):
     revision: str = ""
     changed: str = ""
     revised_at: float = 0.0
+    started: float = 0.0
+    by: str = ""
 
 
 _NO_REVISION: Final = _Revision()
