@@ -1,101 +1,77 @@
 /** JSON as people read and write it: laid out, and read with the place of each member. */
+const SPACE = /\s*/y;
+const TOKEN = /[{}[\],:]|"(?:[^"\\\x00-\x1f]|\\.)*"|[-+\w.]+/y;
 
 /** A document as text, with members without members of their own on one line. */
-export function written(value, indent = "") {
-  if (value === null || typeof value !== "object") return JSON.stringify(value) ?? "null";
-  const isArray = Array.isArray(value);
-  const inner = `${indent}  `;
-  const members = Object.entries(value).map(
-    ([name, member]) => (isArray ? "" : `${JSON.stringify(name)}: `) + written(member, inner),
-  );
-  const [open, close] = isArray ? "[]" : "{}";
-  const isFlat = Object.values(value).every((member) => member === null || typeof member !== "object");
-  return isFlat ? `${open}${members.join(", ")}${close}` : `${open}\n${inner}${members.join(`,\n${inner}`)}\n${indent}${close}`;
+export function written(value, indent = "\n") {
+  if (value === null || typeof value !== "object") return JSON.stringify(value);
+  const isList = Array.isArray(value);
+  const members = Object.entries(value).filter(([, each]) => each !== undefined).map(([name, each]) => (isList ? "" : `${JSON.stringify(name)}: `) + written(each, `${indent}  `));
+  const [open, close] = isList ? "[]" : "{}";
+  return Object.values(value).some((each) => each !== null && typeof each === "object")
+    ? `${open}${indent}  ${members.join(`,${indent}  `)}${indent}${close}`
+    : open + members.join(", ") + close;
 }
 
-const TOKEN = /[{}[\],:]|"(?:[^"\\\x00-\x1f]|\\.)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null/y;
-
-/** An error of syntax: `expected` and `found` are texts of the document, `offset` is its place. */
-export class JsonError extends Error {
-  constructor(expected, found, offset) {
-    super(expected);
-    Object.assign(this, { expected, found, offset });
-  }
-}
-
-/** {value, places}: `places` has the offset of each member by its JSON pointer. Throws `JsonError`. */
+/** {value, places}: `places` has the offset of each member by its JSON pointer. Throws {expected, found, offset}. */
 export function read(text) {
   const places = new Map();
-  let token, offset;
-  let end = 0;
-
+  let [token, offset, end] = ["", 0, 0];
   const next = () => {
-    offset = end + text.slice(end).search(/\S|$/);
-    TOKEN.lastIndex = offset;
-    token = TOKEN.exec(text)?.[0] ?? "";
+    SPACE.lastIndex = end;
+    TOKEN.lastIndex = offset = end + SPACE.exec(text)[0].length;
+    token = TOKEN.exec(text)?.[0] ?? text[offset] ?? "";
     end = offset + token.length;
   };
   const fail = (expected) => {
-    throw new JsonError(expected, token || text.slice(offset).match(/^\S{0,20}/)[0], offset);
+    throw Object.assign(new SyntaxError(expected), { expected, found: token, offset });
   };
-  const literal = (expected) => {
-    try {
-      return JSON.parse(token);
-    } catch {
-      return fail(expected);
-    }
-  };
-  const members = (close, read) => {
-    next();
-    while (token !== close) {
-      read();
+  const members = (close, one) => {
+    for (next(); token !== close; ) {
+      one();
       if (token !== "," && token !== close) fail(`, ${close}`);
-      if (token === ",") {
-        next();
-        if (token === close) fail("value");
-      }
+      if (token === "," && (next(), token === close)) fail("value");
     }
-    next();
   };
   const value = (pointer) => {
     places.set(pointer, offset);
+    let found;
     if (token === "{") {
-      const found = {};
+      found = {};
       members("}", () => {
-        const name = token.startsWith('"') ? literal("name") : fail("name");
-        if (Object.hasOwn(found, name)) fail("other name");
+        if (token[0] !== '"') fail("name");
+        const name = literal();
         const place = offset;
+        if (Object.hasOwn(found, name)) fail("other");
         next();
         if (token !== ":") fail(":");
         next();
         const inner = `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-        Object.defineProperty(found, name, { value: value(inner), enumerable: true, configurable: true, writable: true });
+        found[name] = value(inner);
         places.set(inner, place);
       });
-      return found;
-    }
-    if (token === "[") {
-      const found = [];
+    } else if (token === "[") {
+      found = [];
       members("]", () => found.push(value(`${pointer}/${found.length}`)));
-      return found;
-    }
-    const found = literal("value");
+    } else found = literal();
     next();
     return found;
   };
-
+  const literal = () => {
+    try {
+      return JSON.parse(token);
+    } catch {
+      return fail("value");
+    }
+  };
   next();
   const found = value("");
-  if (offset < text.length) fail("end");
+  if (token) fail("end");
   return { value: found, places };
 }
 
-/** The line, from 1, of an offset. */
-export const lineOf = (text, offset) => text.slice(0, offset).split("\n").length;
-
 /** The offset of a JSON pointer, or else of the nearest member around it. */
 export function placeOf(places, pointer) {
-  let nearest = pointer;
-  while (nearest && !places.has(nearest)) nearest = nearest.slice(0, nearest.lastIndexOf("/"));
-  return places.get(nearest) ?? 0;
+  while (pointer && !places.has(pointer)) pointer = pointer.slice(0, pointer.lastIndexOf("/"));
+  return places.get(pointer) ?? 0;
 }

@@ -1,60 +1,119 @@
 /** The editor of a recipe: a form or its JSON, with growd's check and the plan as one types. */
-import { database } from "../lib/api.js";
+import { call, database } from "../lib/api.js";
+import { given, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
-import { JsonError, lineOf, placeOf, read, written } from "../lib/json_text.js";
+import { t, variableName } from "../lib/i18n.js";
+import { placeOf, read, written } from "../lib/json_text.js";
 import { refresh, useChamber, useStatus } from "../lib/live.js";
-import { Action, Dialog } from "../lib/parts.js";
+import { Action, Dialog, notify } from "../lib/parts.js";
 import { href } from "../lib/route.js";
-import { discard, draftOf, keep, openDraft } from "./recipe_drafts.js";
-import { Form } from "./recipe_form.js";
 import { isByClock, Plan } from "./recipe_plan.js";
-import { content, documentPath, Findings, usePlan } from "./recipe_view.js";
 
 const PAUSE_MS = 500;
+const DRAFT = "growd recipe ";
+
+/** The path of a recipe in the database. */
+export const documentPath = (id) => `recipes/${encodeURIComponent(id)}`;
+
+/** A recipe as people see it, without what the database adds. */
+export const content = ({ _id, _rev, ...rest }) => rest;
+
+// What is typed and not saved stays in the browser: {id, text, rev, saved}, with the revision and the text that it
+// changes. The key is the id of the recipe, or one that no recipe has.
+
+function keep(key, draft) {
+  try {
+    localStorage.setItem(DRAFT + key, JSON.stringify({ ...draft, time: Date.now() }));
+  } catch {
+    notify(t("recipe_not_kept"), "bad");
+  }
+}
+
+export const discard = (key) => localStorage.removeItem(DRAFT + key);
+
+/** All drafts, newest first, with their keys. */
+export const drafts = () =>
+  Object.keys(localStorage)
+    .filter((name) => name.startsWith(DRAFT))
+    .map((name) => ({ key: name.slice(DRAFT.length), ...JSON.parse(localStorage.getItem(name)) }))
+    .sort((one, other) => other.time - one.time);
+
+/** Keep a draft of a new recipe and return its key. */
+export function newDraft(id, text) {
+  const key = `_${Date.now()}`;
+  keep(key, { id, text });
+  return key;
+}
+
+/** A recipe to begin with: two weeks of light by day. */
+export function blank({ variables }) {
+  const lamp = variables.find((each) => each.controlled && each.variable.startsWith("light"));
+  const daily = lamp && { [lamp.variable]: [{ at: "06:00", value: lamp.reach[1] / 2 }, { at: "22:00", value: 0 }] };
+  return { format: "phased", name: "", phases: [{ name: "growth", duration: 14, time_units: "days", daily }] };
+}
+
+/** growd's errors and warnings; `where` shows the place of one. */
+export const Findings = ({ findings, where = ({ pointer }) => html`<code>${pointer}</code>` }) =>
+  findings.length > 0 && html`<ul class="findings">${findings.map((each) => html`<li class=${each.severity === "error" ? "bad" : "warn"}><b>${t(`recipe_${each.severity}`)}</b> ${where(each)} ${each.sentence}</li>`)}</ul>`;
+
+/** growd's {plan, findings}, or {message, findings} without a plan; asked again when `key` changes. */
+export function usePlan(environment, args, key) {
+  const [answer, setAnswer] = useState(null);
+  useEffect(() => {
+    let isCurrent = true;
+    const show = (found) => isCurrent && setAnswer(found);
+    if (args) call(`${environment}/recipe_plan`, args).then(show, ({ message, body }) => show({ message, findings: body.findings ?? [] }));
+    else show(null);
+    return () => (isCurrent = false);
+  }, [key]);
+  return answer;
+}
 
 /** `name` is the key of a draft, or the id of a recipe. */
 export function Editor({ environment, zone, name }) {
-  const [draft, setDraft] = useState(() => draftOf(name));
+  const [draft, setDraft] = useState(() => drafts().find(({ key }) => key === name));
   const [problem, setProblem] = useState("");
   const [wantsText, setWantsText] = useState(false);
   const [conflict, setConflict] = useState(null);
+  const [checkedText, setChecked] = useState("");
   const chamber = useChamber(environment);
-  const running = useStatus()?.recipes.find((each) => each.environment === environment && each.state !== "idle" && each.recipe_id === name);
-  const load = () => database("GET", documentPath(name)).then(draftFrom).then(setDraft, (refusal) => setProblem(refusal.message));
-  useEffect(() => void (draft || load()), []);
-
-  const checkedText = useLater(draft?.text ?? "");
-  const checked = useMemo(() => parsed(checkedText), [checkedText]);
-  const before = usePlan(environment, running ? {} : null, running?.revision)?.plan;
-  const args = isObject(checked.value) ? { recipe: checked.value, ...(before && { start: before.start }) } : null;
-  const answer = usePlan(environment, args, `${checkedText} ${before?.start}`);
-  const findings = args ? answer?.findings ?? [] : checked.findings ?? [];
-
+  const running = useStatus()?.recipes.find((each) => each.environment === environment && each.recipe_id === name);
+  const text = draft?.text ?? "";
+  useEffect(() => {
+    if (!draft) database("GET", documentPath(name)).then((recipe) => setDraft(draftOf(recipe)), ({ message }) => setProblem(message));
+  }, []);
+  useEffect(() => {
+    const timer = setTimeout(setChecked, checkedText && PAUSE_MS, text);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const current = useMemo(() => parsed(text), [text]);
+  const isChecked = text === checkedText;
+  const before = usePlan(environment, running && {}, running?.revision)?.plan;
+  const answer = usePlan(environment, isObject(current.value) && { recipe: current.value, start: before?.start ?? 0 }, `${checkedText} ${before?.start}`);
   if (!draft) return html`<p>${problem || t("loading")}</p>`;
-  const { id, text, rev, saved } = draft;
+
+  const { id, rev, saved } = draft;
+  const findings = current.findings ?? answer?.findings ?? [];
+  const isForm = !wantsText && fitsForm(current.value);
   const edit = (members) => {
     const next = { ...draft, ...members };
     setDraft(next);
     if (next.text === saved && next.id === name) discard(name);
     else keep(name, next);
   };
-  const current = text === checkedText ? checked : parsed(text);
-  const isPhased = isObject(current.value) && current.value.format === "phased" && isWhole(current.value);
   const change = (work) => {
     const copy = structuredClone(current.value);
     work(copy);
     edit({ text: written(copy) });
   };
   const close = (query) => (location.hash = href(environment, "recipes", query));
-  const save = async (as = id, base = id === name ? rev : undefined) => {
-    const path = documentPath(as);
+  const save = async (as = id) => {
     try {
-      await database("PUT", path, { ...content(read(text).value), _id: as, ...(base && { _rev: base }) });
+      await database("PUT", documentPath(as), { ...content(current.value), _id: as, ...(rev && as === name && { _rev: rev }) });
     } catch (refusal) {
       if (refusal.status !== 409) throw refusal;
-      setConflict({ as, other: await database("GET", path).catch(() => null) });
-      return null;
+      setConflict({ as, other: await database("GET", documentPath(as)).catch(() => null) });
+      return;
     }
     discard(name);
     await refresh();
@@ -62,111 +121,156 @@ export function Editor({ environment, zone, name }) {
     return { message: t("recipe_saved", { name: as }) };
   };
   const loadOther = () => {
-    openDraft({ id: `${id}_2`, text });
+    newDraft(`${id}_2`, text);
     discard(name);
     setConflict(null);
-    if (conflict.as === name) setDraft(draftFrom(conflict.other));
+    if (conflict.as === name) setDraft(draftOf(conflict.other));
     else close({ edit: conflict.as });
   };
-  const isSyntaxError = !("value" in current);
   return html`<p><a href=${href(environment, "recipes", saved && { recipe: name })}>← ${saved ? name : t("recipe_all")}</a></p>
     <section class="card">
       <div class="row"><label>${t("recipe_id")}<br /><input value=${id} maxlength="200" required onInput=${({ target }) => edit({ id: target.value })} /></label>
-        <span class="faint small">${rev && id === name ? t("recipe_revision", { revision: rev.slice(0, 8) }) : t("recipe_is_new")}${running ? ` · ${t("recipe_it_runs")}` : ""}</span></div>
-      <div class="row" role="group" aria-label=${t("recipe_edit_as")}>
-        <button aria-pressed=${isPhased && !wantsText} disabled=${!isPhased} onClick=${() => setWantsText(false)}>${t("recipe_form")}</button>
-        <button aria-pressed=${!isPhased || wantsText} onClick=${() => setWantsText(true)}>JSON</button>
-        ${!isPhased && !isSyntaxError && html`<span class="faint small">${t("recipe_no_form")}</span>`}
+        <${Action} class="primary" disabled=${!("value" in current) || !id} run=${() => save()}>${t("save")}<//>
+        ${text !== saved && html`<${Action} confirm=${t("recipe_discard_sure")} run=${async () => void (discard(name), close(saved && { recipe: name }))}>${t("recipe_discard")}<//>`}
+        <span class="faint small">${[rev && id === name ? t("recipe_revision", { revision: rev.slice(0, 8) }) : t("recipe_is_new"), running && t("recipe_it_runs"), text !== saved && t("recipe_kept")].filter(Boolean).join(" · ")}</span></div>
+      <div class="row">
+        <button aria-pressed=${isForm} disabled=${!fitsForm(current.value)} onClick=${() => setWantsText(false)}>${t("recipe_form")}</button>
+        <button aria-pressed=${!isForm} onClick=${() => setWantsText(true)}>JSON</button>
+        <span role="status">${!isChecked ? t("recipe_checking") : findings.length ? "" : answer?.plan ? `✓ ${t("recipe_no_findings")}` : answer?.message}</span>
       </div>
       <div class="editor">
-        <div>
-          ${isPhased && !wantsText
-            ? html`<${Form} ...${{ recipe: current.value, change, findings: current === checked ? findings : [], chamber }} />`
-            : html`<${Text} ...${{ text, findings: current === checked ? findings : [], places: checked.places }} onText=${(value) => edit({ text: value })} />`}
-          <p role="status">${checked !== current ? t("recipe_checking") : findings.length ? "" : answer && `✓ ${t("recipe_no_findings")}`}${args && answer && !answer.plan && !findings.length ? answer.message : ""}</p>
-          <div class="row"><${Action} class="primary" disabled=${isSyntaxError || !id} run=${() => save()}>${t("save")}<//>
-            ${text !== saved && html`<${Action} confirm=${t("recipe_discard_sure")} run=${async () => (discard(name), close(saved && { recipe: name }), null)}>${t("recipe_discard")}<//>
-            <span class="faint small">${t("recipe_kept")}</span>`}</div>
-        </div>
-        <div>${answer?.plan && html`<h3>${t(before ? "recipe_compared" : "recipe_plan")}</h3>
-          ${isByClock(answer.plan) && !before && html`<p class="faint small">${t("recipe_plan_if_now")}</p>`}
+        <div>${isForm ? html`<${Form} ...${{ recipe: current.value, change, findings, chamber }} />` : html`<${Text} ...${{ text, findings, places: current.places, edit }} />`}</div>
+        <div>${answer?.plan && html`<h3>${t(before ? "recipe_compared" : isByClock(answer.plan) ? "recipe_plan_if_now" : "recipe_plan")}</h3>
           <${Plan} plan=${answer.plan} before=${before} zone=${zone} elapsed=${before ? running?.elapsed_s : null} />`}</div>
       </div>
     </section>
-    ${conflict && html`<${Conflict} ...${{ ...conflict, save, loadOther }} isOwn=${conflict.as === name} onClose=${() => setConflict(null)} />`}`;
+    ${conflict && html`<${Dialog} title=${t(!conflict.other ? "recipe_gone" : conflict.as === name ? "recipe_conflict" : "recipe_exists", { name: conflict.as })} onClose=${() => setConflict(null)}>
+      <p>${t("recipe_nothing_lost")}</p>
+      <div class="row"><${Action} class="primary" run=${() => (setConflict(null), edit({ id: `${id}_2` }), save(`${id}_2`))}>${t("recipe_save_as", { name: `${id}_2` })}<//>
+        ${conflict.other && html`<button onClick=${loadOther}>${t("recipe_load_other")}</button>`}
+        <button onClick=${() => setConflict(null)}>${t("cancel")}</button></div>
+    <//>`}`;
 }
 
 const isObject = (value) => value !== null && typeof value === "object" && !Array.isArray(value);
 
-/** Whether the form can show it: phases with tracks of set points. */
-const isWhole = ({ phases }) =>
-  Array.isArray(phases) && phases.every((phase) => isObject(phase) && ["daily", "course"].every((kind) =>
-    phase[kind] === undefined || (isObject(phase[kind]) && Object.values(phase[kind]).every((points) => Array.isArray(points) && points.length && points.every(isObject)))));
+const fitsForm = (recipe) =>
+  isObject(recipe) && recipe.format === "phased" && Array.isArray(recipe.phases) && recipe.phases.every((phase) => isObject(phase) && KINDS.every((kind) =>
+    isObject(phase[kind] ?? {}) && Object.values(phase[kind] ?? {}).every((points) => Array.isArray(points) && points.length && points.every(isObject))));
 
-const draftFrom = (recipe) => {
+function draftOf(recipe) {
   const text = written(content(recipe));
   return { id: recipe._id, rev: recipe._rev, text, saved: text };
-};
+}
 
 /** {value, places} of a text, or {findings} with its error of syntax. */
 function parsed(text) {
   try {
     return read(text);
-  } catch (error) {
-    if (!(error instanceof JsonError)) throw error;
-    const sentence = t("recipe_syntax", { expected: t(`recipe_json_${error.expected}`), found: error.found || t("recipe_json_end") });
-    return { findings: [{ severity: "error", pointer: "", offset: error.offset, sentence }] };
+  } catch ({ expected = "value", found, offset = 0 }) {
+    const sentence = t("recipe_syntax", { expected: expected.length > 3 ? t(`recipe_json_${expected}`) : expected, found: found || t("recipe_json_end") });
+    return { findings: [{ severity: "error", pointer: "", offset, sentence }] };
   }
 }
 
-/** A value some time after it has last changed. */
-function useLater(value) {
-  const [later, set] = useState(value);
-  useEffect(() => {
-    const timer = setTimeout(set, later ? PAUSE_MS : 0, value);
-    return () => clearTimeout(timer);
-  }, [value]);
-  return later;
-}
-
 /** JSON with line numbers; a line with a finding is marked, with the sentence beside it. */
-function Text({ text, findings, places, onText }) {
+function Text({ text, findings, places, edit }) {
   const area = useRef();
+  const lines = text.split("\n");
   const placed = findings.map((each) => {
     const offset = each.offset ?? placeOf(places, each.pointer);
-    return { ...each, offset, line: lineOf(text, offset) };
+    return { ...each, offset, line: text.slice(0, offset).split("\n").length };
   });
-  const lines = text.split("\n");
-  const marked = [];
+  const marks = [];
   let last = 0;
   for (const line of [...new Set(placed.map((each) => each.line))].sort((one, other) => one - other)) {
     const here = placed.filter((each) => each.line === line);
     const style = here.some((each) => each.severity === "error") ? "bad" : "warn";
-    marked.push(lines.slice(last, line - 1).map((each) => `${each}\n`).join(""),
-      html`<mark class=${style}>${lines[line - 1] || " "}</mark><em class=${style}>${here.map((each) => each.sentence).join("; ")}</em>\n`);
+    marks.push([...lines.slice(last, line - 1), ""].join("\n"), html`<mark class=${style}>${lines[line - 1] || " "}</mark><em class=${style}>${here.map((each) => each.sentence).join("; ")}</em>\n`);
     last = line;
   }
-  const goTo = ({ offset }) => {
+  const goTo = (offset) => {
     area.current.focus();
-    area.current.setSelectionRange(offset, offset + (text.slice(offset).match(/^[^\n]*/)[0].length || 1));
+    area.current.setSelectionRange(offset, offset + 1);
   };
   return html`<div class="code">
       <pre class="numbers" aria-hidden="true">${lines.map((_, i) => i + 1).join("\n")}</pre>
-      <pre class="marks" aria-hidden="true">${marked}${lines.slice(last).join("\n")} </pre>
-      <textarea ref=${area} wrap="off" spellcheck="false" autocapitalize="off" aria-label="JSON" aria-invalid=${findings.some((each) => each.severity === "error")}
-        value=${text} onInput=${({ target }) => onText(target.value)}></textarea>
+      <pre class="marks" aria-hidden="true">${marks}${lines.slice(last).join("\n")} </pre>
+      <textarea ref=${area} wrap="off" spellcheck="false" autocapitalize="off" aria-label="JSON" aria-invalid=${findings.length > 0} value=${text} onInput=${({ target }) => edit({ text: target.value })}></textarea>
     </div>
-    <${Findings} findings=${placed} where=${({ line }) => t("recipe_line", { line })} onChoose=${goTo} />`;
+    <${Findings} findings=${placed} where=${({ line, offset }) => html`<button class="quiet" onClick=${() => goTo(offset)}>${t("recipe_line", { line })}</button>`} />`;
 }
 
-/** Somebody else has saved the recipe meanwhile, or one of this name exists. */
-function Conflict({ as, other, isOwn, save, loadOther, onClose }) {
-  const [name, setName] = useState(`${as}_2`);
-  return html`<${Dialog} title=${t(!other ? "recipe_gone" : isOwn ? "recipe_conflict" : "recipe_exists", { name: as })} onClose=${onClose}>
-    <p>${t("recipe_nothing_lost")}</p>
-    <label>${t("recipe_other_name")}<br /><input value=${name} onInput=${({ target }) => setName(target.value)} /></label>
-    <div class="row"><${Action} class="primary" run=${() => (onClose(), save(name, undefined))}>${t("recipe_save_as")}<//>
-      ${other && html`<button onClick=${loadOther}>${t("recipe_load_other")}</button>`}
-      <button onClick=${onClose}>${t("cancel")}</button></div>
-  <//>`;
+const KINDS = ["daily", "course"];
+
+/** A recipe of the format phased; `change(work)` lets `work` edit a copy. */
+const Form = ({ recipe, change, findings, chamber }) => html`<div class="form">
+  <div class="row">${["name", "description"].map((name) => html`<label>${t(`recipe_${name}`)}<br /><input class="wide" value=${recipe[name] ?? ""} onInput=${({ target }) => change((copy) => (copy[name] = target.value))} /></label>`)}</div>
+  ${recipe.phases.map((phase, i) => html`<${Phase} key=${i} ...${{ phase, i, chamber }} findings=${findings.filter(({ pointer }) => `${pointer}/`.startsWith(`/phases/${i}/`))}
+    change=${(work) => change(({ phases }) => work(phases[i], phases))} />`)}
+  <${Findings} findings=${findings.filter(({ pointer }) => !/^\/phases\/\d/.test(pointer))} />
+  <button onClick=${() => change(({ phases }) => phases.push({ ...structuredClone(phases.at(-1)), name: "" }))}>+ ${t("recipe_add_phase")}</button>
+</div>`;
+
+function Phase({ phase, i, change, findings, chamber }) {
+  const tracks = KINDS.flatMap((kind) => Object.entries(phase[kind] ?? {}).map(([variable, points]) => ({ kind, variable, points, place: `/phases/${i}/${kind}/${variable}/` })));
+  const isIn = ({ pointer }, { place }) => `${pointer}/`.startsWith(place);
+  const set = (name) => (value) => change((copy) => (copy[name] = value ?? undefined));
+  const add = ({ target }) => {
+    const [kind, variable] = target.value.split("/");
+    if (kind) change((copy) => ((copy[kind] ??= {})[variable] = [{ at: kind === "daily" ? "06:00" : 0, value: 0 }]));
+    target.value = "";
+  };
+  return html`<fieldset><legend>${t("recipe_phase_number", { number: i + 1 })}</legend>
+    <div class="row">
+      <label>${t("recipe_name")}<br /><input value=${phase.name ?? ""} onInput=${({ target }) => set("name")(target.value)} /></label>
+      <${Field} name="lasts" value=${phase.duration} set=${set("duration")} />
+      <${Field} name="unit" of=${["days", "hours", "minutes", "seconds"]} value=${phase.time_units} set=${set("time_units")} />
+      ${phase.course && html`<${Field} name="cycle" value=${phase.cycle} set=${set("cycle")} />`}
+      <${Field} name="otherwise" of=${["hold", "release"]} value=${phase.otherwise ?? "hold"} set=${set("otherwise")} />
+    </div>
+    <${Findings} findings=${findings.filter((each) => !tracks.some((track) => isIn(each, track)))} />
+    ${tracks.map((track) => html`<${Track} key=${track.place} ...${track} findings=${findings.filter((each) => isIn(each, track))} about=${chamber.variables.find((each) => each.variable === track.variable)} change=${(work) => change((copy) => {
+      const { kind, variable } = track;
+      work(copy[kind][variable]);
+      if (!copy[kind][variable].length) delete copy[kind][variable];
+      if (!Object.keys(copy[kind]).length) delete copy[kind];
+    })} />`)}
+    <div class="row"><select aria-label=${t("recipe_add_variable")} onChange=${add}>
+        <option value="">+ ${t("recipe_add_variable")} …</option>
+        ${KINDS.map((kind) => html`<optgroup label=${t(`recipe_${kind}`)}>${chamber.variables.filter(({ variable }) => !tracks.some((track) => track.variable === variable)).map(({ variable }) => html`<option value=${`${kind}/${variable}`}>${variableName(variable)}</option>`)}</optgroup>`)}
+      </select>
+      ${i > 0 && html`<button onClick=${() => change((copy, all) => all.splice(i - 1, 0, ...all.splice(i, 1)))}>↑ ${t("recipe_earlier")}</button>
+      <button class="bad" onClick=${() => change((copy, all) => all.splice(i, 1))}>${t("recipe_remove_phase")}</button>`}
+    </div>
+  </fieldset>`;
+}
+
+/** The set points of a variable in a phase, one a row. */
+function Track({ kind, variable, points, about, findings, change }) {
+  const name = variableName(variable);
+  const set = (i, member) => (value) => change((copy) => (copy[i][member] = value));
+  const later = ({ at, ...rest }) => ({ ...rest, at: kind === "course" ? at + 1 : `${String((parseInt(at) + 1) % 24).padStart(2, "0")}${at.slice(2)}` });
+  return html`<div class="track" role="group" aria-label=${name}>
+    <h4>${name} <span class="faint small">${symbol(about?.unit ?? "")} · ${t(`recipe_${kind}`)}</span></h4>
+    ${points.map((point, i) => html`<div class="row point">
+      ${kind === "daily"
+        ? html`<input type="time" step=${point.at?.length > 5 ? 1 : 60} aria-label=${t("recipe_when")} value=${point.at} onChange=${({ target }) => set(i, "at")(target.value)} />`
+        : html`<${Field} label="when" value=${point.at} set=${set(i, "at")} />`}
+      <${Field} label="value" value=${point.value} unit=${about?.unit} set=${set(i, "value")} />
+      <${Field} label="to_next" of=${["hold", "ramp", "sine"]} prefix="to_" value=${point.to_next ?? "hold"} set=${set(i, "to_next")} />
+      <button class="quiet" aria-label=${t("recipe_remove_point")} onClick=${() => change((copy) => copy.splice(i, 1))}>✕</button>
+    </div>`)}
+    <${Findings} findings=${findings} />
+    <button class="quiet" onClick=${() => change((copy) => copy.push(later(copy.at(-1))))}>+ ${t("recipe_value")}</button>
+  </div>`;
+}
+
+/** A choice `of` some, or else a number in the unit that is shown; null without one. */
+function Field({ name, label, of, prefix = "", value, unit, set }) {
+  const control = of
+    ? html`<select aria-label=${label && t(`recipe_${label}`)} value=${value} onChange=${({ target }) => set(target.value)}>${of.map((each) => html`<option value=${each}>${t(`recipe_${prefix}${each}`)}</option>`)}</select>`
+    : html`<input type="number" step="any" inputmode="decimal" aria-label=${label && t(`recipe_${label}`)} value=${typeof value === "number" ? +shown(value, unit).toFixed(4) : ""}
+        onInput=${({ target }) => set(target.value === "" ? null : +given(+target.value, unit).toFixed(6))} />`;
+  return name ? html`<label>${t(`recipe_${name}`)}<br />${control}</label>` : control;
 }

@@ -1,127 +1,103 @@
-/** Recipes: the running one with its plan, the library, and the past runs. */
+/** Recipes: the running one with its plan, the library, one of them with its start, and the past runs. */
 import { call, database } from "../lib/api.js";
 import { duration } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { written } from "../lib/json_text.js";
+import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
-import { zoneOf } from "../lib/zone.js";
-import { discard, drafts, openDraft } from "./recipe_drafts.js";
-import { Editor } from "./recipe_editor.js";
-import { blank } from "./recipe_form.js";
-import { Ahead, changeText, Plan } from "./recipe_plan.js";
-import { Findings, Recipe } from "./recipe_view.js";
+import { blank, content, discard, documentPath, drafts, Editor, Findings, newDraft, usePlan } from "./recipe_editor.js";
+import { Ahead, changeText, isByClock, Plan, Rows, zoneOf } from "./recipe_plan.js";
 
-const DRIFT_S = 30; // a plan that starts that much later than the run does is asked again
-const RUNS = 10;
+const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
+const RUNS = 20;
 
-/** Who does it, for the record of the run. */
-const by = () => session.value?.user ?? "";
+/** Call a service of the environment in the name of the user. */
+const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: session.value?.user ?? "" });
+
+const go = (environment, query) => (location.hash = href(environment, "recipes", query));
+const facts = (...all) => all.filter((each) => each && typeof each === "string").join(" · ");
+const short = (revision) => revision.replace(/^(\d+-.{6}).*/, "$1");
+const useTold = (environment) => useStatus()?.recipes.find((each) => each.environment === environment);
 
 export function Recipes({ environment }) {
   const { query } = useSignal(route);
-  const zone = zoneOf(useChamber(environment).time_zone);
-  const given = { environment, zone, by };
-  const key = query.get("recipe") ?? query.get("edit");
-  if (query.has("edit") && mayOperate()) return html`<${Editor} key=${key} name=${key} ...${given} />`;
-  if (query.has("recipe")) return html`<${Recipe} key=${key} id=${key} ...${given} />`;
-  return html`<${Zone} ...${given} /><${Running} ...${given} /><div class="cards"><${Library} ...${given} /><${Runs} ...${given} /></div>`;
-}
-
-/** Says so if the chamber's times are not those of this device. */
-export function Zone({ environment, zone }) {
   const { time_zone: name } = useChamber(environment);
-  const now = useSignal(growdTime);
-  return now > 0 && !zone.isHere(now) && html`<p class="bar warn">${t("recipe_zone", { name, time: zone.clock(now) })}</p>`;
-}
-
-/** {state, recipe_id, phase, elapsed, remaining, revision, changed ...} of an environment, moved by the stream. */
-function useRun(environment) {
-  const told = useStatus()?.recipes.find((each) => each.environment === environment);
-  const live = useTopic(`${environment}/recipe_state`);
-  if (!told) return null;
-  const run = { ...told, elapsed: told.elapsed_s, remaining: told.remaining_s, ...live?.value };
-  return { ...run, start: live ? live.time - live.value.elapsed : growdTime.value - told.elapsed_s };
-}
-
-/** The plan of the running recipe, asked again when it changes, and each hour. */
-function useRunningPlan(environment, run) {
-  const [plan, setPlan] = useState(null);
-  const isIdle = !run || run.state === "idle";
-  const hour = Math.floor(growdTime.value / 3600);
-  const drift = run?.state === "running" && plan?.state === "running" ? Math.round((run.start - plan.start) / DRIFT_S) : 0;
-  const key = isIdle ? "" : [run.recipe_id, run.revision, run.state, run.revised_at, hour, drift].join();
-  useEffect(() => {
-    if (isIdle) setPlan(null);
-    else call(`${environment}/recipe_plan`).then((answer) => setPlan(answer.plan), () => {});
-  }, [key]);
-  return plan?.recipe_id === run?.recipe_id ? plan : null;
+  const zone = zoneOf(name);
+  const now = growdTime.value;
+  const id = query.get("recipe");
+  const edited = mayOperate() && query.get("edit");
+  const given = { environment, zone };
+  return html`${now > 0 && !zone.isHere(now) && html`<p class="bar warn">${t("recipe_zone", { name, time: zone.clock(now) })}</p>`}
+    ${edited ? html`<${Editor} key=${edited} name=${edited} ...${given} />`
+    : id ? html`<${Recipe} key=${id} id=${id} ...${given} />`
+    : html`<${Running} ...${given} /><div class="pair"><${Library} ...${given} /><${Runs} ...${given} /></div>`}`;
 }
 
 function Running({ environment, zone }) {
-  const run = useRun(environment);
-  const plan = useRunningPlan(environment, run);
-  if (!run || run.state === "idle") return html`<section class="card"><h2>${t("recipe_none")}</h2><p class="faint">${t("recipe_choose")}</p></section>`;
-  const service = (name, args) => () => call(`${environment}/${name}`, { ...args, by: by() });
-  const now = growdTime.value;
-  const share = run.elapsed / (run.elapsed + run.remaining || 1);
-  const isWaiting = run.state === "waiting";
-  const next = plan?.next.find((change) => change.time > now);
-  const phase = plan?.phases.findLastIndex((each) => each.begin <= run.elapsed) ?? 0;
-  return html`<div class="cards"><section class="card">
-      <div class="row spread"><h2>${run.recipe_id}</h2><span class=${`badge ${run.state === "running" ? "" : "warn"}`}>${t(`recipe_is_${run.state}`)}</span></div>
-      ${isWaiting
-        ? plan && html`<p>${t("recipe_waits", { when: zone.moment(plan.start + plan.elapsed), time: duration(plan.start + plan.elapsed - now) })}</p>`
-        : html`
-          <p>${t("recipe_phase", { name: run.phase || "–", number: phase + 1, count: plan?.phases.length ?? "–" })}</p>
-          <progress max="1" value=${share} aria-label=${t("recipe_progress")}></progress>
-          <p>${t("recipe_place", { elapsed: duration(run.elapsed), remaining: duration(run.remaining) })}
-            ${run.state === "running" && ` ${t("recipe_ends", { when: zone.moment(now + run.remaining) })}`}</p>`}
-      ${next && run.state === "running" && html`<p>${t("recipe_next", { time: duration(next.time - now) })} <b>${variableName(next.variable)} ${changeText(next)}</b></p>`}
-      <p class="faint small">${[run.started && t("recipe_started", { when: zone.moment(run.started), by: run.started_by || t("recipe_unknown") }), t("recipe_revision", { revision: short(run.revision) })].filter(Boolean).join(" · ")}</p>
-      ${mayOperate() && html`<div class="row">
-        ${run.state === "running" && html`<${Action} run=${service("pause_recipe")}>${t("recipe_pause")}<//>`}
-        ${run.state === "paused" && html`<${Action} class="primary" run=${service("resume_recipe")}>${t("recipe_resume")}<//>`}
-        ${!isWaiting && plan && html`<${Skip} ...${{ plan, phase, service }} />`}
-        <${Action} class="bad" confirm=${t(isWaiting ? "recipe_cancel_sure" : "recipe_stop_sure", { name: run.recipe_id })} run=${service("stop_recipe")}>${t("recipe_stop")}<//>
-      </div>`}
-      ${run.changed && html`<${TakeOver} key=${run.changed} ...${{ environment, run, plan, zone, service }} />`}
+  const told = useTold(environment);
+  const live = useTopic(`${environment}/recipe_state`);
+  const [plan, setPlan] = useState(null);
+  const now = useSignal(growdTime);
+  const { state, recipe_id: id, phase, elapsed, remaining } = { elapsed: told?.elapsed_s, remaining: told?.remaining_s, ...told, ...live?.value };
+  const isIdle = !state || state === "idle";
+  const start = (live?.time ?? now) - elapsed;
+  const drift = state === "running" && plan?.state === state ? Math.round((start - plan.start) / DRIFT_S) : 0;
+  useEffect(() => {
+    if (!isIdle) call(`${environment}/recipe_plan`).then((answer) => setPlan(answer.plan), () => {});
+  }, [id, told?.revision, state, Math.floor(now / 3600), drift]);
+  if (!told) return null;
+  if (isIdle) return html`<section class="card"><h2>${t("recipe_none")}</h2></section>`;
+  const drawn = plan?.recipe_id === id && plan;
+  const run = (name, args) => service(environment, name, args);
+  const isWaiting = state === "waiting";
+  const begin = isWaiting ? told.starts_at : told.started;
+  const next = drawn && state === "running" && drawn.next.find((change) => change.time > now);
+  const number = drawn ? drawn.phases.findLastIndex((each) => each.begin <= elapsed) : -1;
+  return html`<div class="pair">
+    <section class="card">
+      <div class="row spread"><h2>${id}</h2><span class=${`badge ${state === "running" ? "" : "warn"}`}>${t(`recipe_is_${state}`)}</span></div>
+      ${isWaiting ? html`<p>${t("recipe_waits", { when: zone.moment(begin), time: duration(begin - now) })}</p>` : html`
+        <p>${t("recipe_phase", { name: phase, number: number + 1, count: drawn ? drawn.phases.length : "–" })}</p>
+        <progress max="1" value=${elapsed / (elapsed + remaining || 1)} aria-label=${t("recipe_progress")}></progress>
+        <p>${t("recipe_place", { elapsed: duration(elapsed), remaining: duration(remaining) })} ${state === "running" && t("recipe_ends", { when: zone.moment(now + remaining) })}</p>
+        ${next && html`<p>${t("recipe_next", { time: duration(next.time - now) })} <b>${variableName(next.variable)} ${changeText(next)}</b></p>`}`}
+      <p class="faint small">${facts(begin > 0 && t(isWaiting ? "recipe_ordered" : "recipe_started", { when: zone.moment(begin), by: told.by || t("recipe_unknown") }), t("recipe_revision", { revision: short(told.revision) }), told.revised_at > 0 && t("recipe_since", { when: zone.moment(told.revised_at) }))}</p>
+      <div class="row">
+        ${state === "running" && html`<${Action} run=${run("pause_recipe")}>${t("recipe_pause")}<//>`}
+        ${state === "paused" && html`<${Action} class="primary" run=${run("resume_recipe")}>${t("recipe_resume")}<//>`}
+        ${!isWaiting && drawn && mayOperate() && html`<${Skip} phases=${drawn.phases} number=${number} run=${run} />`}
+        <${Action} class="bad" confirm=${t(isWaiting ? "recipe_cancel_sure" : "recipe_stop_sure", { name: id })} run=${run("stop_recipe")}>${t("recipe_stop")}<//>
+      </div>
     </section>
-    ${plan && html`<section class="card"><h2>${t("recipe_ahead")}</h2><${Ahead} ...${{ plan, now, zone }} /></section>`}</div>
-    ${plan && html`<section class="card"><h2>${t("recipe_plan")}</h2>
-      <${Plan} ...${{ plan, zone, elapsed: isWaiting ? plan.elapsed : run.elapsed }} /></section>`}`;
+    ${drawn && html`<section class="card"><h2>${t("recipe_ahead")}</h2><${Ahead} plan=${drawn} now=${now} zone=${zone} /></section>`}</div>
+    ${told.changed && drawn && html`<${TakeOver} key=${told.changed} ...${{ environment, told, plan: drawn, elapsed, zone, isWaiting }} />`}
+    ${drawn && html`<section class="card"><h2>${t("recipe_plan")}</h2><${Plan} ...${{ plan: drawn, elapsed, zone }} /></section>`}`;
 }
 
-const short = (revision) => revision.replace(/^(\d+-.{6}).*/, "$1");
-
-function Skip({ plan, phase, service }) {
+function Skip({ phases, number, run }) {
   const [to, choose] = useState("");
-  if (plan.phases.length < 2) return null;
-  return html`<span class="row"><select aria-label=${t("recipe_skip_to")} value=${to} onChange=${(event) => choose(event.target.value)}>
+  return phases.length > 1 && html`<select aria-label=${t("recipe_skip_to")} value=${to} onChange=${({ target }) => choose(target.value)}>
       <option value="">${t("recipe_skip_to")} …</option>
-      ${plan.phases.map((each, i) => html`<option key=${i} value=${i + 1}>${i + 1}. ${each.name}${i === phase ? ` (${t("recipe_this_phase")})` : ""}</option>`)}
+      ${phases.map(({ name }, i) => html`<option value=${i + 1}>${i + 1}. ${name}${i === number ? ` (${t("recipe_now")})` : ""}</option>`)}
     </select>
-    ${to && html`<${Action} confirm=${t("recipe_skip_sure", { name: plan.phases[to - 1].name })} run=${service("skip_to_phase", { phase: +to })}>${t("recipe_skip")}<//>`}
-  </span>`;
+    ${to && html`<${Action} confirm=${t("recipe_skip_sure", { name: phases[to - 1].name })} run=${run("skip_to_phase", { phase: +to })}>${t("recipe_skip")}<//>`}`;
 }
 
 /** A newer revision of the running recipe: what it changes from now on, and the button that lets it take over. */
-function TakeOver({ environment, run, plan, zone, service }) {
-  const [offered, offer] = useState(null);
-  const compare = () =>
-    call(`${environment}/recipe_plan`, { recipe_id: run.recipe_id, start: run.start }).then(offer, (refusal) => offer(refusal.body.findings ? refusal.body : { message: refusal.message }));
-  return html`<div class="bar warn">
-    <p>${t("recipe_changed", { runs: short(run.revision), saved: short(run.changed) })}</p>
-    ${offered ? html`
-      ${offered.plan ? html`<p class="small">${t("recipe_compared")}</p><${Plan} ...${{ plan: offered.plan, before: plan, elapsed: run.elapsed, zone }} />` : html`<p class="bad">${offered.message}</p>`}
-      <${Findings} findings=${offered.findings ?? []} />
-      <div class="row"><${Action} class="primary" disabled=${!offered.plan} run=${service("change_recipe")}>${t("recipe_take_over")}<//>
-      <button onClick=${() => offer(null)}>${t("cancel")}</button></div>` : html`<button onClick=${compare}>${t("recipe_compare")}</button>`}
-  </div>`;
+function TakeOver({ environment, told, plan, elapsed, zone, isWaiting }) {
+  const [isOpen, open] = useState(false);
+  const answer = usePlan(environment, isOpen && { recipe_id: told.recipe_id, start: plan.start }, isOpen);
+  return html`<section class="card"><p class="bar warn">${t("recipe_changed", { runs: short(told.revision), saved: short(told.changed) })}</p>
+    ${!isWaiting && !isOpen && html`<button onClick=${() => open(true)}>${t("recipe_compare")}</button>`}
+    ${answer && html`<${Findings} findings=${answer.findings} />
+      ${answer.plan ? html`<h3>${t("recipe_compared")}</h3><${Plan} ...${{ plan: answer.plan, before: plan, elapsed, zone }} />` : html`<p class="bad">${answer.message}</p>`}
+      <div class="row"><${Action} class="primary" disabled=${!answer.plan} run=${service(environment, "change_recipe")}>${t("recipe_take_over")}<//>
+      <button onClick=${() => open(false)}>${t("cancel")}</button></div>`}
+  </section>`;
 }
 
 function Library({ environment }) {
@@ -131,74 +107,134 @@ function Library({ environment }) {
   const file = useRef();
   const chamber = useChamber(environment);
   useEffect(() => {
-    database("GET", "recipes/_all_docs?include_docs=true").then(
-      (answer) => setRecipes(answer.rows.map((row) => row.doc).filter((doc) => doc && !doc._id.startsWith("_"))),
-      (refusal) => setProblem(refusal.message),
-    );
+    database("GET", "recipes/_all_docs?include_docs=true").then(({ rows }) => setRecipes(rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), ({ message }) => setProblem(message));
   }, []);
-  const go = (draft) => (location.hash = href(environment, "recipes", { edit: openDraft(draft) }));
-  const imported = async (event) => {
-    const [chosen] = event.target.files;
-    if (chosen) go({ id: chosen.name.replace(/\.json$/i, ""), text: await chosen.text() });
+  const edit = (id, text) => go(environment, { edit: newDraft(id, text) });
+  const imported = async ({ target: { files: [chosen] } }) => {
+    let [id, text] = [chosen.name.replace(/\.json$/i, ""), await chosen.text()];
+    try {
+      const { value } = read(text);
+      [id, text] = [value._id ?? id, written(content(value))];
+    } catch {
+      // as it is; the editor shows what is wrong
+    }
+    edit(id, text);
   };
-  return html`<section class="card"><div class="row spread"><h2>${t("recipe_library")}</h2>
-      ${mayOperate() && html`<div class="row"><button onClick=${() => go({ id: "", text: written(blank(chamber)) })}>${t("recipe_new")}</button>
+  return html`<section class="card">
+    <div class="row spread"><h2>${t("recipe_library")}</h2>
+      ${mayOperate() && html`<div class="row"><button onClick=${() => edit("", written(blank(chamber)))}>${t("recipe_new")}</button>
         <button onClick=${() => file.current.click()}>${t("recipe_import")}</button>
-        <input ref=${file} type="file" accept=".json,application/json" hidden onChange=${imported} /></div>`}
+        <input ref=${file} type="file" accept=".json" hidden onChange=${imported} /></div>`}
     </div>
     ${mayOperate() && unsaved.map(({ key, id, time }) => html`<div class="row spread" key=${key}>
       <a href=${href(environment, "recipes", { edit: key })}>${t("recipe_draft", { id: id || t("recipe_new"), when: new Date(time).toLocaleString(navigator.languages) })}</a>
-      <button class="quiet" aria-label=${t("recipe_discard")} onClick=${() => confirm(t("recipe_discard_sure")) && (discard(key), setUnsaved(drafts()))}>✕</button>
+      <${Action} class="quiet" confirm=${t("recipe_discard_sure")} run=${async () => void (discard(key), setUnsaved(drafts()))}>${t("recipe_discard")}<//>
     </div>`)}
-    ${problem ? html`<p class="bad">${t("recipe_no_library", { reason: problem })}</p>` : !recipes ? html`<p>${t("loading")}</p>` : !recipes.length && html`<p>${t("recipe_empty")}</p>`}
-    <ul class="list">${recipes?.map((doc) => html`<li key=${doc._id}><${Entry} ...${{ environment, doc }} /></li>`)}</ul>
+    ${problem ? html`<p class="bad">${t("recipe_no_library", { reason: problem })}</p>` : !recipes?.length && html`<p>${t(recipes ? "recipe_empty" : "loading")}</p>`}
+    <ul class="list">${recipes?.map((recipe) => html`<li key=${recipe._id}><${Entry} environment=${environment} recipe=${recipe} /></li>`)}</ul>
   </section>`;
 }
 
 const checked = new Map(); // answers of check_recipe by environment, id and revision
 
-function Entry({ environment, doc }) {
-  const key = `${environment}/${doc._id}/${doc._rev}`;
+function Entry({ environment, recipe }) {
+  const key = `${environment} ${recipe._id} ${recipe._rev}`;
   const [check, setCheck] = useState(checked.get(key));
   useEffect(() => {
-    if (!check) {
-      call(`${environment}/check_recipe`, { recipe: doc }).then((answer) => (checked.set(key, answer), setCheck(answer)), () => {});
-    }
+    if (!check) call(`${environment}/check_recipe`, { recipe }).then((answer) => (checked.set(key, answer), setCheck(answer)), () => {});
   }, [key]);
-  return html`<a class="row spread" href=${href(environment, "recipes", { recipe: doc._id })}>
-    <span><b>${doc.name || doc._id}</b><br /><span class="faint small">${[doc.name && doc._id, doc.author, doc.format].filter((each) => typeof each === "string").join(" · ")}</span></span>
-    <span class="row">${check?.duration > 0 && duration(check.duration)}
-    ${check && html`<span class=${`badge ${check.valid ? "" : "bad"}`}>${check.valid ? `✓ ${t("recipe_valid")}` : `✕ ${t("recipe_invalid")}`}</span>`}</span>
+  const { _id: id, name, author, format } = recipe;
+  return html`<a href=${href(environment, "recipes", { recipe: id })}>
+    <span><b>${facts(name) || id}</b><br /><span class="faint small">${facts(name && id, author, format, check?.duration > 0 && duration(check.duration))}</span></span>
+    ${check && html`<span class=${`badge ${check.valid ? "" : "bad"}`}>${check.valid ? "✓" : "✕"} ${t(check.valid ? "recipe_valid" : "recipe_invalid")}</span>`}
   </a>`;
+}
+
+/** A recipe of the library: growd's findings, its start, and its plan. */
+function Recipe({ environment, zone, id }) {
+  const [recipe, setRecipe] = useState(null);
+  const [problem, setProblem] = useState("");
+  const [{ at, offset }, setBegin] = useState({ at: 0, offset: 0 });
+  useEffect(() => {
+    database("GET", documentPath(id)).then(setRecipe, ({ message }) => setProblem(message));
+  }, []);
+  const answer = usePlan(environment, { recipe_id: id, start: at || offset ? (at || growdTime.value) - offset : 0 }, `${at} ${offset}`);
+  const plan = answer?.plan;
+  const text = recipe && written(content(recipe));
+  const save = () => {
+    const link = Object.assign(document.createElement("a"), { download: `${id}.json`, href: URL.createObjectURL(new Blob([written({ _id: id, ...content(recipe) })])) });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  };
+  const remove = async () => {
+    await database("DELETE", `${documentPath(id)}?rev=${recipe._rev}`);
+    go(environment);
+    return { message: t("recipe_deleted", { name: id }) };
+  };
+  const pick = (offset) => setBegin({ at, offset });
+  return html`<p><a href=${href(environment, "recipes")}>← ${t("recipe_all")}</a></p>
+    <section class="card"><h2>${facts(recipe?.name) || id}</h2>
+      ${problem && html`<p class="bad">${problem}</p>`}
+      <p class="faint small">${facts(id, recipe?.format, recipe?.author, plan && duration(plan.duration))}</p>
+      <p>${facts(recipe?.description)}</p>
+      ${answer && !plan && html`<p class="bad">${answer.findings.length ? t("recipe_cannot") : answer.message}</p>`}
+      <${Findings} findings=${answer?.findings ?? []} />
+      ${recipe && html`<div class="row">
+        ${mayOperate() && html`<button onClick=${() => go(environment, { edit: id })}>${t("recipe_edit")}</button>
+          <button onClick=${() => go(environment, { edit: newDraft(`${id}_2`, text) })}>${t("recipe_duplicate")}</button>`}
+        <button onClick=${save}>${t("recipe_export")}</button>
+        <${Action} class="bad" confirm=${t("recipe_delete_sure", { name: id })} run=${remove}>${t("recipe_delete")}<//>
+      </div>`}
+    </section>
+    ${plan && mayOperate() && html`<${Start} ...${{ environment, zone, id, plan, at, offset, pick, setAt: (at) => setBegin({ at, offset }) }} />`}
+    ${plan && html`<section class="card"><h2>${t("recipe_plan")}</h2>
+      ${isByClock(plan) && !at && html`<p class="faint small">${t("recipe_plan_if_now")}</p>`}
+      <${Plan} ...${{ plan, zone, picked: offset || null, onPick: mayOperate() && pick }} /></section>`}`;
+}
+
+function Start({ environment, zone, id, plan, at, offset, pick, setAt }) {
+  const told = useTold(environment);
+  const [size, unit] = plan.duration < 10_800 ? [60, "minutes"] : plan.duration < 345_600 ? [3_600, "hours"] : [86_400, "days"];
+  const start = async () => {
+    const answer = await service(environment, "start_recipe", { recipe_id: id, offset, at })();
+    go(environment);
+    return answer;
+  };
+  return html`<section class="card"><h2>${t("recipe_start")}</h2>
+    ${told && told.state !== "idle" && html`<p class="warn">${t("recipe_busy", { name: told.recipe_id })}</p>`}
+    <div class="row">
+      <label>${t("recipe_when")}<br /><select value=${at > 0} onChange=${({ target }) => setAt(target.value === "true" ? Math.ceil(growdTime.value / 3600 + 0.1) * 3600 : 0)}>
+        <option value="false">${t("recipe_now")}</option><option value="true">${t("recipe_at_time")}</option></select></label>
+      ${at > 0 && html`<label>${t("recipe_at_time")}<br /><input type="datetime-local" value=${zone.text(at).slice(0, 16)} onChange=${({ target }) => target.value && setAt(zone.unix(target.value.padEnd(19, ":00")))} /></label>`}
+      ${plan.phases.length > 1 && html`<label>${t("recipe_begin_with")}<br /><select value=${plan.phases.findIndex(({ begin }) => begin === offset)} onChange=${({ target }) => pick(plan.phases[target.value]?.begin ?? offset)}>
+        <option value="-1">${t("recipe_a_place")}</option>
+        ${plan.phases.map(({ name }, i) => html`<option value=${i}>${i + 1}. ${name}</option>`)}</select></label>`}
+      <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><input type="number" min="0" step="any" value=${+(offset / size).toFixed(4)} onChange=${({ target }) => pick(target.value * size)} /></label>
+    </div>
+    <p class="faint small">${t("recipe_pick")}</p>
+    <div class="row"><${Action} class="primary" run=${start}>${t("recipe_start")}<//>
+      ${t("recipe_start_says", { when: at ? zone.moment(at) : t("recipe_now"), place: duration(offset) })}</div>
+  </section>`;
 }
 
 function Runs({ environment, zone }) {
   const [runs, setRuns] = useState(null);
   const [problem, setProblem] = useState("");
-  const [count, setCount] = useState(RUNS);
-  const status = useStatus()?.recipes.find((each) => each.environment === environment);
+  const told = useTold(environment);
   useEffect(() => {
-    const name = location.pathname.split("/")[1].slice(1); // [http] name
-    const keys = `startkey=${encodeURIComponent(JSON.stringify([environment, {}]))}&endkey=${encodeURIComponent(JSON.stringify([environment]))}`;
-    database("GET", `recipe_run/_design/${name}/_view/by_start?descending=true&include_docs=true&limit=${count + 1}&${keys}`).then(
-      (answer) => setRuns(answer.rows.map((row) => row.doc)),
-      (refusal) => setProblem(refusal.message),
-    );
-  }, [count, status?.recipe_id, status?.revised_at, status?.state === "idle"]);
+    const design = location.pathname.split("/")[1].slice(1); // [http] name
+    const key = (value) => encodeURIComponent(JSON.stringify(value));
+    database("GET", `recipe_run/_design/${design}/_view/by_start?descending=true&include_docs=true&limit=${RUNS}&startkey=${key([environment, {}])}&endkey=${key([environment])}`)
+      .then(({ rows }) => setRuns(rows.map(({ doc }) => doc)), ({ message }) => setProblem(message));
+  }, [told?.started, told?.revised_at]);
   return html`<section class="card"><h2>${t("recipe_runs")}</h2>
     ${problem ? html`<p class="bad">${problem}</p>` : !runs?.length && html`<p>${t(runs ? "recipe_no_runs" : "loading")}</p>`}
-    ${runs?.length > 0 && html`<div class="scroll"><table>
-      <thead><tr><th>${t("recipe_run_start")}</th><th>${t("recipe")}</th><th>${t("recipe_run_end")}</th><th>${t("recipe_run_who")}</th><th></th></tr></thead>
-      <tbody>${runs.slice(0, count).map((run) => html`<tr key=${run._id}>
-        <td>${zone.moment(run.started)}</td>
-        <td>${run.recipe_id} <span class="faint small">${short(run.recipe_rev ?? "")}</span>
-          ${run.revisions?.map((each) => html`<br /><span class="small" key=${each.time}>${t("recipe_revised", { when: zone.moment(each.time), revision: short(each.recipe_rev), by: each.by })}</span>`)}</td>
-        <td>${run.ended === null ? t("recipe_is_running") : `${ending(run.end_reason)}, ${zone.moment(run.ended)}`}<br /><span class="faint small">${run.elapsed !== null && t("recipe_after", { time: duration(run.elapsed) })}</span></td>
-        <td>${[run.started_by, run.ended_by].filter(Boolean).join(", ") || "–"}</td>
-        <td><a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a></td>
-      </tr>`)}</tbody></table></div>`}
-    ${runs?.length > count && html`<button onClick=${() => setCount(count + 50)}>${t("recipe_more")}</button>`}
+    ${runs?.length > 0 && html`<${Rows} heads=${["recipe_run_start", "recipe", "recipe_run_end"]} rows=${runs.map((run) => [
+      html`${zone.moment(run.started)}<br /><span class="faint small">${run.started_by}</span>`,
+      html`${run.recipe_id} <span class="faint small">${short(run.recipe_rev)}</span>
+        ${run.revisions?.map((each) => html`<br /><span class="small">${t("recipe_revised", { when: zone.moment(each.time), name: `${each.recipe_id} ${short(each.recipe_rev)}`, by: each.by })}</span>`)}`,
+      html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${run.end_reason.replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && zone.moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
+        <a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a>`,
+    ])} />`}
   </section>`;
 }
-
-const ending = (reason) => t(`recipe_${reason.replaceAll(" ", "_")}`);
