@@ -206,7 +206,7 @@ export const STRINGS = {
   recipe_no_library: ["The library is not available: {reason}. A running recipe goes on.", "Die Bibliothek ist nicht erreichbar: {reason}. Ein laufendes Rezept läuft weiter."],
   recipe_empty: ["There are no recipes yet.", "Es gibt noch keine Rezepte."],
   recipe_new: ["New", "Neu"],
-  recipe_import: ["Import", "Importieren"],
+  recipe_from_file: ["Import", "Importieren"],
   recipe_export: ["Export", "Exportieren"],
   recipe_edit: ["Edit", "Bearbeiten"],
   recipe_duplicate: ["Duplicate", "Duplizieren"],

@@ -123,7 +123,7 @@ function Library({ environment }) {
   return html`<section class="card">
     <div class="row spread"><h2>${t("recipe_library")}</h2>
       ${mayOperate() && html`<div class="row"><button onClick=${() => edit("", written(blank(chamber)))}>${t("recipe_new")}</button>
-        <button onClick=${() => file.current.click()}>${t("recipe_import")}</button>
+        <button onClick=${() => file.current.click()}>${t("recipe_from_file")}</button>
         <input ref=${file} type="file" accept=".json" hidden onChange=${imported} /></div>`}
     </div>
     ${mayOperate() && unsaved.map(({ key, id, time }) => html`<div class="row spread" key=${key}>
