@@ -129,7 +129,7 @@ async def test_a_calibration_fails_when_the_light_does_not_rise():
         ("recipe", "a recipe drives the light; stop it first"),
         ("hand", "an override drives the light"),
         ("channel", "environment_1/commanded/light_intensity_red has a command of its own"),
-        ("interlock", "an interlock holds the lamp: air_temperature was 2"),
+        ("interlock", "the lamp is held: air_temperature was 2"),
         ("sensor", "the light sensor has failed"),
     ],
 )
@@ -167,7 +167,7 @@ async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
         if cause != "interlock":
             assert words in outcome["message"]
         else:
-            assert "an interlock holds the lamp: air_temperature was 3" in outcome["message"]
+            assert "the lamp is held: air_temperature was 3" in outcome["message"]
         assert on.curve() == []
         await on.clock.advance(2)
         driven = on.rig.last("commanded/light_illuminance").value
@@ -234,3 +234,14 @@ async def test_a_curve_that_cannot_be_saved_changes_nothing(error):
         outcome = await on.calibrated()
         assert (outcome["state"], outcome["message"]) == ("failed", f"{error}; nothing has changed")
         assert on.curve() == []
+
+
+async def test_a_hold_refuses_a_calibration_with_its_reason(tmp_path):
+    async with rigged(Config(sensor=(LUX, AIR), light=LAMP), ShortMemory(), data=tmp_path) as rig:
+        await rig.hold.read()
+        await rig.clock.advance(5)
+        assert (await rig.bus.services.get("hold/set").call(["cleaning"], "ann"))["success"]
+        answer = await Scene(rig).calibrate()
+    assert not answer["success"]
+    assert answer["message"].startswith("the lamp is held: all outputs are safe since ")
+    assert answer["message"].endswith(" by ann: cleaning; release with `growd safe --release`")

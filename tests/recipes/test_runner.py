@@ -147,6 +147,18 @@ async def test_the_answer_to_a_start_has_the_warnings(on):
         assert seen.get_nowait().value == 25
 
 
+async def test_the_answer_to_a_start_during_a_hold_says_that_outputs_stay_safe(on):
+    on.held = "all outputs are safe by ann: cleaning; release with `growd safe --release`"
+    answer = await on.start()
+    assert answer["success"]
+    assert answer["message"] == (
+        f"the recipe day has started; warning: no output follows it until the hold is released: {on.held}"
+    )
+    await on.stop()
+    on.held = ""
+    assert (await on.start())["message"] == "the recipe day has started"
+
+
 async def test_a_start_that_can_not_be_recorded_is_refused(on):
     on.journal.broken = True
     answer = await on.start()

@@ -118,6 +118,7 @@ class Chamber:
         self.catches_up = True
         self.zone = UTC
         self.reach = None
+        self.held = ""
         self.period_s = 1.0
 
     def boot(self):
@@ -133,6 +134,7 @@ class Chamber:
             journal=self.journal,
             set_points=self.set_points_by_hand,
             zone=self.zone,
+            why_held=lambda: self.held,
             catches_up=self.catches_up,
             period_s=self.period_s,
         )

@@ -58,8 +58,8 @@ class LightCalibration:
     controller's parameter; on failure nothing changes.
 
     It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
-    its own command, or an interlock holds the lamp (`why_held`). It is refused while another experiment
-    (`others`) runs. A client's set point waits meanwhile.
+    its own command, or a hold or an interlock holds the lamp (`why_held`). It is refused while another
+    experiment (`others`) runs. A client's set point waits meanwhile.
     """
 
     def __init__(
@@ -255,7 +255,7 @@ class LightCalibration:
         if self._stopped:
             raise CalibrationError(self._stopped)
         if why := self._why_held():
-            raise CalibrationError(f"an interlock holds the lamp: {why}")
+            raise CalibrationError(f"the lamp is held: {why}")
         wanted = self._recipe_topic.last
         if wanted is not None and wanted.node == self._recipe_node and wanted.quality is Quality.OK:
             raise CalibrationError("a recipe drives the light; stop it first")

@@ -53,7 +53,8 @@ class RecipeRunner:
     `Position`). A paused run holds its set points. When a run ends, its set points are released: a message of
     quality stale without a value. Set points by hand are those of `SetPointsByHand`, saved in `set_points`.
 
-    `zone` is the time zone of recipes that use the time of day, None that of the machine.
+    `zone` is the time zone of recipes that use the time of day, None that of the machine. `why_held` returns
+    why all outputs are held at their safe states, "" while they are not.
     """
 
     def __init__(
@@ -65,6 +66,7 @@ class RecipeRunner:
         journal: Journal,
         set_points: SetPointStore | None = None,
         zone: tzinfo | None = None,
+        why_held: Callable[[], str] = lambda: "",
         catches_up: bool = True,
         period_s: float = PERIOD_S,
         progress_s: float = PROGRESS_S,
@@ -97,7 +99,7 @@ class RecipeRunner:
         self.by_hand = SetPointsByHand(
             bus, environment, self, self._publish_event, set_points, reach=library.reach
         )
-        RecipeServices(self, environment, library, bus.clock, zone)
+        RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
         library.serve(self.node, environment, bus.clock, lambda: self._active or self._waiting)
         self.node.describe("recipe", self._described, prepare=self._look_up)
 

@@ -49,13 +49,15 @@ class RecipeServices:
     """
 
     def __init__(
-        self, runner: RecipeRunner, environment: str, library: Library, clock: Clock, zone: tzinfo | None
-    ) -> None:
+        self, runner: RecipeRunner, environment: str, library: Library, clock: Clock, zone: tzinfo | None,
+        *, why_held: Callable[[], str],
+    ) -> None:  # fmt: skip
         self._runner = runner
         self._environment = environment
         self._library = library
         self._clock = clock
         self._zone = zone
+        self._why_held = why_held
         self._serve(
             "start_recipe",
             "openag_brain/StartRecipe",
@@ -128,7 +130,7 @@ class RecipeServices:
         await self._complete(self._runner.begin(order, plan))
         logger.info("%s: the recipe %s has started", self._environment, recipe_id)
         by_hand = self._runner.by_hand.outside(plan.variables)
-        return f"the recipe {recipe_id} has started{remarks}{by_hand}"
+        return f"the recipe {recipe_id} has started{remarks}{by_hand}{self._hold_warning()}"
 
     async def _stop(self, by: str) -> str:
         return await self._complete(self._runner.stop(STOPPED, by))  # type: ignore[no-any-return]
@@ -201,6 +203,10 @@ class RecipeServices:
             raise RecipeRefusedError(
                 "the recipe uses the time of day, but this machine's clock was never set"
             )
+
+    def _hold_warning(self) -> str:
+        why = self._why_held()
+        return f"; warning: no output follows it until the hold is released: {why}" if why else ""
 
     def _clock_warning(self, plan: Plan, *, waits: bool = False) -> str:
         if not (waits or plan.goes_by_local_time) or self._clock.is_synchronised():

@@ -193,7 +193,14 @@ class App:
         await start(chambers.running())
         documents = run_documents(bus, local, database)
         runners = recipe_runners(
-            config, bus, local=local, outbox=outbox, database=database, zone=zone, documents=documents
+            config,
+            bus,
+            local=local,
+            outbox=outbox,
+            database=database,
+            zone=zone,
+            documents=documents,
+            why_held=lambda: self._hold.reason if self._hold is not None else "",
         )
         recipes = {runner.node.name: runner.run for runner in runners}
         await start(_running(bus, {"recipe_run documents": documents.run, **recipes}))

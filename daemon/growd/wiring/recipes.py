@@ -12,7 +12,7 @@ from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -31,6 +31,7 @@ def recipe_runners(
     database: Database,
     zone: tzinfo | None,
     documents: RunDocuments,
+    why_held: Callable[[], str] = lambda: "",
 ) -> Iterator[RecipeRunner]:
     """The runner of each environment; `documents` sends the records of their runs to the database."""
     maker = PointMaker(local.device)
@@ -44,6 +45,7 @@ def recipe_runners(
             journal=RunJournal(local, outbox, maker, environment, documents.look_now),
             set_points=SetPointKeeper(local, environment) if keeps else None,
             zone=zone,
+            why_held=why_held,
             catches_up=options.recipe.after_outage == "where_it_would_be",
         )
 
