@@ -15,7 +15,7 @@ export function Devices({ environment }) {
     <div class="cards devices">
       ${devices.map((device) => html`<${Device} key=${device.name} environment=${environment} device=${device} status=${status} />`)}
     </div>
-    <div class="cards">
+    <div class="cards devices">
       <${Interlocks} environment=${environment} status=${status} />
       <${Machine} status=${status} />
       ${isSimulated && html`<${Loaded} module="faults" part="Faults" />`}
@@ -49,12 +49,12 @@ function Device({ environment, device, status }) {
     <summary>
       <span class="row spread"><h3>${device.name}</h3>
         <span class=${`badge ${kind}`}>${kind === "bad" ? "✕ " : kind ? "! " : "✓ "}${t(`devices_${state?.state ?? "starting"}`)}</span></span>
-      <span class="row spread"><span class="faint small">${part} · ${place}</span><${Present} environment=${environment} device=${device} /></span>
+      <span class="row spread"><span class="faint small">${part} · ${place}</span>${kind !== "bad" && html`<${Present} environment=${environment} device=${device} />`}</span>
       ${kind && html`<span class=${`small ${kind}`}>${state?.message}</span>`}
     </summary>
     ${isOpen && state && html`
       <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
-      ${status.notices.filter((each) => each.name === name || each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
+      ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
       ${services.length > 0 && html`<${Loaded} module="calibration" part="Calibration" environment=${environment} device=${device} services=${services} />`}`}
   </details>`;
 }

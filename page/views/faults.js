@@ -19,7 +19,7 @@ export function Faults() {
     ${mayAdminister() && html`<${Inject} kinds=${found.fault_kinds} places=${found.fault_places} ask=${ask} />`}
     <h4>${t("faults_active", { count: number(found.faults.length) })}</h4>
     <ul class="plain">${found.faults.slice(0, 100).map((each, index) => html`<li key=${index} class="row spread">
-      <span><b>${each.kind}</b> · ${each.device}${each.amount ? ` · ${number(each.amount, 1)}` : ""}
+      <span><b>${each.kind}</b> · ${each.device}${each.amount ? ` · ${number(each.amount, each.amount % 1 ? 1 : 0)}` : ""}
         <span class="faint small"> ${each.begins_in_s > 0 ? t("faults_begins", { time: duration(each.begins_in_s) }) : each.left_s === null ? t("faults_until_cleared") : t("faults_left", { time: duration(each.left_s) })}</span></span>
       <${Action} admin aria-label=${t("faults_clear_one", each)} run=${() => clear({ device: each.device, kind: each.kind })}>${t("faults_clear")}<//>
     </li>`)}</ul>
