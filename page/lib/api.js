@@ -29,8 +29,12 @@ export const publish = (topic, values) => request(new URL(`topic/${topic}`, API)
 /** Call a service with arguments by name. Answers {success, message, ...}. */
 export const call = (service, args = {}, timeout = TIMEOUT_MS) => request(new URL(`service/${service}`, API), "POST", args, timeout);
 
+/** The names that growd's databases have on this server, by their usual names. */
+let databases = {};
+export const nameDatabases = (names) => (databases = names);
+
 /** A request to the database, such as ("GET", "recipes/_all_docs?include_docs=true"). */
-export const database = (method, path, body) => request(new URL(path, DATABASE), method, body);
+export const database = (method, path, body) => request(new URL(databaseAddress(path)), method, body);
 
 /** The design document of growd in its databases, named like growd's part of the addresses. */
 export const DESIGN = `_design/${location.pathname.split("/").filter(Boolean)[0]?.slice(1) ?? "svc"}`;
@@ -39,7 +43,7 @@ export const DESIGN = `_design/${location.pathname.split("/").filter(Boolean)[0]
 export const key = (value) => encodeURIComponent(JSON.stringify(value));
 
 /** The address of a path of the database, for links. */
-export const databaseAddress = (path) => new URL(path, DATABASE).href;
+export const databaseAddress = (path) => new URL(path.replace(/^\w+/, (name) => databases[name] ?? name), DATABASE).href;
 
 async function request(url, method = "GET", body = undefined, timeout = TIMEOUT_MS) {
   let answer;

@@ -4,7 +4,7 @@
  * The stream has the topics that components use (`useTopic`). The page counts as connected while both the stream and
  * the status arrive: growd sends something at least each `HEARTBEAT_S`. All ages are by growd's clock.
  */
-import { address, get } from "./api.js";
+import { address, get, nameDatabases } from "./api.js";
 import { useEffect } from "./html.js";
 import { Signal, useSignal } from "./signal.js";
 
@@ -93,6 +93,7 @@ async function ask() {
 /** What may be another after a restart of growd: topics, chambers, this page. */
 async function learn() {
   const [names, described] = await Promise.all([get("topic", STATUS_TIMEOUT_MS), get("node/chambers", STATUS_TIMEOUT_MS)]);
+  nameDatabases(described.databases);
   if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
   known = new Set(names.results);
   open();

@@ -26,24 +26,24 @@ export function Data({ environment }) {
   </div>`;
 }
 
-/** The number and size of the documents of two databases. */
+/** The number and size of the documents of two databases, and why they are not known. */
 function useSizes(isReachable) {
-  const [sizes, setSizes] = useState([]);
+  const [found, setFound] = useState({ sizes: [] });
   useEffect(() => {
-    if (isReachable) Promise.all([POINTS, EVENTS].map((name) => database("GET", name))).then(setSizes, () => {});
+    if (isReachable) Promise.all([POINTS, EVENTS].map((name) => database("GET", name))).then((sizes) => setFound({ sizes }), (refusal) => setFound({ sizes: [], refusal: refusal.message }));
   }, [isReachable]);
-  return sizes;
+  return found;
 }
 
 function Database({ status: { database: found, machine, store } }) {
-  const sizes = useSizes(found?.reachable);
+  const { sizes, refusal } = useSizes(found?.reachable);
   if (!found) return null;
   const size = sizes.reduce((sum, each) => sum + (each.sizes?.file ?? 0), 0);
   const uptime = machine?.growd_uptime_s ?? 0;
   const isFull = machine?.disk_free_bytes < 500e6;
   return html`<section class="card"><div class="row spread"><h3>${t("data_database")}</h3>
       <span class=${`badge ${found.reachable ? "" : "bad"}`}>${found.reachable ? `✓ ${t("data_reachable")}` : `✕ ${t("data_not_reachable")}`}</span></div>
-    ${found.reason && html`<p class="small bad">${found.reason}</p>`}
+    ${(found.reason ?? refusal) && html`<p class="small bad">${found.reason ?? refusal}</p>`}
     <${Facts} of=${[
       [t("data_kind"), `${found.kind} ${found.version ?? ""}`],
       [t("data_address"), found.address],

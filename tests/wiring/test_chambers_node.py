@@ -9,7 +9,7 @@ from msgspec import structs
 
 from growd.config import Config, Light, RelayOptions, Sensor
 from growd.config.root import ChamberOptions
-from growd.config.services import Environment
+from growd.config.services import Couchdb, Environment
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from support.jumping import rigged
 
@@ -97,6 +97,15 @@ async def test_several_sensors_of_a_variable_have_topics_of_their_own():
         topics = {each["name"]: each["topics"] for each in environment["devices"]}
     assert topics["dim"] == ["environment_1/raw/light_illuminance/dim"]
     assert all(set(topics[name]) <= set(published[name]) for name in published)
+
+
+async def test_the_databases_have_their_prefix():
+    config = structs.replace(CONFIG, couchdb=Couchdb(prefix="mine_"))
+    async with rigged(CONFIG) as rig:
+        describe_chambers(config, rig.bus, "Europe/Berlin")
+        named = rig.bus.find_node("chambers").information()["databases"]
+    assert named["environmental_data_point"] == "mine_environmental_data_point"
+    assert set(named.values()) == {f"mine_{name}" for name in named}
 
 
 async def test_an_environment_without_outputs_controls_nothing(environments):

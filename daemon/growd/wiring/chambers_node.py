@@ -10,6 +10,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from growd.config import chambers_of
 from growd.control.topics import LIGHT_CHANNELS, light_channels, raw, switch_state
 from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS
+from growd.store.bootstrap import Databases
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ def describe_chambers(config: Config, bus: Bus, time_zone: str) -> None:
     """Describe all environments in the node `chambers`; docs/clients.md has the members."""
     chambers = chambers_of(config)
     node = bus.node("chambers")
+    databases = Databases.prefixed(config.couchdb.prefix).names_by_folder()
+    node.describe("databases", lambda: databases)
     node.describe("environments", lambda: [_environment(chamber, bus, time_zone) for chamber in chambers])
 
 
