@@ -148,8 +148,9 @@ export function want(name) {
 function open() {
   if (!known || needsLogin.value) return;
   const names = [...users.keys()].filter((name) => known.has(name)).sort();
+  if (!names.length) names.push([...known][0]); // a view without topics needs the stream to know that growd answers
   const wanted = names.map((name) => `topic=${encodeURIComponent(name)}`).join("&");
-  if (!names.length || (stream && wanted === streamed)) return;
+  if (!known.size || (stream && wanted === streamed)) return;
   close();
   streamed = wanted;
   const mine = (stream = new EventSource(address(`stream?throttle=${THROTTLE_S}&heartbeat=${HEARTBEAT_S}&${wanted}`)));
