@@ -50,9 +50,7 @@ class SpeedWatch:
             self._in_time += 1
             if self._in_time == RECOVERED:
                 self._late = 0.0
-                _log.warning(
-                    "this machine keeps up with a simulation at %g times real time again", self._speed
-                )
+                _log.info("this machine keeps up with a simulation at %g times real time again", self._speed)
 
     async def _measured(self) -> float:
         began = self._clock.monotonic()
