@@ -41,16 +41,18 @@ function Page() {
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
     <header>
       <h1>growd</h1>
-      <${Notes} />
-      <${User} />
+      ${!mustLogIn && html`<${Notes} />`}
+      ${(!mustLogIn || session.value?.user) && html`<${User} />`}
       <${AllSafe} />
     </header>
     <${Title} name=${title} />
-    <${Connection} />
-    ${mustLogIn && html`<${LogIn} reason=${mustLogIn} />`}
+    ${mustLogIn && html`<main><${LogIn} reason=${mustLogIn} /></main>`}
     <div hidden=${Boolean(mustLogIn)}>
-      <${Held} />
-      <${Wrong} environment=${environment} />
+      <section aria-label=${t("problems")}>
+        <${Connection} />
+        <${Held} />
+        <${Wrong} environment=${environment} />
+      </section>
       ${several && html`<${Environments} all=${environments} current=${isAll ? ALL : environment} view=${view} />`}
       ${!isAll && html`<nav aria-label=${t("nav")}>
         ${Object.keys(VIEWS).map((name) => html`<a key=${name} href=${href(environment, name)} aria-current=${name === view ? "page" : null}>${t(name)}</a>`)}

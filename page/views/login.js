@@ -1,6 +1,6 @@
 /** Logging in and out with a user of the database, if access asks for one. */
 import { duration } from "../lib/format.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { Dialog } from "../lib/parts.js";
 import { logIn, logOut, mayOperate, session } from "../lib/session.js";
@@ -11,6 +11,8 @@ export function LogIn({ reason, onDone = () => {} }) {
   const [error, setError] = useState("");
   const [wait, setWait] = useState(0);
   const [isBusy, setBusy] = useState(false);
+  const form = useRef();
+  useEffect(() => form.current.elements.user.focus(), []);
   useEffect(() => {
     if (wait <= 0) return undefined;
     const timer = setTimeout(() => setWait(wait - 1), 1_000);
@@ -33,7 +35,7 @@ export function LogIn({ reason, onDone = () => {} }) {
       setBusy(false);
     }
   };
-  return html`<form class="card log_in" onSubmit=${submit}>
+  return html`<form ref=${form} class="card log_in" onSubmit=${submit}>
     <h2>${t("log_in")}</h2>
     ${reason && html`<p class="faint">${reason}</p>`}
     <label>${t("user")}<input name="user" required autocomplete="username" autocapitalize="none" spellcheck=${false} /></label>

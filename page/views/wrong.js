@@ -20,13 +20,13 @@ export function Wrong({ environment }) {
   const failures = notices.filter(({ severity }) => severity === "failure");
   const found = notices.filter(({ severity }) => severity !== "note");
   const shown = isAll || found.length <= FEW + 1 ? found : found.slice(0, FEW);
-  return html`<section class="wrong" aria-label=${t("problems")}>
+  return html`<div class="wrong">
     <div role="alert" class="hidden">${useNew(failures).join("; ")}</div>
     ${shown.map((notice) => html`<${Item} key=${keyOf(notice)} notice=${notice} environment=${environment} />`)}
     ${found.length > FEW + 1 && html`<button class="quiet" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>
       ${isAll ? t("fewer") : t("more", { n: found.length - FEW })}
     </button>`}
-  </section>`;
+  </div>`;
 }
 
 /** A calm mark for what needs no action: notes, such as simulated hardware. */
