@@ -74,6 +74,7 @@ def test_help_says_what_is_measured(
         ("bus", {"1 subscriber", "100 subscribers", "latency at 1 kHz, p99"}),
         ("export", set()),
         ("idle", {"memory", "CPU an hour", "wake-ups", "food-computer: memory"}),
+        ("page", {"CPU of growd with a page (reference: nobody)", "CPU for each of 10 pages"}),
         ("recipe_run", {"2 days whole", "set points at one moment", "all checks"}),
         ("start", {"process start to outputs safe", "first answer", "CPU to the first answer"}),
         ("streams", set()),
