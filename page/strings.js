@@ -52,6 +52,7 @@ export const STRINGS = {
 
   // now
   now_nothing: ["This chamber has no sensors and no outputs.", "Diese Kammer hat weder Sensoren noch Ausgänge."],
+  just_now: ["just now", "gerade eben"],
   ago: ["{time} ago", "vor {time}"],
   quality_ok: ["", ""],
   quality_none: ["no value yet", "noch kein Wert"],

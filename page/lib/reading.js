@@ -7,6 +7,7 @@ import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./li
 import { Action, act } from "./parts.js";
 import { mayOperate } from "./session.js";
 
+const CURRENT_S = 3; // numbers that change between 0 and 2 only distract
 const TREND_POINTS = 60;
 const TREND_STEP_S = 5;
 const LEAST_POINTS = 6;
@@ -33,7 +34,8 @@ export function Value({ variable, message }) {
 /** How old a value is, by growd's clock; it counts on while nothing comes. */
 export function Age({ time }) {
   const now = useNow();
-  return html`<span class="age">${t("ago", { time: duration(now - time) })}</span>`;
+  const age = now - time;
+  return html`<span class="age">${age < CURRENT_S ? t("just_now") : t("ago", { time: duration(age) })}</span>`;
 }
 
 // trend

@@ -34,7 +34,8 @@ export function Notes() {
   const status = useStatus();
   const notes = status?.notices.filter(({ severity }) => severity === "note") ?? [];
   if (!notes.length) return null;
-  const name = status.hardware === "simulated" ? t("simulated") : t("notes", { n: notes.length });
+  const others = notes.length - 1;
+  const name = status.hardware !== "simulated" ? t("notes", { n: notes.length }) : others ? `${t("simulated")} +${others}` : t("simulated");
   return html`<details class="menu"><summary class="badge">${name}</summary>
     <ul class="card">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>
   </details>`;
