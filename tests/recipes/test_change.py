@@ -85,6 +85,38 @@ async def test_set_points_that_go_on_have_no_gap(running):
     assert max(b.time - a.time for a, b in pairwise(found)) <= 1
 
 
+async def test_a_recipe_that_is_prolonged_in_its_last_second_has_no_gap(running):
+    """Its end comes while the change is written."""
+    await running.clock.advance(9 * MINUTE - 2)
+    with running.bus.node("watcher").subscribe(f"e/desired/{LIGHT}", depth=100) as seen:
+        running.journal.hold = asyncio.Event()
+        call = asyncio.create_task(running.call("change_recipe"), name="change")
+        await running.clock.until(lambda: running.journal.hold._waiters)
+        await running.clock.advance(5)
+        running.journal.hold.set()
+        assert (await call)["success"]
+        await running.clock.advance(5)
+        found = [seen.get_nowait() for _ in range(len(seen))]
+    assert {message.quality for message in found} == {Quality.OK}
+    assert len(found) >= 8
+    assert running.journal.recorded() == [("recipe_start", "mine")]
+
+
+async def test_a_recipe_whose_prolongation_fails_ends(running):
+    await running.clock.advance(9 * MINUTE - 2)
+    running.journal.hold = asyncio.Event()
+    call = asyncio.create_task(running.call("change_recipe"), name="change")
+    await running.clock.until(lambda: running.journal.hold._waiters)
+    await running.clock.advance(5)
+    running.journal.broken = True
+    running.journal.hold.set()
+    assert not (await call)["success"]
+    running.journal.broken = False
+    await running.clock.advance(2)
+    assert (state(running)["state"], values(running, LIGHT)) == ("idle", [None])
+    assert running.journal.recorded() == [("recipe_start", "mine"), ("recipe_end", "mine")]
+
+
 async def test_the_record_has_all_recipes_that_ran(running):
     await change(running)
     await running.clock.advance(MINUTE)

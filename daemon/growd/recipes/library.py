@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 MAX_ID: Final = 200  # characters
 _LATEST: Final = 1e11  # UNIX seconds; the year 5138: some years before the last that Python can express
 FETCH_S: Final = 5.0  # in real time, also with a simulated clock: the database is real
-MAX_CALLS: Final = 8
+MAX_CALLS: Final = 32
 """Calls of check_recipe and recipe_plan of one environment that are under way; one of them is computed."""
 
 _ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")

@@ -88,6 +88,7 @@ class RecipeRunner:
         self._waiting: WaitingStart | None = None  # None while a recipe runs
         self._errors: dict[str, str] = {}  # logged ones, by operation
         self._unsaved_by_hand = ""  # why set points by hand can't be saved
+        self._is_revised = False  # another recipe is about to take over, so the run does not end
         self._not_started = ""  # why a recipe whose time has come has not started
         self._database_revision = ""  # of the running recipe's document
         self._look_up_at = 0.0
@@ -171,7 +172,11 @@ class RecipeRunner:
                 raise RecipeRefusedError(f"the run is at {duration(elapsed)}, not before {end}")
             new = Ran(self._clock.time(), elapsed, recipe_id, revision, by, recipe)
             changed = active.changed_to(new, plan)
-            await self._revise(changed.run)
+            self._is_revised = True
+            try:
+                await self._revise(changed.run)
+            finally:
+                self._is_revised = False
             changed.driven_variables = active.driven_variables
             self._active, self._database_revision = changed, revision
             self._publish_set_points(changed)
@@ -486,7 +491,7 @@ class RecipeRunner:
             self._publish_set_points(active)
             self._status.publish(active)
             is_over = active.elapsed() >= active.plan.duration and active.position.is_certain
-            active.ending = FINISHED if is_over else ""
+            active.ending = FINISHED if is_over and not self._is_revised else ""
         if active.ending:
             self._release(active)
             async with self._lock:
