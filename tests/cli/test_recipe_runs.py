@@ -107,8 +107,8 @@ async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, database_se
         changed = GERMINATION | {"course": {"air_carbon_dioxide": [{"at": 0, "value": 800}]}}
         file.write_text(json.dumps(RECIPE | {"phases": [RECIPE["phases"][0], changed | {"name": "growth"}]}))
         await ask("put", str(file))
-        assert "the recipe two/days has changed to revision 2-" in await ask("change")
-        assert "runs revision 2-" in await ask("change", "two/days", status=1)
+        assert "the recipe two/days has changed to revision 2 at 3 d" in await ask("change")
+        assert "runs revision 2 already" in await ask("change", "two/days", status=1)
         refused = await ask("change", "demo_dy", status=1)
         assert refused.endswith("there is no recipe demo_dy; did you mean demo_day?\n")
         shown = await ask("show")

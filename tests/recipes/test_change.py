@@ -56,7 +56,7 @@ async def change(chamber, recipe_id="", by="bert"):
 
 async def test_the_newest_revision_takes_over_at_the_same_position(running):
     answer = await change(running)
-    assert answer == {"success": True, "message": "the recipe mine has changed to revision 2-x at 3 min"}
+    assert answer == {"success": True, "message": "the recipe mine has changed to revision 2 at 3 min"}
     assert (state(running)["state"], state(running)["elapsed"], state(running)["remaining"]) == (
         "running", 3 * MINUTE, 17 * MINUTE,
     )  # fmt: skip
@@ -122,7 +122,7 @@ async def test_the_record_has_all_recipes_that_ran(running):
     await running.clock.advance(MINUTE)
     running.recipes["other"] = SECOND | {"_id": "other", "_rev": "7-o", "name": "Other"}
     answer = await change(running, "other", "carl")
-    assert answer["message"] == "the recipe mine has changed to other, revision 7-o at 4 min"
+    assert answer["message"] == "the recipe mine has changed to other, revision 7 at 4 min"
     await running.clock.advance(MINUTE)
     await running.stop()
     document = running.journal.documents[-1]
@@ -146,7 +146,7 @@ async def test_the_record_has_all_recipes_that_ran(running):
 async def test_the_change_is_an_event_and_in_the_status(running):
     await change(running)
     event = running.bus.topics.get("e/events").last.value
-    assert event["message"] == "the recipe mine has changed to revision 2-x at 3 min (by bert)"
+    assert event["message"] == "the recipe mine has changed to revision 2 at 3 min (by bert)"
     assert (event["kind"], event["source"]) == ("recipe", "mine")
     assert described(running)["revision"] == "2-x"
     assert (described(running)["started"], described(running)["by"]) == (BEGAN, "anna")
@@ -203,7 +203,7 @@ async def test_without_a_run_nothing_changes(on):
 
 async def test_the_revision_that_runs_is_refused(running):
     running.recipes["mine"] = FIRST
-    assert (await change(running))["message"] == "the recipe mine runs revision 1-x already"
+    assert (await change(running))["message"] == "the recipe mine runs revision 1 already"
 
 
 async def test_an_invalid_recipe_is_refused_with_all_errors(running):

@@ -165,7 +165,7 @@ class RecipeRunner:
             active = self._changeable()
             run, revision = active.run, str(recipe.get("_rev", ""))
             if revision and (recipe_id, revision) == (run.recipe_id, run.revision):
-                raise RecipeRefusedError(f"the recipe {recipe_id} runs revision {revision} already")
+                raise RecipeRefusedError(f"the recipe {recipe_id} runs revision {_number(revision)} already")
             elapsed = active.elapsed()
             if elapsed >= plan.duration:
                 end = f"the end of the new recipe, at {duration(plan.duration)}"
@@ -183,7 +183,8 @@ class RecipeRunner:
             await self._show()
         other = "" if recipe_id == run.recipe_id else f"{recipe_id}, "
         sentence = (
-            f"the recipe {run.recipe_id} has changed to {other}revision {revision} at {duration(elapsed)}"
+            f"the recipe {run.recipe_id} has changed to {other}revision {_number(revision)} "
+            f"at {duration(elapsed)}"
         )
         self._publish_event(sentence, by)
         return sentence
@@ -603,3 +604,8 @@ class RecipeRunner:
             self._log_error("saving the position", error)
         else:
             self._errors.pop("saving the position", None)
+
+
+def _number(revision: str) -> str:
+    """The number of a revision of CouchDB, for people."""
+    return revision.partition("-")[0]
