@@ -148,7 +148,7 @@ export function want(name) {
 function open() {
   if (!known || needsLogin.value) return;
   const names = [...users.keys()].filter((name) => known.has(name)).sort();
-  if (!names.length) names.push([...known][0]); // a view without topics needs the stream to know that growd answers
+  if (!names.length) names.push([...known].find((name) => name.endsWith("/recipe_state"))); // for its heartbeats
   const wanted = names.map((name) => `topic=${encodeURIComponent(name)}`).join("&");
   if (!known.size || (stream && wanted === streamed)) return;
   close();

@@ -46,7 +46,7 @@ function InAir({ environment, device, service, name }) {
       <${Trace} points=${found.recent} label=${t("calibration_trace")} />
       <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
       <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? `✕ ${reason}` : `✓ ${t("calibration_is_steady", { reading: quantity(reading, "ppm") })}`}
-        ${found.wait_s > 0 && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
+        ${found.wait_s > 0 && !/ more$/.test(reason) && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
     <li aria-current=${reason ? null : "step"}>${t(range ? "calibration_enter" : "calibration_fixed", { reference: quantity(value, "ppm") })}
       <div class="row">${range && html`<label>${t("calibration_reference")}
         <input type="number" min=${range[0]} max=${range[1]} step="1" value=${value} onInput=${(event) => setReference(event.target.value)} /></label>`}

@@ -1,0 +1,148 @@
+"""The views Devices and Data in a real browser: faults, calibrations, exports, and a reader."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.async_api import expect
+
+from support.browser import needs_browser, opened
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Locator, Page, Route
+
+    from support.program import Program
+
+pytestmark = [needs_browser, pytest.mark.timeout(180)]
+
+
+def view(growd: Program, name: str) -> str:
+    return f"{growd.address}/_svc/#environment_1/{name}"
+
+
+def card(page: Page, device: str) -> Locator:
+    """The card of a device. It is open after a click on its name."""
+    return page.locator("details.device", has=page.get_by_role("heading", name=device))
+
+
+async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "devices")) as tab:
+        page = tab.page
+        lux = card(page, "bh1750_1")
+        await expect(lux).to_contain_text("ok")
+        await page.get_by_label("Where").select_option("bh1750")
+        await page.get_by_label("What").select_option("nak")
+        await expect(page.get_by_text("The address answers, and refuses data.")).to_be_visible()
+        await page.get_by_role("button", name="Inject").click()
+        await expect(lux).to_contain_text("failed")
+        await page.get_by_role("button", name="Clear nak at bh1750").click()
+        await expect(page.get_by_role("heading", name="Active (0)")).to_be_visible()
+        await page.get_by_label("What").select_option("noise")
+        await expect(page.get_by_label("Amount (counts)")).to_be_visible()
+
+
+async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(
+    growd: Program, browser: Browser
+) -> None:
+    async with opened(browser, view(growd, "devices")) as tab:
+        page = tab.page
+        await expect(card(page, "bh1750_1")).to_contain_text("lx")
+        await card(page, "light").locator("summary").click()
+        await page.get_by_role("button", name="Start").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Start").click()
+        await expect(card(page, "light").get_by_role("progressbar")).to_be_visible()
+        await page.reload()
+        await expect(card(page, "light")).to_contain_text("lamp at ")
+        await page.get_by_role("button", name="Abort").click()
+        await expect(card(page, "light")).to_contain_text("it was stopped by 127.0.0.1; nothing has changed")
+
+
+async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
+    growd: Program, browser: Browser
+) -> None:
+    node = "**/node/environment_1/samplers/scd30_1"
+    async with opened(browser, view(growd, "devices")) as tab:
+        page = tab.page
+        await card(page, "scd30_1").locator("summary").click()
+        calibrate = page.get_by_role("button", name="Calibrate")
+        await expect(card(page, "scd30_1")).to_contain_text("must measure for 120 s without a gap")
+        await expect(calibrate).to_be_disabled()
+
+        async def steady(route: Route) -> None:
+            answer = await route.fetch()
+            body = await answer.json()
+            body["calibrations"][0] |= {"reason": "", "reading_ppm": 433.2}
+            await route.fulfill(response=answer, json=body)
+
+        await page.route(node, steady)
+        await expect(page.get_by_text("Steady at 433 ppm.")).to_be_visible()
+        await expect(page.get_by_label("True CO₂ (ppm)")).to_have_value("420")
+        await calibrate.click()
+        await page.get_by_role("dialog").get_by_role("button", name="Calibrate").click()
+        refusal = page.locator(".notices").get_by_text("scd30_1 must measure for 120 s")
+        await expect(refusal).to_be_visible()  # growd decides, not the page
+        await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_the_exports_are_links_that_work(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "data")) as tab:
+        page = tab.page
+        await expect(page.get_by_role("heading", name="Database")).to_be_visible()
+        link = page.get_by_role("link", name="Air temperature: Measured")
+        answer = await page.request.get(str(await link.get_attribute("href")))
+        lines = (await answer.text()).splitlines()
+        assert lines[0] == "time,environment,category,variable,value,unit,is_manual"
+        assert all(",environment_1,measured,air_temperature," in line for line in lines[1:])
+        recipes = await page.get_by_role("link", name="All recipes (JSON)").get_attribute("href")
+        answer = await page.request.get(str(recipes))
+        assert "demo_day" in {row["id"] for row in (await answer.json())["rows"]}
+
+
+async def test_a_full_or_failing_store_is_shown_with_what_helps(growd: Program, browser: Browser) -> None:
+    async def failing(route: Route) -> None:
+        answer = await route.fetch()
+        body = await answer.json()
+        status: dict[str, Any] = body["status"]
+        status["store"] |= {"rejected": 3, "waiting": 12345, "shipping": "Connection refused", "since": 1.0}
+        status["database"] |= {"reachable": False, "reason": "it does not answer"}
+        await route.fulfill(response=answer, json=body)
+
+    rejected = {"point": {"_id": "a", "environment": "e", "variable": "v", "value": 7}, "reason": "no such"}
+
+    async def listed(route: Route) -> None:
+        results = [{**rejected, "rejected_at": 1e9}]
+        await route.fulfill(body=json.dumps({"success": True, "message": "", "results": results}))
+
+    async with opened(browser, growd.address) as tab:
+        page = tab.page
+        await page.route("**/node/status", failing)
+        await page.route("**/service/store/rejected", listed)
+        await page.goto(view(growd, "data"))
+        await expect(page.get_by_text("12,345")).to_be_visible()
+        await expect(page.locator("main").get_by_text("Connection refused")).to_be_visible()
+        await expect(page.locator("main").get_by_text("it does not answer")).to_be_visible()
+        await page.get_by_role("button", name="Show", exact=True).click()
+        await expect(page.get_by_role("cell", name="e/v = 7")).to_be_visible()
+        await page.unroute_all(behavior="ignoreErrors")
+
+
+async def test_a_reader_sees_devices_and_data_without_buttons(growd: Program, browser: Browser) -> None:
+    async with opened(browser, growd.address) as tab:
+        page = tab.page
+        reader = json.dumps({"access": "couchdb", "user": "eva", "role": "reader"})
+        await page.route("**/0.0.1/session", lambda route: route.fulfill(body=reader))
+        for name in ("devices", "data"):
+            await page.goto(view(growd, name))
+            await page.reload()
+            await expect(page.get_by_role("link", name="Devices")).to_be_visible()
+            if name == "devices":
+                await card(page, "light").locator("summary").click()
+                await expect(
+                    page.get_by_role("heading", name="Measure the curve of the lamp")
+                ).to_be_visible()
+                await expect(page.get_by_role("heading", name="Active (0)")).to_be_visible()
+            else:
+                await expect(page.get_by_role("heading", name="Outbox")).to_be_visible()
+            assert await page.locator("main button").count() == 0
