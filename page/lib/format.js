@@ -79,7 +79,7 @@ const PARTS = Object.fromEntries(new Intl.NumberFormat(LOCALES).formatToParts(12
 export function parseNumber(text) {
   const { group = "", decimal } = PARTS;
   let plain = text.replace(/[\s\u2019']/g, "").replace("−", "-");
-  if (group.trim() && new RegExp(`^-?\\d{1,3}([${group}]\\d{3})+([${decimal}]\\d*)?$`).test(plain)) plain = plain.replaceAll(group, "");
+  if (group.trim() && new RegExp(`^-?[1-9]\\d{0,2}([${group}]\\d{3})+([${decimal}]\\d*)?$`).test(plain)) plain = plain.replaceAll(group, "");
   plain = plain.replace(decimal, ".").replace(",", ".");
   return /^-?(\d+\.?\d*|\.\d+)$/.test(plain) ? Number(plain) : NaN;
 }

@@ -1,0 +1,54 @@
+"""Numbers that a person types, and the trend of a value, as the page computes them in the browser's locale."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from support.browser import needs_browser, opened
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+    from support.program import Program
+
+pytestmark = [needs_browser, pytest.mark.timeout(180)]
+
+
+async def computed(page: Page, module: str, function: str, *arguments: Any) -> list[Any]:
+    """What a function of a module of the page returns for each argument."""
+    script = """async ([module, name, values]) => {
+        const main = document.querySelector("script[type=module]").src;
+        const {[name]: compute} = await import(new URL(module, main));
+        return values.map(value => compute(value));
+    }"""
+    found: list[Any] = await page.evaluate(script, [module, function, [*arguments]])
+    return found
+
+
+@pytest.mark.parametrize(
+    ("locale", "typed"),
+    [
+        ("en-GB", {"1,000": 1000, "12,345.5": 12345.5, "1.5": 1.5, "1,5": 1.5, "-3": -3, " 7 ": 7}),
+        ("de-DE", {"1.000": 1000, "12.345,5": 12345.5, "1,5": 1.5, "1.5": 1.5, "0.500": 0.5, "-3": -3}),
+        ("fr-FR", {"1 000": 1000, "12\u202f345,5": 12345.5, "1,5": 1.5, "1.5": 1.5}),
+        ("de-CH", {"1’000": 1000, "1'000.5": 1000.5}),
+    ],
+)
+async def test_a_number_is_read_as_the_locale_writes_it(
+    growd: Program, browser: Browser, locale: str, typed: dict[str, float]
+) -> None:
+    async with opened(browser, f"{growd.address}/_svc/", locale=locale) as tab:
+        assert await computed(tab.page, "lib/format.js", "parseNumber", *typed) == [*typed.values()]
+        wrong = await computed(tab.page, "lib/format.js", "parseNumber", "", "abc", "1.2.3", "5 lx", "1e5", "--1")
+        assert all(math.isnan(value) for value in wrong)
+
+
+async def test_a_trend_is_a_rate_only_beyond_the_noise(growd: Program, browser: Browser) -> None:
+    rising = [[5 * i, 20 + 0.1 * i] for i in range(20)]
+    noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]
+    async with opened(browser, f"{growd.address}/_svc/") as tab:
+        found = await computed(tab.page, "lib/reading.js", "trendOf", rising, noisy, rising[:5])
+    assert [each["rate"] for each in found] == [pytest.approx(0.02), 0, None]
