@@ -75,8 +75,9 @@ export const Facts = ({ of }) => html`<dl class="facts small">
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef();
   useEffect(() => {
+    const before = document.activeElement;
     dialog.current.showModal();
-    return () => dialog.current?.close();
+    return () => before?.focus?.(); // a browser does so at a close(), but not if the dialog goes away
   }, []);
   return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}>
     <h2>${title}</h2>${children}

@@ -7,7 +7,9 @@ import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./li
 import { Action, act } from "./parts.js";
 import { mayOperate } from "./session.js";
 
+const HOLD = "the hold"; // in `held_by` while all outputs are held
 const CURRENT_S = 3; // numbers that change between 0 and 2 only distract
+const SHOWN_MS = 2_000;
 const TREND_POINTS = 60;
 const TREND_STEP_S = 5;
 const LEAST_POINTS = 6;
@@ -28,6 +30,7 @@ export function Value({ variable, message }) {
   const decimals = Math.min(variable.precision, 1);
   const value = message?.value;
   const isKnown = value !== null && value !== undefined;
+  if (variable.unit === "switch") return html`<span class="value">${isKnown ? levelText(variable, value) : "–"}</span>`;
   return html`<span class="value">${isKnown ? number(shown(value, variable.unit), decimals) : "–"}<span class="unit"> ${symbol(variable.unit)}</span></span>`;
 }
 
@@ -133,8 +136,13 @@ function Field({ environment, variable, value }) {
     event.preventDefault();
     if (!draft || error) return;
     setBusy(true);
-    if (await act(() => publish(`${environment}/desired/${variable.variable}`, [wanted]))) setDraft(null);
+    const name = `${environment}/desired/${variable.variable}`;
+    const isDone = await act(() => publish(name, [wanted]));
     setBusy(false);
+    if (!isDone) return;
+    const show = () => (stop(), setDraft((now) => (now === draft ? null : now)));
+    const stop = topic(name).follow(show); // the new set point, which comes with the stream
+    setTimeout(show, SHOWN_MS);
   };
   return html`<form class="set_point" onSubmit=${set}>
     <label for=${id}>${t("set_point")}</label>
@@ -175,15 +183,16 @@ export function Commander({ environment, name }) {
   const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${found?.held_by}`);
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
-    hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; ${t("hand_over", { what: hand.over })}`}
+    hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
     found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
-    found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${lock ? `${t("held_interlock")} (${found.held_by.replaceAll("_", " ")}): ${lock.reason}` : t("held_hold")}
+    found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${found.held_by === HOLD ? t("held_hold") : t("held_interlock")}
+      ${found.held_by !== HOLD && html`: <span lang="en">${lock?.reason || found.held_by}</span>`}
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
-    attained?.state === "missed" && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span>${withoutPlace(attained.text, environment)}</p>`,
+    attained?.state === "missed" && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutPlace(attained.text, environment)}</span></p>`,
     ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.state === "reached" ? "✓ " : ""}${t(attained.state)}</p>`,
     found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${setPointText(variable, found.desired.value)}. ${t("no_effect")}</p>`,
   ].filter(Boolean);

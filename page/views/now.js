@@ -1,6 +1,6 @@
 /** The chamber now: the recipe in a line, and a card for each variable and each output. */
 import { call } from "../lib/api.js";
-import { duration } from "../lib/format.js";
+import { duration, moment } from "../lib/format.js";
 import { html, useEffect, useId, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useNow, useStatus, useTopic, variableOf } from "../lib/live.js";
@@ -16,6 +16,7 @@ export function Now({ environment }) {
   const shown = variables.filter((each) => each.measured || (each.controlled && !driven.has(each.variable)) || (known.has(each.variable) && !driven.has(each.variable)));
   return html`
     <${RecipeLine} environment=${environment} />
+    ${useStatus()?.experiments.filter((each) => each.environment === environment).map(({ name, text }) => html`<p key=${name} class="bar" lang="en">${name}: ${text}</p>`)}
     ${!shown.length && html`<p>${t("now_nothing")}</p>`}
     <div class="cards">${shown.map(({ variable }) => html`<${Card} key=${variable} environment=${environment} name=${variable} />`)}</div>`;
 }
@@ -52,7 +53,7 @@ export function Measured({ environment, variable, isCompact = false }) {
       ${reading?.by === "hand" && `${t("by_hand")}, `}
       ${message && html`<${Age} time=${message.time} />`}
     </p>
-    ${isBad && !isCompact && cause && html`<p class="small">${cause}</p>`}
+    ${isBad && !isCompact && cause && html`<p class="small" lang="en">${cause}</p>`}
   </div>`;
 }
 
@@ -89,14 +90,14 @@ export function RecipeLine({ environment }) {
   return html`<section class="card recipe_line" aria-label=${run.recipe_id}>
     <div class="row spread">
       <span><a href=${href(environment, "recipes")}><strong>${run.recipe_id}</strong></a> <span class="badge">${t(`run_${run.state}`)}</span>
-        ${run.phase && ` ${run.phase}`} · ${t("run_left", { time: duration(run.remaining) })}</span>
+        ${run.phase && ` ${run.phase}`} · ${run.state === "waiting" ? moment(run.starts_at) : t("run_left", { time: duration(run.remaining) })}</span>
       <span class="row">
         ${run.state === "running" && html`<${Action} run=${service("pause_recipe")}>${t("pause")}<//>`}
         ${run.state === "paused" && html`<${Action} run=${service("resume_recipe")}>${t("resume")}<//>`}
         <${Action} class="bad" confirm=${t("stop_question", { id: run.recipe_id })} run=${service("stop_recipe")}>${t("stop")}<//>
       </span>
     </div>
-    ${total > 0 && html`<progress max=${total} value=${run.elapsed} aria-label=${t("run_progress")}></progress>`}
+    ${run.state !== "waiting" && total > 0 && html`<progress max=${total} value=${run.elapsed} aria-label=${t("run_progress")}></progress>`}
     ${next && html`<${Next} environment=${environment} change=${next} />`}
   </section>`;
 }
@@ -113,9 +114,10 @@ function useNext(environment, run) {
   const next = run?.state === "running" ? changes.find(({ time }) => time > growdNow()) : undefined;
   const wants = run?.state === "running" && mayOperate();
   const isOver = wants && !next;
+  const revision = useStatus()?.recipes.find((each) => each.environment === environment)?.revision;
   useEffect(() => {
     if (!wants) return;
     call(`${environment}/recipe_plan`).then(({ plan }) => setChanges(plan.next ?? []), () => setChanges([]));
-  }, [environment, wants, run?.recipe_id, isOver]);
+  }, [environment, wants, run?.recipe_id, run?.phase, revision, isOver]);
   return next;
 }

@@ -37,7 +37,7 @@ export function Notes() {
   const others = notes.length - 1;
   const name = status.hardware !== "simulated" ? t("notes", { n: notes.length }) : others ? `${t("simulated")} +${others}` : t("simulated");
   return html`<details class="menu"><summary class="badge">${name}</summary>
-    <ul class="card">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>
+    <ul class="card" lang="en">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>
   </details>`;
 }
 
@@ -45,7 +45,7 @@ function Item({ notice, environment }) {
   const { severity, kind, text, since, service, arguments: values } = notice;
   const help = service && t(`help_${service.split("/").pop()}`);
   return html`<details class=${`bar ${severity === "failure" ? "bad" : "warn"}`}>
-    <summary><span aria-hidden="true">${SHAPES[severity]}</span> <strong>${t(severity)}:</strong> ${text}</summary>
+    <summary><span aria-hidden="true">${SHAPES[severity]}</span> <strong>${t(severity)}:</strong> <span lang="en">${text}</span></summary>
     <div class="row">
       ${since > 0 && html`<span>${t("since", { time: moment(since), lasted: duration(growdNow() - since) })}</span>`}
       ${VIEWS[kind] && html`<a href=${href(environment, VIEWS[kind])}>${t(VIEWS[kind])}</a>`}
