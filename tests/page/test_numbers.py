@@ -1,4 +1,4 @@
-"""Numbers that a person types, and the trend of a value, as the page computes them in the browser's locale."""
+"""Numbers that a person types, and the trend of a value, as the page computes them in each locale."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def computed(page: Page, module: str, function: str, *arguments: Any) -> l
         ("en-GB", {"1,000": 1000, "12,345.5": 12345.5, "1.5": 1.5, "1,5": 1.5, "-3": -3, " 7 ": 7}),
         ("de-DE", {"1.000": 1000, "12.345,5": 12345.5, "1,5": 1.5, "1.5": 1.5, "0.500": 0.5, "-3": -3}),
         ("fr-FR", {"1 000": 1000, "12\u202f345,5": 12345.5, "1,5": 1.5, "1.5": 1.5}),
-        ("de-CH", {"1’000": 1000, "1'000.5": 1000.5}),
+        ("de-CH", {"1\u2019000": 1000, "1'000.5": 1000.5}),
     ],
 )
 async def test_a_number_is_read_as_the_locale_writes_it(
@@ -42,7 +42,9 @@ async def test_a_number_is_read_as_the_locale_writes_it(
 ) -> None:
     async with opened(browser, f"{growd.address}/_svc/", locale=locale) as tab:
         assert await computed(tab.page, "lib/format.js", "parseNumber", *typed) == [*typed.values()]
-        wrong = await computed(tab.page, "lib/format.js", "parseNumber", "", "abc", "1.2.3", "5 lx", "1e5", "--1")
+        wrong = await computed(
+            tab.page, "lib/format.js", "parseNumber", "", "abc", "1.2.3", "5 lx", "1e5", "--1"
+        )
         assert all(math.isnan(value) for value in wrong)
 
 
