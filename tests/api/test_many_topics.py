@@ -13,12 +13,12 @@ import pytest
 
 from growd.api.many_topics import LastMessages, TopicsProgress
 from growd.api.operations import Limits
-from growd.api.streams import AT_ONCE
+from growd.api.streams import AT_ONCE, SEND_BUFFER
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64, Quality
 from growd.runtime.clock import RealClock
 from support.clock import ManualClock
-from support.daemon import CO2, LIGHT, POSITION, serving
+from support.daemon import CO2, LIGHT, POSITION, open_connections, serving
 from support.raw_http import RawClient, raw_client
 from support.waiting import PATIENCE_S, until
 
@@ -368,6 +368,22 @@ class TestHeartbeats:
             await clock.advance(2.5)
             assert [(await events.next())[0].name for _ in range(3)] == ["heartbeat", "heartbeat", ""]
 
+    async def test_each_wait_ends_its_timer(self, daemon, clock):
+        async with opened(daemon, CO2) as events:
+            await events.next()
+            for value in range(5):
+                daemon.sensor[CO2].publish(value)
+                await events.next()
+            await clock.settle()
+            assert sum(not timer.done() for _, _, timer in clock._sleepers) == 1
+
+    async def test_the_default_is_one_that_a_client_may_ask_for(self):
+        async with serving(Limits(heartbeat_s=0.01)) as daemon:
+            document = (await daemon.ask("GET", "/openapi.json")).json
+        parameters = document["paths"]["/stream"]["get"]["parameters"]
+        (schema,) = (each["schema"] for each in parameters if each["name"] == "heartbeat")
+        assert (schema["default"], schema["anyOf"][0]["minimum"]) == (1, 1)
+
     async def test_a_line_of_its_own(self, daemon, clock):
         async with opened(daemon, CO2, heartbeat=5, accept=LINES) as lines:
             await open_streams(daemon, 1)
@@ -462,7 +478,20 @@ class TestSlowClients:
                 await events.next()
                 for publisher in publishers:
                     publisher.publish(1)
-                assert await events.brief() == [(name, 1.0) for name in names]
+                received = await events.next()
+                assert [each.brief for each in received] == [(name, 1.0) for name in names]
+                assert max(len(each.id) for each in received) < 20  # none is listed as missing
+
+    async def test_little_is_buffered_beside_the_queue(self, daemon):
+        async with not_reading(daemon, STRING):
+            subscription = only_subscription(daemon)
+            while not subscription.dropped:
+                daemon.sensor[STRING].publish("x" * 2_000)
+                await asyncio.sleep(0)
+            (connection,) = open_connections(daemon.server)
+            sent = connection._transport.get_extra_info("socket")
+            assert connection._transport.get_write_buffer_size() < SEND_BUFFER + 4_000
+            assert sent.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF) <= 2 * SEND_BUFFER  # socket(7)
 
 
 class TestManyStreams:

@@ -127,7 +127,8 @@ class TestStreams:
             for client in mine:
                 assert await open_stream(client)
             async with client_at(daemon) as more, client_at(daemon, OTHER) as other:
-                for target in (STREAM, API + b"/topic_data/" + CO2.encode()):
+                name = CO2.encode()
+                for target in (STREAM, API + b"/topic_data/" + name, API + b"/stream?topic=" + name):
                     await more.send(get(target))
                     code, said = await refusal(more)
                     assert (code, "127.0.0.2 has 2 streams open" in said) == (

@@ -156,15 +156,14 @@ class TopicsStream:
 
         `write` returns when the connection takes more.
         """
-        self._read()
-        text = self._form.start + self._newest()
+        text = self._form.start + self._skip_to_newest()
         beat_due = self._clock.monotonic() + self._heartbeat
         while True:
             if text:
                 await write(text)
                 beat_due = self._clock.monotonic() + self._heartbeat
             await self._wait(beat_due)
-            text = self._throttled() if self._throttle else self._all()
+            text = self._skip_to_newest() if self._throttle else self._all()
             if not text and self._clock.monotonic() >= beat_due:
                 text = self._form.beat(self._wall_time())
 
@@ -173,7 +172,7 @@ class TopicsStream:
         self._progress.look()
         return [*iter(self._subscription.get_nowait, None)]
 
-    def _throttled(self) -> bytes:
+    def _skip_to_newest(self) -> bytes:
         self._read()
         return self._newest()
 
@@ -206,12 +205,8 @@ class TopicsStream:
         wake = min((beat_due, *(self._due[position] for position in self._progress.missing())))
         with suppress(TimeoutError):
             async with asyncio.timeout(None) as limit:
-
-                def end() -> None:
-                    with suppress(RuntimeError):  # the wait is over
-                        limit.reschedule(0.0)
-
-                timer = self._clock.call_later(wake - self._clock.monotonic(), end)
+                seconds = wake - self._clock.monotonic()
+                timer = self._clock.call_later(seconds, lambda: limit.reschedule(0.0))
                 try:
                     await self._subscription.arrival()
                 finally:
