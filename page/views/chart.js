@@ -73,11 +73,13 @@ class Timeline {
   put(name, category, time, last, min = last, mean = last, max = last, count = 1) {
     const one = this.of[name];
     const i = this.index(time);
-    if (i < 0 || i < (category === "measured" ? one.at : one[category].length - 1)) return;
+    if (i < 0 || (category === "measured" && i < one.at)) return;
     fill(one, category, i + 1);
     if (category !== "measured") {
-      one[category][i] = one.now[category] = last;
-      if (category === "commanded") one.most[i] = Math.max(one.most[i], max);
+      one.now[category] = last;
+      const most = Math.max(one.most[i], max);
+      for (const key of COLUMNS[category]) one[key].fill(last, i);
+      if (category === "commanded") one.most[i] = most;
       return;
     }
     const before = i === one.at ? one.count : 0;
@@ -92,7 +94,7 @@ class Timeline {
   take(name, category, { time, value, quality }) {
     const isKnown = quality === "ok" && Number.isFinite(value);
     if (isKnown || (value === null && category !== "measured")) this.put(name, category, time, value);
-    else this.of[name].isCut = true;
+    else if (this.index(time) >= this.of[name].at) this.of[name].isCut = true;
   }
 
   note(event) {
@@ -267,7 +269,7 @@ class Plots {
     for (const name of this.timeline.isLive ? this.names : []) {
       for (const category of CATEGORIES) {
         const message = topic(`${this.environment}/${category}/${name}`).value;
-        if (message?.time > range.end - answer.bucket_s) this.timeline.take(name, category, message);
+        if (message) this.timeline.take(name, category, message);
       }
     }
     this.draw();
@@ -563,7 +565,7 @@ function Legend({ plots, name }) {
   </div>`;
 }
 
-/** The shown buckets of a variable, or of the outputs, newest first. */
+/** The shown buckets of a variable, or of the outputs, in which something changed, newest first. */
 function Table({ plots, name }) {
   const [isOpen, setOpen] = useState(false);
   useSignal(plots.drawn);
@@ -571,8 +573,10 @@ function Table({ plots, name }) {
   const rows = () => {
     const { head, columns } = plots.columns(name);
     const places = name ? variableOf(plots.environment, name).precision : 0;
+    let before = "";
+    const changed = plots.rows(columns).filter(([, ...values]) => before !== (before = values.join()));
     return html`<table><thead><tr><th>${t("charts_time")}</th>${head.map((key) => html`<th>${name ? t(key === "set_point" ? key : `charts_${key}`) : `${variableName(key)} (%)`}</th>`)}</tr></thead>
-      <tbody>${plots.rows(columns).slice(-MOST.rows).reverse().map(([time, ...values]) => html`<tr><th>${day(time)} ${second(time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, places)}</td>`)}</tr>`)}</tbody></table>`;
+      <tbody>${changed.slice(-MOST.rows).reverse().map(([time, ...values]) => html`<tr><th>${day(time)} ${second(time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, places)}</td>`)}</tr>`)}</tbody></table>`;
   };
   return html`<details onToggle=${(event) => setOpen(event.target.open)}>
     <summary class="small" aria-label=${title}>${t("charts_table")}</summary>
