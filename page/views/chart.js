@@ -8,7 +8,6 @@ import { Signal, useSignal } from "../lib/signal.js";
 
 const COLUMNS = { measured: ["min", "mean", "max"], desired: ["desired"], commanded: ["commanded", "most"] };
 const CATEGORIES = Object.keys(COLUMNS);
-const HOLDS_S = 660; // a stored value holds for so long: a little more than `[store] maximum_interval_s`
 const MOST = { points: 1_500, rows: 300, events: 500 };
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 15_000;
@@ -27,10 +26,11 @@ class Timeline {
 
   /** Of an answer of `GET history`, or of live values only. */
   constructor(names, { start, end, bucket_s: width, series = [], events = [], events_truncated: isShortened }) {
-    Object.assign(this, { start, end, width, events, isShortened, reach: Math.max(1, HOLDS_S / width) });
-    this.of = Object.fromEntries(names.map((name) => [name, { min: [], mean: [], max: [], desired: [], commanded: [], most: [], now: {}, at: -1, count: 0, isCut: false }]));
+    Object.assign(this, { start, end, width, events, isShortened });
+    this.of = Object.fromEntries(names.map((name) => [name, { min: [], mean: [], max: [], desired: [], commanded: [], most: [], now: {}, at: -1, count: 0, isCut: false, reach: Math.max(1, 60 / width) }]));
     const restarts = events.filter((each) => each.kind === "restart").map((each) => each.time);
-    for (const { variable, breaks = [], ...each } of series) {
+    for (const { variable, breaks, holds_s: holds, ...each } of series) {
+      this.of[variable].reach = Math.max(1, holds / width);
       const cuts = [...breaks, ...restarts].sort((one, other) => one - other);
       for (const category of CATEGORIES) {
         const { before, time, last, min, mean, max, count } = each[category];
@@ -83,7 +83,7 @@ class Timeline {
       return;
     }
     const before = i === one.at ? one.count : 0;
-    if (one.at >= 0 && !one.isCut && i - one.at <= this.reach) for (const key of COLUMNS.measured) one[key].fill(undefined, one.at + 1, i);
+    if (one.at >= 0 && !one.isCut && i - one.at <= one.reach) for (const key of COLUMNS.measured) one[key].fill(undefined, one.at + 1, i);
     one.min[i] = before ? Math.min(one.min[i], min) : min;
     one.mean[i] = (before * one.mean[i] + count * mean) / (before + count);
     one.max[i] = before ? Math.max(one.max[i], max) : max;
@@ -110,7 +110,7 @@ class Timeline {
     let n = Math.min(i, one.at);
     const isCut = n < i && one.isCut;
     while (one.mean[n] === undefined && n > 0) n -= 1;
-    return { desired: one.desired[i], ...(!isCut && i - n <= this.reach && { min: one.min[n], mean: one.mean[n], max: one.max[n] }) };
+    return { desired: one.desired[i], ...(!isCut && i - n <= one.reach && { min: one.min[n], mean: one.mean[n], max: one.max[n] }) };
   }
 }
 

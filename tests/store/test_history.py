@@ -96,6 +96,22 @@ class TestSeries:
         await past.store(measured("water_potential_hydrogen", 6.1, T, is_manual=True))
         assert of(await past.ask(T - 60, T + 60), "water_potential_hydrogen")["last"] == [6.1]
 
+    async def test_the_times_at_which_a_value_was_no_longer_known(self, past):
+        await past.store(
+            measured(WARMTH, 20, T),
+            measured(WARMTH, "warm-up", T - 5_000, category="quality"),
+            *[
+                measured(WARMTH, quality, T + n, category="quality")
+                for n, quality in ((9, "fault"), (20, "ok"))
+            ],
+            measured(WARMTH, "stale", T + 30, category="quality"),
+            measured(CO2, 400, T),
+        )
+        answer = await past.ask(T, T + 60, WARMTH, CO2)
+        warmth, carbon_dioxide = answer["series"]
+        assert (warmth["breaks"], carbon_dioxide["breaks"]) == ([T + 9, T + 30], [])
+        assert warmth["holds_s"] == 660
+
     async def test_texts_are_no_series(self, past):
         await past.store(
             measured("recipe_start", "demo_day", T, is_desired=True), measured("custom", "a text", T - 10)

@@ -44,7 +44,15 @@ HISTORY_SCHEMA: Final = _object(
     end={"type": "integer", "description": "end of the last bucket"},
     bucket_s={"type": "integer", "description": "the width of a bucket"},
     series=_array(
-        _object(variable=_TEXT, unit=_TEXT, measured=_COLUMNS, desired=_COLUMNS, commanded=_COLUMNS)
+        _object(
+            variable=_TEXT,
+            unit=_TEXT,
+            holds_s={"type": "number", "description": "how long a measurement holds at most"},
+            breaks={**_array(_NUMBER), "description": "when the measured value was no longer known"},
+            measured=_COLUMNS,
+            desired=_COLUMNS,
+            commanded=_COLUMNS,
+        )
     ),
     events=_array(_EVENT),
     events_truncated={"type": "boolean", "description": "only the newest events are in `events`"},

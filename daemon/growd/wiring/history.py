@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config
     from growd.store.database import Database
-    from growd.store.shipper import Shipper
+    from growd.wiring.store import Storage
 
 
-def configured_history(config: Config, bus: Bus, database: Database, shipper: Shipper) -> History:
+def configured_history(config: Config, bus: Bus, database: Database, storage: Storage) -> History:
     """The history of all environments; enter it before use."""
     environments = frozenset(config.chambers())
 
@@ -37,4 +37,4 @@ def configured_history(config: Config, bus: Bus, database: Database, shipper: Sh
         return {name.removeprefix(prefix) for prefix in prefixes for name in names if name.startswith(prefix)}
 
     building = None if database.is_embedded else database.index_build
-    return History(source, shipper.reading, known, building=building)
+    return History(source, storage.shipper.reading, known, building=building, holds_s=storage.holds_s)

@@ -76,7 +76,7 @@ async def serving(
         answering = access.check_logins(answering)
     clients = Clients(ClientLimits.of(http))
     authorization = None if access is None else access.authorization
-    history = configured_history(config, bus, database, storage.shipper)
+    history = configured_history(config, bus, database, storage)
     api = Api(
         bus,
         bus.node("http"),

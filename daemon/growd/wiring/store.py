@@ -105,6 +105,10 @@ class Storage:
         self.shipper.reconfigure(**_batches(config.store))
         self._recorder.reconfigure(config.store)
 
+    def holds_s(self, variable: str) -> float:
+        """How long a stored measurement holds: a tenth more than the longest interval, at least a minute."""
+        return max(60.0, 1.1 * (self._config.store.rule_of(variable).maximum_interval_s or 0))
+
     def _new_shipper(self, clock: Clock) -> Shipper:
         shipper = Shipper(
             self._database.couch,

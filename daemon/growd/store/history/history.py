@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import aiohttp
 
 from growd.bus.errors import BusyError, InvalidValueError
+from growd.bus.messages import Quality
 from growd.store.errors import StoreError
 from growd.store.exporting.source import CONNECT_S, Series, SourceReader
 from growd.store.history.buckets import Buckets
@@ -34,6 +35,8 @@ MOST_REQUESTS: Final = 16  # under way
 MOST_VARIABLES: Final = 50
 MOST_BUCKETS: Final = 50_000  # variables times points
 MOST_EVENTS: Final = 1_000
+MOST_BREAKS: Final = 1_000  # of a variable
+HOLDS_S: Final = 660.0
 CATEGORIES: Final = ("measured", "desired", "commanded")
 SERIES_S: Final = 10.0
 """For how many real seconds the list of the series of an environment is used again."""
@@ -64,7 +67,7 @@ class History:
 
     `ship` is entered around each answer, and sends waiting points. `known` gives the variables that have
     topics in an environment, and raises `UnknownNameError` for an unknown environment. `building` gives the
-    progress of the index of a database.
+    progress of the index of a database, `holds_s` the seconds that a measurement of a variable holds.
     """
 
     def __init__(
@@ -74,6 +77,7 @@ class History:
         known: Callable[[str], Collection[str]],
         *,
         building: Callable[[str], Awaitable[IndexBuild | None]] | None = None,
+        holds_s: Callable[[str], float] = lambda _: HOLDS_S,
         cache: BucketCache | None = None,
         limit_s: float = LIMIT_S,
     ) -> None:
@@ -82,6 +86,7 @@ class History:
         self._ship = ship
         self._known = known
         self._building = building
+        self._holds_s = holds_s
         self._limit = limit_s
         self._requests = 0
         self._session: aiohttp.ClientSession | None = None
@@ -140,9 +145,11 @@ class History:
         known = await self._find_series(reader, source, query)
         grid = Grid.covering(query.start, query.end, query.points)
         variables = query.variables or tuple(sorted(known.variables()))
-        (events, is_truncated), *series = await _together(
+        broken = [variable for variable in variables if known.has("quality", variable)]
+        (events, is_truncated), breaks, *series = await _together(
             [
                 _events(reader, source, query, known, grid),
+                _breaks(reader, source, query.environment, broken, grid),
                 *self._all_series(reader, source, query.environment, known.of(variables), grid),
             ]
         )
@@ -156,6 +163,8 @@ class History:
                 {
                     "variable": variable,
                     "unit": VARIABLES[variable].unit if variable in VARIABLES else "",
+                    "holds_s": self._holds_s(variable),
+                    "breaks": breaks.get(variable, []),
                     **{category: by_name.get((variable, category), _EMPTY) for category in CATEGORIES},
                 }
                 for variable in variables
@@ -189,7 +198,7 @@ class History:
         known = self._series.get(query.environment)
         is_known = known is not None and known.variables().issuperset(query.variables)
         if known is None or not is_known or time.monotonic() - known.at >= SERIES_S:
-            at, categories = time.monotonic(), (*CATEGORIES, "event")
+            at, categories = time.monotonic(), (*CATEGORIES, "event", "quality")
             found = await _together(
                 [reader.variables(_database(source, each), query.environment, each) for each in categories]
             )
@@ -254,8 +263,27 @@ async def _events(
     return [as_event(point) for point in points[-MOST_EVENTS:]], len(points) > MOST_EVENTS
 
 
+async def _breaks(
+    reader: SourceReader,
+    source: PointSource,
+    environment: str,
+    variables: Sequence[str],
+    grid: Grid,
+) -> dict[str, list[float]]:
+    """The newest times at which measured variables were no longer known, by variable, oldest first."""
+    places = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(variable: str) -> list[float]:
+        series = Series((environment, "quality", variable), {}, source.events)
+        async with places:
+            points = await reader.newest(series, grid.start, grid.end, MOST_BREAKS)
+        return [point.timestamp for point in reversed(points) if point.value != Quality.OK]
+
+    return dict(zip(variables, await _together([read(variable) for variable in variables]), strict=True))
+
+
 def _database(source: PointSource, category: str) -> str:
-    return source.events if category in {"commanded", "event"} else source.points
+    return source.points if category in {"measured", "desired"} else source.events
 
 
 async def _together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
