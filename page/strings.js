@@ -379,6 +379,7 @@ export const STRINGS = {
   calibration_start: ["Start", "Starten"],
   calibration_stop: ["Abort", "Abbrechen"],
   calibration_other: ["Now runs: {name}", "Gerade läuft: {name}"],
+  calibration_recipe: ["The recipe {id} runs", "Das Rezept {id} läuft"],
   calibration_curve: ["Light in lx over the level; {full} at {level} %", "Licht in lx je Stufe; {full} bei {level} %"],
   calibration_response: ["Rise {rise} ppm/s, lag {lag}, {loss} air changes an hour", "Anstieg {rise} ppm/s, Verzug {lag}, {loss} Luftwechsel je Stunde"],
   faults: ["Faults to play with", "Störungen zum Ausprobieren"],

@@ -5,6 +5,7 @@ import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
+import { href } from "../lib/route.js";
 
 const POLL_MS = 2_000;
 const FRESH_AIR_PPM = 420;
@@ -63,7 +64,10 @@ const STOPS = { autotune: "stop_autotune", calibrate_light: "stop_calibration" }
 /** An experiment of growd: what it does, its progress, and its result. */
 function Experiment({ environment, service, name }) {
   const { value: now } = useTopic(`${environment}/${TOPICS[name]}`) ?? {};
-  const others = useStatus().experiments.filter((each) => each.environment === environment);
+  const status = useStatus();
+  const here = (each) => each.environment === environment;
+  const others = status.experiments.filter(here);
+  const recipe = status.recipes.find((each) => here(each) && each.state !== "idle");
   const isRunning = now?.state === "running";
   const stop = () => call(service.replace(name, STOPS[name]));
   return html`<ol class="steps">
@@ -74,6 +78,7 @@ function Experiment({ environment, service, name }) {
           <p role="status" class="row spread"><span>${now.message}</span> <span>${t("calibration_left", { time: duration(now.left) })}</span></p>
           <${Action} class="bad" run=${stop}>${t("calibration_stop")}<//>`
         : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${t(`calibration_confirm_${name}`)} run=${() => call(service)}>${t("calibration_start")}<//>
+          ${recipe && html`<a href=${href(environment, "recipes")}>${t("calibration_recipe", { id: recipe.recipe_id })}</a>`}
           ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: each.name })}</span>`)}</div>`}</li>
     ${now && html`<li role="status">${now.curve?.length > 0 && html`<${Curve} points=${now.curve} />`}
       ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} ${now.message}</b>`}

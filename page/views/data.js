@@ -112,7 +112,7 @@ function Exports({ environment, variables }) {
   const { start, end } = range ?? { start: now - DAY_S, end: now };
   const field = (name, value) => html`<label>${t(`charts_${name}`)}<input type="datetime-local" value=${local(value)}
     onChange=${(event) => event.target.value && setRange({ start, end, [name]: new Date(event.target.value) / 1000 })} /></label>`;
-  const link = (name, category, { variable }) => html`<a download=${`${variable}-${category}.csv`} aria-label=${`${variableName(variable)}: ${t(`data_${category}`)}`}
+  const link = (name, category, { variable }) => html`<a download=${`${variable}-${category}.csv`} aria-label=${`CSV ${variableName(variable)}: ${t(`data_${category}`)}`}
     href=${csv(name, "by_variable", [environment, category, variable, start], [environment, category, variable, end])}>CSV</a>`;
   const whole = (name, file) => html`<a download=${`${environment}-${file}.csv`} href=${csv(name, "by_timestamp", [environment, start], [environment, end])}>${t(`data_all_${file}`)}</a>`;
   return html`<section class="card wide"><h3>${t("data_export")}</h3>
@@ -142,6 +142,6 @@ function Everything({ isCouch }) {
   return html`<section class="card"><h3>${t("data_more")}</h3>
     <ul>${links.filter(Boolean).map(([href, text, download]) => html`<li key=${text}><a href=${href} download=${download}>${t(text)}</a></li>`)}</ul>
     <p class="small">${t("data_terminal")}</p>
-    <pre class="small scroll">${COMMANDS.join("\n")}</pre>
+    <pre class="small">${COMMANDS.join("\n")}</pre>
   </section>`;
 }

@@ -90,7 +90,7 @@ async def test_the_exports_are_links_that_work(growd: Program, browser: Browser)
     async with opened(browser, view(growd, "data")) as tab:
         page = tab.page
         await expect(page.get_by_role("heading", name="Database")).to_be_visible()
-        link = page.get_by_role("link", name="Air temperature: Measured")
+        link = page.get_by_role("link", name="CSV Air temperature: Measured")
         answer = await page.request.get(str(await link.get_attribute("href")))
         lines = (await answer.text()).splitlines()
         assert lines[0] == "time,environment,category,variable,value,unit,is_manual"
