@@ -181,6 +181,19 @@ async def test_a_restart_resumes_the_new_revision(chamber, is_new_boot):
     assert [each["recipe_rev"] for each in chamber.journal.documents[-1]["revisions"]] == ["2-x"]
 
 
+async def test_a_restart_continues_at_the_position_of_the_change(chamber):
+    """Not at the position that was saved before, up to a minute earlier."""
+    chamber.catches_up = False
+    chamber.recipes["mine"] = FIRST
+    async with chamber.on():
+        await chamber.start("mine")
+        await chamber.clock.advance(3.5 * MINUTE)
+        chamber.recipes["mine"] = SECOND
+        await change(chamber)
+    async with chamber.on():
+        assert state(chamber)["elapsed"] == 3.5 * MINUTE
+
+
 async def test_a_paused_run_stays_paused(running):
     await running.ask("pause_recipe")
     await running.clock.advance(MINUTE)

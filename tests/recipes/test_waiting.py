@@ -10,6 +10,7 @@ import pytest
 from growd.recipes.position import CONFIRM_S
 from growd.recipes.services import AHEAD_S, PAST_S
 from support.recipes import BEGAN, LIGHT, TEMPERATURE
+from support.running import running
 
 HOUR = 3_600.0
 AT = BEGAN + 10 * HOUR  # 2023-11-15 08:13:20 UTC
@@ -197,6 +198,18 @@ async def test_an_order_survives_restarts(chamber, is_new_boot):
     async with chamber.on():
         assert state(chamber)["state"] == "running"
     assert chamber.journal.recorded() == [("recipe_start", "long")]
+
+
+async def test_a_recipe_that_waits_is_never_shown_as_idle(chamber):
+    async with chamber.on():
+        await order(chamber)
+    runner = chamber.boot()
+    with chamber.bus.node("watcher").subscribe("e/recipe_state", depth=10) as seen:
+        async with asyncio.timeout(10), running(chamber.clock, runner):
+            await chamber.clock.until(lambda: runner.is_loaded)
+            await chamber.clock.advance(2)
+        states = {seen.get_nowait().value["state"] for _ in range(len(seen))}
+    assert states == {"waiting"}
 
 
 @pytest.mark.parametrize(("catches_up", "elapsed"), [(True, 3 * HOUR), (False, HOUR)])
