@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from serving import ended, on_beat
+from yarl import URL
 
 from growd.api.front_door import FrontDoor
 from growd.api.operations import Api, Limits
@@ -24,6 +27,8 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.server.connections import ConnectionLimits
+from growd.store.exporting.source import PointSource
+from growd.store.history.history import History
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
 
@@ -42,6 +47,15 @@ async def succeed() -> dict[str, Any]:
     return {"success": True, "message": ""}
 
 
+def past(arguments: argparse.Namespace) -> History:
+    """The history of `chamber`; measured and desired points and events are in one database."""
+    user, _, password = os.environ.get("GROWD_BENCH_LOGIN", "").partition(":")
+    login = (user, password) if user else None
+    address = URL(arguments.upstream or "http://127.0.0.1:1")
+    source = PointSource(address, arguments.points, arguments.points, "svc", login)
+    return History(lambda: source, nullcontext, lambda _: set())
+
+
 async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     local = await LocalStore.open(folder / "growd.sqlite3")
     bus = Bus(RealClock(), Parameters(await local.parameters(), ParameterKeeper(local)))
@@ -57,7 +71,10 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
     gateway = Gateway(lambda: arguments.upstream)
     limits = ConnectionLimits(header_timeout_s=arguments.header_timeout)
     exports = Exports(gateway, [arguments.points], "svc")
-    server = FrontDoor(Api(bus, bus.node("http"), "/_svc", Limits(streams=2_000)), exports, limits)
+    history = past(arguments)
+    api = Api(bus, bus.node("http"), "/_svc", Limits(streams=2_000), history=history)
+    server = FrontDoor(api, exports, limits)
+    await history.__aenter__()
     await server.open("127.0.0.1", 0)
     parts = [consume(bus, f"reader_{number}", topics[0]) for number in range(arguments.subscribers)]
     if arguments.publish:
@@ -70,6 +87,7 @@ async def serve(arguments: argparse.Namespace, folder: Path) -> None:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await server.close()
+    await history.__aexit__()
     await gateway.close()
     await bus.parameters.close()
     await local.close()

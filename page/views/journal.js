@@ -50,7 +50,7 @@ function useEntries(environment, manual, days) {
 async function read(environment, manual, days) {
   const end = growdTime.value + 60;
   const start = end - days * 86_400;
-  const entries = (await get(`history/${environment}?start=${start}&end=${end}&points=2&events=true&variable=air_temperature`)).events.map((each) => ({ ...each, type: each.kind === "note" ? "notes" : "events" }));
+  const entries = (await get(`history/${environment}?start=${start}&end=${end}&series=false`)).events.map((each) => ({ ...each, type: each.kind === "note" ? "notes" : "events" }));
   const of = (variable, time) => key([environment, "measured", variable, time]);
   for (const { variable } of manual) { // one request at a time: a browser has few connections
     const { rows } = await database("GET", `environmental_data_point/${DESIGN}/_view/by_variable?reduce=false&startkey=${of(variable, start)}&endkey=${of(variable, end)}`);

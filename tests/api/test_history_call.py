@@ -59,6 +59,12 @@ async def test_variables_may_be_repeated_and_come_in_their_order(daemon):
     assert answer.json["events"] == []
 
 
+async def test_events_alone_read_no_points(daemon, stored):
+    answer = await daemon.ask("GET", f"{CALL}?series=false&start={T}&end={T + 60}")
+    assert (answer.json["series"], len(answer.json["events"])) == ([], 1)
+    assert stored.history.buckets.read_rows == 0
+
+
 @pytest.mark.parametrize(
     "text",
     [

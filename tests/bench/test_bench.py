@@ -73,6 +73,7 @@ def test_help_says_what_is_measured(
     [
         ("bus", {"1 subscriber", "100 subscribers", "latency at 1 kHz, p99"}),
         ("export", set()),
+        ("history", set()),
         ("idle", {"memory", "CPU an hour", "wake-ups", "food-computer: memory"}),
         ("page", {"CPU of growd with a page (reference: nobody)", "CPU for each of 10 pages"}),
         ("recipe_run", {"2 days whole", "set points at one moment", "all checks"}),
@@ -90,7 +91,7 @@ def test_rows_that_need_a_missing_program_are_left_out(tmp_path: Path):
     assert rows_of("api", 0.05, path=str(tmp_path)) == {}
 
 
-@pytest.mark.parametrize("name", ["export", "frontdoor"])
+@pytest.mark.parametrize("name", ["export", "frontdoor", "history"])
 def test_an_interrupted_benchmark_removes_its_database(name: str, tmp_path: Path):
     with frontdoor.database(tmp_path) as way:
         environment = os.environ | {"GROWD_TEST_COUCHDB": f"http://{way.host}:{way.port}"}

@@ -28,7 +28,8 @@ HISTORY_QUERY: Final = (
     Field("start", Kind.JSON, default=None, doc=_TIME_DOC + "default a day before the end"),
     Field("end", Kind.JSON, default=None, doc=_TIME_DOC + "default now"),
     Field("points", Kind.INT64, 2, 5_000, default=300, doc="the most buckets"),
-    Field("events", Kind.BOOL, default=True, doc="also the events"),
+    Field("series", Kind.BOOL, default=True, doc="false: only the events"),
+    Field("events", Kind.BOOL, default=True, doc="false: only the series"),
 )
 
 
@@ -41,7 +42,9 @@ def history_query(environment: str, values: Mapping[str, Any], now: float) -> Hi
     if end - start > LONGEST_S:
         raise InvalidValueError("start", "at most 20 years before the end", _shown(start))
     variables = tuple(dict.fromkeys(values["variable"]))
-    return HistoryQuery(environment, variables, start, end, values["points"], values["events"])
+    return HistoryQuery(
+        environment, variables, start, end, values["points"], values["series"], values["events"]
+    )
 
 
 def _time(field: str, value: Any) -> float:

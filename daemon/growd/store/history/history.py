@@ -59,6 +59,7 @@ class HistoryQuery:
     start: float
     end: float
     points: int
+    with_series: bool = True
     with_events: bool = True
 
 
@@ -145,6 +146,7 @@ class History:
         known = await self._find_series(reader, source, query)
         grid = Grid.covering(query.start, query.end, query.points)
         variables = query.variables or tuple(sorted(known.variables()))
+        variables = variables if query.with_series else ()
         broken = [variable for variable in variables if known.has("quality", variable)]
         (events, is_truncated), breaks, *series = await _together(
             [
