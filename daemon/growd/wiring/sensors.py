@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections import deque
 from functools import partial
 from importlib import import_module
 from pkgutil import resolve_name
@@ -133,28 +132,29 @@ def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:
 
 
 class _RecentReadings:
-    """The latest CO2 readings of a sensor, for as long as its calibrations look back. Times are monotonic."""
+    """The latest CO2 readings of a sensor, for as long as its calibrations look back. Times are monotonic.
+
+    The worker adds to them, as new tuples, so that any thread may read them at any time.
+    """
 
     def __init__(self, sensor: Sensor, calibrations: tuple[CalibrationKind, ...]) -> None:
         self._sensor = sensor
         self._look_back_s = max((each.steady_s for each in calibrations), default=0.0)
         self._gap_s = max(_MOST_GAP_S, 2 * sensor.interval_s)
-        self._readings: deque[tuple[float, float]] = deque()
+        self._readings: tuple[tuple[float, float], ...] = ()
 
     def clear(self) -> None:
-        self._readings.clear()
+        self._readings = ()
 
     def add(self, now: float, ppm: float) -> None:
         if self._readings and now - self._readings[-1][0] > self._gap_s:
-            self._readings.clear()
-        self._readings.append((now, ppm))
-        while now - self._readings[0][0] > self._look_back_s + self._gap_s:
-            self._readings.popleft()
+            self.clear()
+        begin = now - self._look_back_s - self._gap_s
+        self._readings = (*(each for each in self._readings if each[0] >= begin), (now, ppm))
 
     def air(self, now: float, wanted: CalibrationKind) -> SteadyAir:
-        """What was measured in the time that a calibration looks back. Any thread may ask."""
-        readings = tuple(self._readings)  # in one step of the interpreter: the worker adds to it
-        last = [(at, ppm) for at, ppm in readings if now - at <= wanted.steady_s + self._gap_s]
+        """What was measured in the time that a calibration looks back."""
+        last = [(at, ppm) for at, ppm in self._readings if now - at <= wanted.steady_s + self._gap_s]
         lasted = now - last[0][0] if last and now - last[-1][0] <= self._gap_s else 0.0
         recent = [(now - at, ppm) for at, ppm in last]
         if reason := self._why_not([ppm for _, ppm in last], lasted, wanted):
