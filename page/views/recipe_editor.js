@@ -227,7 +227,7 @@ function Phase({ phase, i, change, findings, chamber }) {
       <${Field} name="lasts" value=${phase.duration} set=${set("duration")} />
       <${Field} name="unit" of=${["days", "hours", "minutes", "seconds"]} value=${phase.time_units} set=${set("time_units")} />
       ${phase.course && html`<${Field} name="cycle" value=${phase.cycle} set=${set("cycle")} />`}
-      <${Field} name="otherwise" of=${["hold", "release"]} value=${phase.otherwise ?? "hold"} set=${set("otherwise")} />
+      <${Field} name="otherwise" of=${["hold", "release"]} prefix="otherwise_" value=${phase.otherwise ?? "hold"} set=${set("otherwise")} />
     </div>
     <${Findings} findings=${findings.filter((each) => !tracks.some((track) => isIn(each, track)))} />
     ${tracks.map((track) => html`<${Track} key=${track.place} ...${track} findings=${findings.filter((each) => isIn(each, track))} about=${chamber.variables.find((each) => each.variable === track.variable)} change=${(work) => change((copy) => {
@@ -252,8 +252,8 @@ function Track({ kind, variable, points, about, findings, change }) {
   const set = (i, member) => (value) => change((copy) => (copy[i][member] = value));
   const later = ({ at, ...rest }) => ({ ...rest, at: kind === "course" ? at + 1 : `${String((parseInt(at) + 1) % 24).padStart(2, "0")}${at.slice(2)}` });
   return html`<div class="track" role="group" aria-label=${name}>
-    <h4>${name} <span class="faint small">${symbol(about?.unit ?? "")} · ${t(`recipe_${kind}`)}</span></h4>
-    ${points.map((point, i) => html`<div class="row point">
+    <p><b>${name}</b> <span class="faint small">${symbol(about?.unit ?? "")} · ${t(`recipe_${kind}`)}</span></p>
+    ${points.map((point, i) => html`<div class="point">
       ${kind === "daily"
         ? html`<input type="time" step=${point.at?.length > 5 ? 1 : 60} aria-label=${t("recipe_when")} value=${point.at} onChange=${({ target }) => set(i, "at")(target.value)} />`
         : html`<${Field} label="when" value=${point.at} set=${set(i, "at")} />`}

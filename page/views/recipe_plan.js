@@ -6,6 +6,7 @@ import { t, variableName } from "../lib/i18n.js";
 const DAY = 86_400;
 const TALL = 100; // of a drawing; its width is in seconds of the recipe
 const STEPS = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 3 * 3_600];
+const SHOWN = 8; // of the changes ahead, until all are asked for
 const zones = new Map();
 
 /** {clock, day, moment, text, unix, isHere} of a time zone: recipes mean that of the chamber by a time of day. */
@@ -45,13 +46,15 @@ export const isByClock = (plan) => plan.set_points.some((each) => each.daily);
 export function Ahead({ plan, now, zone }) {
   const isPaused = plan.state === "paused";
   const from = isPaused ? plan.start + plan.elapsed : now;
+  const [isWhole, showAll] = useState(false);
   const ahead = plan.next.filter((change) => change.time > from);
+  if (!ahead.length) return html`<p>${t("recipe_no_change")}</p>`;
   return html`<${Rows} heads=${[isPaused ? "recipe_after_pause" : "recipe_when", "recipe_variable", "recipe_change"]}
-    rows=${ahead.map((change) => [
+    rows=${ahead.slice(0, isWhole ? ahead.length : SHOWN).map((change) => [
       [!isPaused && html`<b>${zone.clock(change.time)}</b> `, html`<span class="faint">${t("recipe_in", { time: duration(change.time - from) })}</span>`],
       variableName(change.variable),
       changeText(change),
-    ])} />${!ahead.length && html`<p>${t("recipe_no_change")}</p>`}`;
+    ])} />${!isWhole && ahead.length > SHOWN && html`<button onClick=${() => showAll(true)}>${t("recipe_all_changes", { count: ahead.length })}</button>`}`;
 }
 
 /** A table; `heads` are keys of texts. */
@@ -79,7 +82,7 @@ export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick
   const [from, to] = days[index];
   const [first, last] = [days[0][0], days.at(-1)[1]];
   const tall = lines.length * TALL;
-  const phase = plan.phases.findLast(({ begin }) => begin <= Math.max(from, Math.min(elapsed ?? 0, to))) ?? plan.phases[0];
+  const phase = plan.phases.findLast(({ begin }) => begin <= Math.max(from, Math.min(elapsed ?? picked ?? 0, to))) ?? plan.phases[0];
   const place = t("recipe_day", { day: index + 1, days: days.length });
   const marks = (tall) => [[elapsed, "now"], [picked, "picked"]].map(([at, style]) => at !== null && html`<path class=${style} d=${`M${at} 0V${tall}`} />`);
   const box = ([from, to], style, tall) => html`<rect class=${style} x=${from} width=${to - from} height=${tall} />`;
@@ -104,7 +107,7 @@ export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick
       </figcaption>
       <svg viewBox=${`${from} 0 ${to - from} ${TALL}`} preserveAspectRatio="none" aria-hidden="true" class=${onPick && "pick"} onClick=${onPick && ((event) => onPick(Math.max(0, Math.min(plan.duration, clicked(event, from, to)))))}>${paths}${marks(TALL)}</svg>
     </figure>`)}
-    <${Ticks} ...${{ plan, from, to, zone, dated }} />
+    <${Ticks} ...${{ plan, from, to, zone, dated, isDay: days.length > 1 }} />
     ${plan.truncated && html`<p class="warn">${t("recipe_truncated")}</p>`}
     <details><summary>${t("recipe_table")}</summary>
       <${Rows} heads=${["recipe_when", "recipe_variable", "recipe_value"]} rows=${lines
@@ -116,11 +119,11 @@ export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick
 }
 
 /** Times below the charts: of the day, or since the start. */
-function Ticks({ plan, from, to, zone, dated }) {
+function Ticks({ plan, from, to, zone, dated, isDay }) {
   const step = STEPS.find((each) => (to - from) / each <= 8) ?? DAY / 8;
   const byClock = dated && step >= 300;
   const ticks = [];
-  for (let at = byClock ? Math.ceil((plan.start + from) / step) * step - plan.start : from; at < to; at += step) ticks.push(at);
+  for (let at = byClock && !isDay ? Math.ceil((plan.start + from) / step) * step - plan.start : from; at < to; at += step) ticks.push(at);
   return html`<div class="ticks small faint" aria-hidden="true">
     ${ticks.map((at) => html`<span style=${{ left: `${((at - from) / (to - from)) * 100}%` }}>${byClock ? zone.clock(plan.start + at) : duration(at)}</span>`)}
   </div>`;

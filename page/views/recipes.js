@@ -1,5 +1,5 @@
 /** Recipes: the running one with its plan, the library, one of them with its start, and the past runs. */
-import { call, database } from "../lib/api.js";
+import { call, database, DESIGN, key } from "../lib/api.js";
 import { duration } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
@@ -14,6 +14,7 @@ import { Ahead, changeText, isByClock, Plan, Rows, zoneOf } from "./recipe_plan.
 
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
 const RUNS = 20;
+const LATE_MS = 3_000; // a record of a run comes to the database after the status
 
 /** Call a service of the environment in the name of the user. */
 const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: session.value?.user ?? "" });
@@ -27,14 +28,19 @@ export function Recipes({ environment }) {
   const { query } = useSignal(route);
   const { time_zone: name } = useChamber(environment);
   const zone = zoneOf(name);
-  const now = growdTime.value;
   const id = query.get("recipe");
   const edited = mayOperate() && query.get("edit");
   const given = { environment, zone };
-  return html`${now > 0 && !zone.isHere(now) && html`<p class="bar warn">${t("recipe_zone", { name, time: zone.clock(now) })}</p>`}
+  return html`<${Zone} name=${name} zone=${zone} />
     ${edited ? html`<${Editor} key=${edited} name=${edited} ...${given} />`
     : id ? html`<${Recipe} key=${id} id=${id} ...${given} />`
     : html`<${Running} ...${given} /><div class="pair"><${Library} ...${given} /><${Runs} ...${given} /></div>`}`;
+}
+
+/** Says so if the times of the chamber are not those of this device. */
+function Zone({ name, zone }) {
+  const now = useSignal(growdTime);
+  return now > 0 && !zone.isHere(now) && html`<p class="bar warn">${t("recipe_zone", { name, time: zone.clock(now) })}</p>`;
 }
 
 function Running({ environment, zone }) {
@@ -43,7 +49,7 @@ function Running({ environment, zone }) {
   const [plan, setPlan] = useState(null);
   const now = useSignal(growdTime);
   const { state, recipe_id: id, phase, elapsed, remaining } = { elapsed: told?.elapsed_s, remaining: told?.remaining_s, ...told, ...live?.value };
-  const isIdle = !state || state === "idle";
+  const isIdle = !state || [state, told?.state].includes("idle"); // the status is sometimes newer than the stream
   const start = (live?.time ?? now) - elapsed;
   const drift = state === "running" && plan?.state === state ? Math.round((start - plan.start) / DRIFT_S) : 0;
   useEffect(() => {
@@ -54,18 +60,17 @@ function Running({ environment, zone }) {
   const drawn = plan?.recipe_id === id && plan;
   const run = (name, args) => service(environment, name, args);
   const isWaiting = state === "waiting";
-  const begin = isWaiting ? told.starts_at : told.started;
   const next = drawn && state === "running" && drawn.next.find((change) => change.time > now);
   const number = drawn ? drawn.phases.findLastIndex((each) => each.begin <= elapsed) : -1;
   return html`<div class="pair">
     <section class="card">
       <div class="row spread"><h2>${id}</h2><span class=${`badge ${state === "running" ? "" : "warn"}`}>${t(`recipe_is_${state}`)}</span></div>
-      ${isWaiting ? html`<p>${t("recipe_waits", { when: zone.moment(begin), time: duration(begin - now) })}</p>` : html`
-        <p>${t("recipe_phase", { name: phase, number: number + 1, count: drawn ? drawn.phases.length : "–" })}</p>
+      ${isWaiting ? html`<p>${t("recipe_waits", { when: zone.moment(told.starts_at), time: duration(told.starts_at - now) })}</p>` : html`
+        ${phase && html`<p>${t("recipe_phase", { name: phase, number: number + 1 || "–", count: drawn ? drawn.phases.length : "–" })}</p>`}
         <progress max="1" value=${elapsed / (elapsed + remaining || 1)} aria-label=${t("recipe_progress")}></progress>
         <p>${t("recipe_place", { elapsed: duration(elapsed), remaining: duration(remaining) })} ${state === "running" && t("recipe_ends", { when: zone.moment(now + remaining) })}</p>
         ${next && html`<p>${t("recipe_next", { time: duration(next.time - now) })} <b>${variableName(next.variable)} ${changeText(next)}</b></p>`}`}
-      <p class="faint small">${facts(begin > 0 && t(isWaiting ? "recipe_ordered" : "recipe_started", { when: zone.moment(begin), by: told.by || t("recipe_unknown") }), t("recipe_revision", { revision: short(told.revision) }), told.revised_at > 0 && t("recipe_since", { when: zone.moment(told.revised_at) }))}</p>
+      <p class="faint small">${facts(told.started > 0 && t("recipe_started", { when: zone.moment(told.started) }), told.by && t("recipe_by", { by: told.by }), t("recipe_revision", { revision: short(told.revision) }), told.revised_at > 0 && t("recipe_since", { when: zone.moment(told.revised_at) }))}</p>
       <div class="row">
         ${state === "running" && html`<${Action} run=${run("pause_recipe")}>${t("recipe_pause")}<//>`}
         ${state === "paused" && html`<${Action} class="primary" run=${run("resume_recipe")}>${t("recipe_resume")}<//>`}
@@ -104,11 +109,12 @@ function Library({ environment }) {
   const [recipes, setRecipes] = useState(null);
   const [problem, setProblem] = useState("");
   const [unsaved, setUnsaved] = useState(drafts);
+  const isThere = useStatus()?.database?.reachable;
   const file = useRef();
   const chamber = useChamber(environment);
   useEffect(() => {
-    database("GET", "recipes/_all_docs?include_docs=true").then(({ rows }) => setRecipes(rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), ({ message }) => setProblem(message));
-  }, []);
+    database("GET", "recipes/_all_docs?include_docs=true").then(({ rows }) => (setRecipes(rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), setProblem("")), ({ message }) => setProblem(message));
+  }, [isThere]);
   const edit = (id, text) => go(environment, { edit: newDraft(id, text) });
   const imported = async ({ target: { files: [chosen] } }) => {
     let [id, text] = [chosen.name.replace(/\.json$/i, ""), await chosen.text()];
@@ -221,12 +227,14 @@ function Runs({ environment, zone }) {
   const [runs, setRuns] = useState(null);
   const [problem, setProblem] = useState("");
   const told = useTold(environment);
+  const isThere = useStatus()?.database?.reachable;
   useEffect(() => {
-    const design = location.pathname.split("/")[1].slice(1); // [http] name
-    const key = (value) => encodeURIComponent(JSON.stringify(value));
-    database("GET", `recipe_run/_design/${design}/_view/by_start?descending=true&include_docs=true&limit=${RUNS}&startkey=${key([environment, {}])}&endkey=${key([environment])}`)
-      .then(({ rows }) => setRuns(rows.map(({ doc }) => doc)), ({ message }) => setProblem(message));
-  }, [told?.started, told?.revised_at]);
+    const ask = () => database("GET", `recipe_run/${DESIGN}/_view/by_start?descending=true&include_docs=true&limit=${RUNS}&startkey=${key([environment, {}])}&endkey=${key([environment])}`)
+      .then(({ rows }) => (setRuns(rows.map(({ doc }) => doc)), setProblem("")), ({ message }) => setProblem(message));
+    ask();
+    const timer = setTimeout(ask, LATE_MS);
+    return () => clearTimeout(timer);
+  }, [told?.started, told?.revised_at, isThere]);
   return html`<section class="card"><h2>${t("recipe_runs")}</h2>
     ${problem ? html`<p class="bad">${problem}</p>` : !runs?.length && html`<p>${t(runs ? "recipe_no_runs" : "loading")}</p>`}
     ${runs?.length > 0 && html`<${Rows} heads=${["recipe_run_start", "recipe", "recipe_run_end"]} rows=${runs.map((run) => [
@@ -234,7 +242,7 @@ function Runs({ environment, zone }) {
       html`${run.recipe_id} <span class="faint small">${short(run.recipe_rev)}</span>
         ${run.revisions?.map((each) => html`<br /><span class="small">${t("recipe_revised", { when: zone.moment(each.time), name: `${each.recipe_id} ${short(each.recipe_rev)}`, by: each.by })}</span>`)}`,
       html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${run.end_reason.replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && zone.moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
-        <a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a>`,
+        <br /><a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a>`,
     ])} />`}
   </section>`;
 }

@@ -1,0 +1,292 @@
+"""The view of recipes: run, edit and change them as a grower does."""
+
+from __future__ import annotations
+
+import json
+import re
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, needs_browser, opened
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from playwright.async_api import Browser, Page
+
+    from support.program import Program
+
+pytestmark = [needs_browser, pytest.mark.timeout(180)]
+
+LETTUCE = "recipes/lettuce_days"
+
+
+async def asked(growd: Program, method: str, path: str, body: Any = None) -> Any:
+    """A request to growd or its database, as another client makes it."""
+    url = f"{growd.address}/{path}"
+    async with aiohttp.ClientSession() as session, session.request(method, url, json=body) as answer:
+        return await answer.json()
+
+
+async def called(growd: Program, service: str, **arguments: Any) -> Any:
+    return await asked(growd, "POST", f"_svc/api/0.0.1/service/environment_1/{service}", arguments)
+
+
+async def run_of(growd: Program) -> dict[str, Any]:
+    status = await asked(growd, "GET", "_svc/api/0.0.1/node/status")
+    run: dict[str, Any] = status["status"]["recipes"][0]
+    return run
+
+
+@asynccontextmanager
+async def recipes(growd: Program, browser: Browser, query: str = "", **options: Any) -> AsyncIterator[Page]:
+    await growd.until_there(LETTUCE)
+    address = f"{growd.address}/_svc/#environment_1/recipes{query}"
+    async with opened(browser, address, **{"viewport": DESK, **options}) as tab:
+        yield tab.page
+
+
+async def press(page: Page, name: str) -> None:
+    await page.get_by_role("button", name=name, exact=True).click()
+
+
+async def confirm(page: Page) -> None:
+    await page.locator("dialog button.primary").click()
+
+
+async def as_json(page: Page) -> str:
+    await press(page, "JSON")
+    return await page.get_by_label("JSON").input_value()
+
+
+async def test_a_recipe_runs_pauses_skips_and_stops(growd: Program, browser: Browser) -> None:
+    async with recipes(growd, browser) as page:
+        await page.get_by_role("link", name="Lettuce, 41 days by the clock").click()
+        await press(page, "Start")
+        await expect(page.get_by_text("Phase 1 of 4: germination")).to_be_visible()
+        await press(page, "Pause")
+        await press(page, "Resume")
+        await page.get_by_label("Skip to a phase").select_option("3")
+        await press(page, "Skip")
+        await confirm(page)
+        await expect(page.get_by_text("Phase 3 of 4: growth")).to_be_visible()
+        assert (await run_of(growd))["phase"] == "growth"
+        await press(page, "Stop")
+        await confirm(page)
+        await expect(page.get_by_text("No recipe is running")).to_be_visible()
+        past = page.locator("section", has=page.get_by_role("heading", name="Past runs"))
+        await expect(past.get_by_text("stopped")).to_be_visible()
+        await past.get_by_role("link", name="Charts").click()
+        await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
+
+
+async def test_a_refusal_is_shown_in_the_words_of_growd(growd: Program, browser: Browser) -> None:
+    async with recipes(growd, browser, "?recipe=demo_day") as page:
+        await expect(page.get_by_role("button", name="Start", exact=True)).to_be_visible()
+        await called(growd, "start_recipe", recipe_id="lettuce_days")
+        await press(page, "Start")
+        await expect(page.get_by_text("the recipe lettuce_days is running; stop it first")).to_be_visible()
+
+
+async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd: Program, browser: Browser) -> None:
+    """The time of the chamber counts, not that of the browser."""
+    zone = {"timezone_id": "Pacific/Kiritimati"}
+    async with recipes(growd, browser, "?recipe=lettuce_days", **zone) as page:
+        await expect(page.get_by_text("This device is in another time zone")).to_be_visible()
+        await page.get_by_role("combobox", name="Time").select_option("true")
+        at = await page.locator("input[type=datetime-local]").input_value()
+        await page.get_by_role("combobox", name="Begin with").select_option("1")
+        await press(page, "Start")
+        await expect(page.get_by_text("waiting for its time")).to_be_visible()
+        await expect(page.get_by_text(f"starts at {at.replace('T', ' ')}")).to_be_visible()
+        run = await run_of(growd)
+        assert (run["state"], run["elapsed_s"]) == ("waiting", 3 * 86_400)
+        await press(page, "Stop")
+        await confirm(page)
+        await expect(page.get_by_text("No recipe is running")).to_be_visible()
+
+
+async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(
+    growd: Program, browser: Browser
+) -> None:
+    async with recipes(growd, browser, "?recipe=lettuce_days") as page:
+        day = page.locator(".turn b")
+        await expect(day).to_contain_text("Day 1 of 42")
+        await page.get_by_label("Day of the plan").press("End")
+        await expect(day).to_contain_text("Day 42 of 42")
+        await page.locator("svg.strip").click()
+        await expect(day).to_contain_text(re.compile("Day 2[12] of 42 .* growth"))
+        await page.locator("svg.pick").first.click()
+        await expect(page.get_by_label("Place (days)")).not_to_have_value("0")
+        await page.get_by_text("As a table").click()
+        row = page.get_by_role("row", name=re.compile("Light 14,000 lx"))
+        await expect(row.first).to_be_visible()
+
+
+async def test_errors_stand_beside_their_lines_as_one_types(growd: Program, browser: Browser) -> None:
+    async with recipes(growd, browser, "?edit=lettuce_days") as page:
+        text = await as_json(page)
+        lines = text.split("\n")
+        number = next(i for i, line in enumerate(lines, start=1) if '"22:00"' in line)
+        editor = page.get_by_label("JSON")
+        await editor.fill(text.replace('"22:00"', '"22:0"', 1))
+        sentence = 'expected a time of day such as "06:30", got "22:0"'
+        await expect(page.locator(".code em")).to_have_text(sentence)
+        await expect(page.locator(".code mark")).to_have_text(lines[number - 1].replace("22:00", "22:0"))
+        await press(page, f"line {number}")
+        await expect(editor).to_be_focused()
+        await editor.fill(text.replace('"phases": [', '"phases": ', 1))
+        await expect(page.locator(".code em")).to_have_text("expected a name in quotes, found {")
+        await expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+        await editor.fill(text.replace("14000", "9000"))
+        await expect(page.get_by_text("no errors, no warnings")).to_be_visible()
+        await expect(page.get_by_text(re.compile("^0 . 9,000 lx"))).to_be_visible()  # the plan beside it
+
+
+async def test_what_is_typed_survives_a_reload_and_a_conflict(growd: Program, browser: Browser) -> None:
+    async with recipes(growd, browser, "?edit=lettuce_days") as page:
+        description = page.get_by_label("Description")
+        await description.fill("mine")
+        await page.reload()
+        await expect(description).to_have_value("mine")
+        other = await asked(growd, "GET", LETTUCE)
+        await asked(growd, "PUT", LETTUCE, other | {"description": "theirs"})
+        await press(page, "Save")
+        await expect(page.get_by_role("dialog")).to_contain_text("was saved by somebody else")
+        await press(page, "Load the other one")
+        await expect(description).to_have_value("theirs")
+        await page.get_by_role("link", name="← lettuce_days").click()
+        await page.get_by_role("link", name="All recipes").click()
+        await page.get_by_role("link", name="Not saved: lettuce_days_2").click()
+        await expect(description).to_have_value("mine")
+        await press(page, "Save")
+        await expect(page.get_by_text("lettuce_days_2 has been saved")).to_be_visible()
+        assert (await asked(growd, "GET", "recipes/lettuce_days_2"))["description"] == "mine"
+        assert (await asked(growd, "GET", LETTUCE))["description"] == "theirs"
+
+
+async def test_a_new_revision_takes_over_in_place(growd: Program, browser: Browser) -> None:
+    await growd.until_there(LETTUCE)
+    await called(growd, "start_recipe", recipe_id="lettuce_days", offset=20 * 86_400)
+    async with recipes(growd, browser, "?edit=lettuce_days") as page:
+        await expect(page.get_by_text("a revision of it runs")).to_be_visible()
+        third = page.get_by_role("group", name="Phase 3")
+        await (
+            third.get_by_role("group", name="Light")
+            .get_by_label("Set point", exact=True)
+            .nth(1)
+            .fill("15000")
+        )
+        await press(page, "Save")
+        await expect(page.get_by_text(re.compile("Revision 1-.* runs, 2-.* is saved"))).to_be_visible()
+        await press(page, "Show what changes")
+        compared = page.locator("section", has=page.get_by_role("button", name="Take over now"))
+        await expect(compared.get_by_text(re.compile("^0 . 15,000 lx"))).to_be_visible()
+        dashed = compared.locator("figure path.before").nth(1)
+        assert await dashed.get_attribute("d") != await compared.locator("figure path.line").nth(
+            1
+        ).get_attribute("d")
+        before = await run_of(growd)
+        await press(page, "Take over now")
+        await expect(page.get_by_text("this revision since")).to_be_visible()
+        after = await run_of(growd)
+        assert (after["state"], after["changed"]) == ("running", "")
+        assert 0 < after["elapsed_s"] - before["elapsed_s"] < 60
+        await expect(page.get_by_text(re.compile("lettuce_days 2-.* took over"))).to_be_visible()
+
+
+async def test_a_recipe_is_made_copied_exported_imported_and_deleted(
+    growd: Program, browser: Browser, tmp_path: Path
+) -> None:
+    async with recipes(growd, browser) as page:
+        await press(page, "New")
+        await page.get_by_label("Id in the library").fill("basil")
+        await page.get_by_label("Name").first.fill("Basil")
+        await page.get_by_label("Lasts").fill("3")
+        await page.get_by_label("Variable", exact=True).select_option("course/air_carbon_dioxide")
+        carbon_dioxide = page.get_by_role("group", name="CO₂")
+        await carbon_dioxide.get_by_label("Set point", exact=True).fill("800")
+        await expect(page.get_by_text("Day 1 of")).to_be_visible()
+        await press(page, "Save")
+        await press(page, "Duplicate")
+        await expect(page.get_by_label("Id in the library")).to_have_value("basil_2")
+        await page.go_back()
+        async with page.expect_download() as download:
+            await press(page, "Export")
+        file = tmp_path / "basil.json"
+        await (await download.value).save_as(file)
+        written = json.loads(file.read_text())
+        assert written["phases"][0]["course"] == {"air_carbon_dioxide": [{"at": 0, "value": 800}]}
+        await press(page, "Delete")
+        await confirm(page)
+        await expect(page.get_by_role("link", name="Basil ")).to_have_count(0)
+        await page.locator("input[type=file]").set_input_files(file)
+        await press(page, "Save")
+        await expect(page.get_by_text("basil has been saved")).to_be_visible()
+        saved = await asked(growd, "GET", "recipes/basil")
+        assert {name: value for name, value in saved.items() if name != "_rev"} == written
+
+
+async def test_a_reader_sees_plan_and_library_without_controls(growd: Program, browser: Browser) -> None:
+    await growd.until_there(LETTUCE)
+    await called(growd, "start_recipe", recipe_id="lettuce_days")
+    async with recipes(growd, browser) as page:
+        reader = {"access": "couchdb", "user": "ann", "role": "reader"}
+        await page.route("**/session", lambda route: route.fulfill(json=reader))
+        await page.reload()
+        await expect(page.get_by_text("Day 1 of 42")).to_be_visible()
+        await expect(page.get_by_role("link", name="Lettuce, four weeks")).to_be_visible()
+        names = {"Pause", "Stop", "New", "Import", "Skip"}
+        assert not names & {*await page.locator("main").get_by_role("button").all_inner_texts()}
+        await page.goto(f"{growd.address}/_svc/#environment_1/recipes?edit=lettuce_days")
+        await expect(page.get_by_role("button", name="Save", exact=True)).to_have_count(0)
+
+
+async def test_a_run_is_steered_while_the_database_is_away(growd: Program, browser: Browser) -> None:
+    await growd.until_there(LETTUCE)
+    await called(growd, "start_recipe", recipe_id="lettuce_days")
+    async with recipes(growd, browser) as page:
+        away = {"ERROR": "the database is not reachable"}
+        await page.route(re.compile("/recipe(s|_run)/_"), lambda route: route.fulfill(status=503, json=away))
+        await page.reload()
+        await expect(
+            page.get_by_text("The library is not available: the database is not reachable")
+        ).to_be_visible()
+        await press(page, "Pause")
+        await expect(page.get_by_role("button", name="Resume")).to_be_visible()
+
+
+TEXTS = [
+    '{"a": [1, -2.5e3, {"b": null}], "c/d~": "x\\n\\u00e9", "e": {}, "f": [], "g": true}',
+    "[[[[]]]]", '"text"', " 3 ", "", "{", "[1,]", '{"a": 1,}', '{"a" 1}', "{a: 1}", "[1 2]", "[01]",
+    "[1] x", '"\\q"', '"\t"', "[,]", "nul", "NaN", "[1", '{"a"', '{"a":',
+]  # fmt: skip
+
+
+async def test_json_is_read_as_the_browser_reads_it(growd: Program, browser: Browser) -> None:
+    """A key that appears twice is an error here: the first value would be lost."""
+    async with recipes(growd, browser) as page:
+        found = await page.evaluate(
+            """async (texts) => {
+              const main = document.querySelector("script[type=module]").src;
+              const { read, written } = await import(new URL("lib/json_text.js", main));
+              const attempt = (work) => {
+                try { return JSON.stringify(work()); } catch (error) { return error.name; }
+              };
+              return [...texts, '{"a": 1, "a": 2}'].map((text) => [
+                () => JSON.parse(text),
+                () => read(text).value,
+                () => JSON.parse(written(read(text).value)),
+              ].map(attempt));
+            }""",
+            TEXTS,
+        )
+        *same, (_, repeated, _) = found
+        for text, (parsed, value, again) in zip(TEXTS, same, strict=True):
+            assert (value, again) == (parsed, parsed), text
+        assert repeated == "SyntaxError"
