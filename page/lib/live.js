@@ -145,9 +145,13 @@ export function want(name) {
   return () => users.get(name) > 1 ? users.set(name, users.get(name) - 1) : users.delete(name);
 }
 
-function open() {
+function open(isAlone = false) {
   if (!known || needsLogin.value) return;
   const names = [...users.keys()].filter((name) => known.has(name)).sort();
+  if (!names.length && !isAlone) {
+    want.timer = setTimeout(open, 500, true); // the view may still load
+    return;
+  }
   if (!names.length) names.push([...known].find((name) => name.endsWith("/recipe_state"))); // for its heartbeats
   const wanted = names.map((name) => `topic=${encodeURIComponent(name)}`).join("&");
   if (!known.size || (stream && wanted === streamed)) return;
