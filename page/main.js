@@ -2,7 +2,7 @@
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
 import { begin, chambers, connection, isOutdated, needsLogin } from "./lib/live.js";
-import { Notices } from "./lib/parts.js";
+import { Notices, notify } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
@@ -100,7 +100,11 @@ function useFocus(title) {
 
 render(html`<${Page} />`, document.getElementById("page"));
 
-const ask = () => askSession().catch(() => {}); // without an answer it is asked again
+async function ask() {
+  const before = session.value?.user;
+  await askSession().catch(() => {}); // without an answer it is asked again
+  if (before && !session.value.user && !needsLogin.value) notify(t("log_in_ended"), "bad"); // reading needs none
+}
 ask().then(begin);
 connection.follow(({ isConnected }) => isConnected && ask());
 setInterval(() => session.value?.access === "couchdb" && connection.value.isConnected && ask(), SESSION_MS);
