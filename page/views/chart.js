@@ -10,7 +10,7 @@ const COLUMNS = { measured: ["min", "mean", "max"], desired: ["desired"], comman
 const CATEGORIES = Object.keys(COLUMNS);
 const MOST = { points: 1_500, rows: 300, events: 500 };
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
-const RETRY_MS = 15_000;
+const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
 const SPAN_S = [60, 1e8]; // of a view
 const LANE = 42; // px of an output
@@ -21,7 +21,7 @@ const MARKS = { note: "▼", bad: "✕", other: "·" };
  * `max` null is a gap, and undefined a bucket without a point inside a line; `desired`, `commanded` and `most`, the
  * greatest command in the bucket, hold until they change.
  */
-class Timeline {
+export class Timeline {
   times = [];
 
   /** Of an answer of `GET history`, or of live values only. */
@@ -138,6 +138,7 @@ class Plots {
   elements = new Map(); // variable, or "" for the outputs -> the element for its chart
   #plots = new Map();
   #pointers = new Map();
+  #takes = []; // take the last messages of the topics
   #ends = [];
   #timer = 0;
   #drawnAt = 0;
@@ -161,12 +162,14 @@ class Plots {
   begin(box) {
     this.box = box;
     const hear = (name, take) => {
-      const heard = (message) => {
-        if (!message?.time || !this.timeline?.isLive) return;
-        take(message);
+      const signal = topic(`${this.environment}/${name}`);
+      const heard = () => {
+        if (!this.timeline?.isLive || !(signal.value?.time > this.timeline.start)) return;
+        take(signal.value);
         this.#state.isDue = true;
       };
-      this.#ends.push(want(`${this.environment}/${name}`), topic(`${this.environment}/${name}`).follow(heard));
+      this.#takes.push(heard);
+      this.#ends.push(want(`${this.environment}/${name}`), signal.follow(heard));
     };
     for (const name of this.names) for (const category of CATEGORIES) hear(`${category}/${name}`, (message) => this.timeline.take(name, category, message));
     hear("events", ({ time, value }) => this.timeline.note({ time, ...value }));
@@ -263,15 +266,10 @@ class Plots {
     if (this.#state.isEnded) return;
     this.failure.value = answer.failure ?? "";
     if (this.#state.isWanted) this.load();
-    else if (answer.failure) this.#later(RETRY_MS);
+    else if (answer.failure || !this.timeline) this.#later(RETRY_MS); // what was too new for the first answer
     if (answer.failure && this.timeline) return; // what is there stays, and goes on with live values
     this.timeline = new Timeline(this.names, answer);
-    for (const name of this.timeline.isLive ? this.names : []) {
-      for (const category of CATEGORIES) {
-        const message = topic(`${this.environment}/${category}/${name}`).value;
-        if (message) this.timeline.take(name, category, message);
-      }
-    }
+    for (const take of this.#takes) take(); // the newest values may be too new for the database
     this.draw();
   }
 

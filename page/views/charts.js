@@ -29,7 +29,7 @@ export function Charts({ environment }) {
   const outputs = all.filter((each) => isOutput(each) || (each.controlled && each.variable.startsWith("light_"))).map((each) => each.variable);
   const toggle = (name) => choose({ variables: (variables.includes(name) ? variables.filter((each) => each !== name) : [...variables, name]).join() });
   const title = t("charts_variables", { count: variables.length });
-  return html`<h2 class="hidden">${t("charts")}</h2>
+  return html`
     <div class="row" role="group" aria-label=${t("charts_range")}>
       ${RANGES.map((name) => html`<button key=${name} class=${name === chosen.range ? "primary" : ""} aria-pressed=${name === chosen.range} onClick=${() => choose({ range: name })}>${t(`charts_${name}`)}</button>`)}
     </div>

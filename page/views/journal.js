@@ -11,26 +11,29 @@ import { Event } from "./chart.js";
 
 const KINDS = ["notes", "measurements", "events"];
 const AUTHOR = "journal/author";
-const PAUSE_MS = 1_000; // between an event and the request
+const PAUSES_MS = [0, 6_000, 12_000]; // a point is in the database after five seconds, one of a new kind after ten
 
 export function Journal({ environment }) {
   const manual = useChamber(environment).variables.filter((each) => each.manual);
   const [days, setDays] = useState(7);
   const [hidden, setHidden] = useState([]);
-  const [{ entries, failure }, ask] = useEntries(environment, manual, days);
+  const [saved, setSaved] = useState([]); // on this page: growd sends them to the database within seconds
+  const { entries, failure } = useEntries(environment, manual, days, saved.length);
   const toggle = (kind) => setHidden(hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]);
-  return html`<h2 class="hidden">${t("journal")}</h2>
-    ${mayOperate() && html`<${Entry} environment=${environment} manual=${manual} onDone=${ask} />`}
+  const isKnown = (mine) => entries?.some((each) => each.message === mine.message && each.value === mine.value && Math.abs(each.time - mine.time) < 5);
+  const all = entries && [...saved.filter((each) => !isKnown(each)), ...entries].filter((each) => !hidden.includes(each.type));
+  return html`
+    ${mayOperate() && html`<${Entry} environment=${environment} manual=${manual} onSaved=${(entry) => setSaved([entry, ...saved])} />`}
     ${failure && html`<p class="bar warn" role="status">${t("journal_failure", { reason: failure })}</p>`}
     <div class="row chips" role="group" aria-label=${t("show")}>
       ${KINDS.map((kind) => html`<label key=${kind}><input type="checkbox" checked=${!hidden.includes(kind)} onChange=${() => toggle(kind)} /> ${t(`journal_${kind}`)}</label>`)}
     </div>
-    ${entries ? html`<${List} entries=${entries.filter((each) => !hidden.includes(each.type))} environment=${environment} />` : t("loading")}
+    ${all ? html`<${List} entries=${all} environment=${environment} />` : t("loading")}
     <button onClick=${() => setDays(4 * days)}>${t("journal_more", { count: 4 * days })}</button>`;
 }
 
-/** [{entries, failure}, ask]: the entries of the last days, newest first; null before the first answer. */
-function useEntries(environment, manual, days) {
+/** {entries, failure}: the entries of the last days, newest first; read again after each one that comes. */
+function useEntries(environment, manual, days, saved) {
   const [found, setFound] = useState({});
   const isReady = useSignal(growdTime) > 0;
   const newest = ["events", "notes"].map((name) => useTopic(`${environment}/${name}`)?.number);
@@ -41,10 +44,10 @@ function useEntries(environment, manual, days) {
     );
   useEffect(() => {
     if (!isReady) return undefined;
-    const timer = setTimeout(ask, found.entries ? PAUSE_MS : 0);
-    return () => clearTimeout(timer);
-  }, [environment, manual.length, days, isReady, ...newest]);
-  return [found, ask];
+    const timers = PAUSES_MS.map((pause) => setTimeout(ask, pause));
+    return () => timers.forEach(clearTimeout);
+  }, [environment, manual.length, days, saved, isReady, ...newest]);
+  return found;
 }
 
 async function read(environment, manual, days) {
@@ -60,7 +63,7 @@ async function read(environment, manual, days) {
 }
 
 /** The fields for a note or a measurement. */
-function Entry({ environment, manual, onDone }) {
+function Entry({ environment, manual, onSaved }) {
   const [what, setWhat] = useState("");
   const [text, setText] = useState("");
   const [time, setTime] = useState("");
@@ -72,14 +75,16 @@ function Entry({ environment, manual, onDone }) {
     event.preventDefault();
     localStorage.setItem(AUTHOR, by);
     const query = new URLSearchParams({ ...(!hasUser && { by }), ...(time && { time: new Date(time) / 1000 }) });
+    const value = what ? given(Number(text), unit) : text.trim();
     setBusy(true);
-    const isSaved = await act(() => publish(`${environment}/${what ? `measured/${what}` : "notes"}?${query}`, [what ? given(Number(text), unit) : text.trim()]));
+    const isSaved = await act(() => publish(`${environment}/${what ? `measured/${what}` : "notes"}?${query}`, [value]));
     setBusy(false);
     if (!isSaved) return;
     notify(t("journal_saved")); // growd has answered: it is on the disk
+    const at = time ? new Date(time) / 1000 : growdTime.value;
+    onSaved({ time: at, by: hasUser || by, ...(what ? { type: "measurements", variable: what, value } : { type: "notes", kind: "note", message: value }) });
     setText("");
     setTime("");
-    onDone();
   };
   const field = (name, set, value, more) => html`<label>${name} <input value=${value} onInput=${(event) => set(event.target.value)} ...${more} /></label>`;
   return html`<form class="card entry" onSubmit=${send}>

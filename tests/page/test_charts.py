@@ -1,0 +1,268 @@
+"""The views Charts and Journal in a real browser."""
+
+from __future__ import annotations
+
+import csv
+import re
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, needs_browser, opened
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Locator, Page, Route
+
+    from support.program import Program
+
+pytestmark = [needs_browser, pytest.mark.timeout(180)]
+
+T = 1_790_000_000
+MODULE = "document.querySelector('script[type=module]').src.replace('main.js', 'views/chart.js')"
+NOTHING: dict[str, Any] = {"before": None} | {
+    key: [] for key in ("time", "min", "mean", "max", "last", "count")
+}
+
+
+def view(growd: Program, name: str) -> str:
+    return f"{growd.address}/_svc/#environment_1/{name}"
+
+
+def charts(page: Page) -> Locator:
+    return page.get_by_role("group", name="Charts")
+
+
+def moment(page: Page) -> Locator:
+    """The shown time, or that of the cursor."""
+    return page.locator(".moment")
+
+
+async def drawn(page: Page) -> None:
+    await expect(page.locator(".u-over").first).to_be_visible()
+
+
+async def post(growd: Program, path: str, body: Any) -> None:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{growd.api}/{path}", json=body) as answer,
+    ):
+        assert answer.status == 200, await answer.text()
+
+
+def past(minutes: list[int], **more: Any) -> dict[str, Any]:
+    """A history of temperatures, one in each of these minutes; and a set point from an earlier time."""
+    values = [20.0 + n for n, _ in enumerate(minutes)]
+    columns = dict.fromkeys(("min", "mean", "max", "last"), values) | {"count": [1] * len(values)}
+    temperature = {
+        "variable": "air_temperature",
+        "unit": "degC",
+        "holds_s": 660,
+        "breaks": [],
+        "measured": {"before": None, "time": [T + 60 * minute for minute in minutes], **columns},
+        "desired": NOTHING | {"before": {"time": T - 9_999, "value": 22}},
+        "commanded": NOTHING,
+    }
+    answer = {"start": T, "end": T + 3_600, "bucket_s": 60, "events": [], "events_truncated": False}
+    return answer | {"series": [temperature | more]}
+
+
+async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, int, Any]) -> dict[str, Any]:
+    """The columns that a chart makes of a history and of later messages (category, minute, value)."""
+    script = f"""async ([answer, messages]) => {{
+        const {{ Timeline }} = await import({MODULE});
+        const line = new Timeline(["air_temperature"], answer);
+        for (const [category, minute, value] of messages) {{
+            const quality = value === null ? "fault" : "ok";
+            line.take("air_temperature", category, {{ time: {T} + 60 * minute, value, quality }});
+        }}
+        const {{ mean, min, max, desired }} = line.of.air_temperature;
+        const sign = (value) => (value === undefined ? "-" : value === null ? "." : "x");
+        return {{ line: mean.map(sign).join(""), mean, min, max, desired }};
+    }}"""
+    found: dict[str, Any] = await page.evaluate(script, [answer, messages])
+    return found
+
+
+async def test_lines_go_on_while_a_value_holds_and_have_gaps_where_it_is_not_known(
+    growd: Program, browser: Browser
+) -> None:
+    async with opened(browser, view(growd, "now")) as tab:
+        page = tab.page
+        await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
+        for answer, messages, expected in (
+            (past([0, 5, 16]), (), "x----x----------x"),
+            (past([0, 12]), (), "x...........x"),
+            (past([0, 5], breaks=[T + 200]), (), "x....x"),
+            (past([0, 5]) | {"events": [{"time": T + 200, "kind": "restart"}]}, (), "x....x"),
+            (past([0]), (("measured", 3, 21), ("measured", 5, None), ("measured", 7, 22)), "x--x...x"),
+        ):
+            line = (await columns_of(page, answer, *messages))["line"]
+            assert line.rstrip(".") == expected
+
+
+async def test_live_values_join_their_bucket_and_set_points_hold(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "now")) as tab:
+        page = tab.page
+        await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
+        messages = (("measured", 2, 30), ("measured", 2, 40), ("desired", 3, 25))
+        found = await columns_of(page, past([0, 2]), *messages)
+        assert (found["min"][2], found["mean"][2], found["max"][2]) == (21, pytest.approx(91 / 3), 40)
+        assert found["desired"][:5] == [22, 22, 22, 25, 25]
+
+
+async def test_the_charts_follow_now_until_one_pans(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "charts?range=hour"), viewport=DESK) as tab:
+        page = tab.page
+        await drawn(page)
+        follow = page.get_by_role("button", name="Follow now")
+        await expect(follow).to_have_attribute("aria-pressed", "true")
+        await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
+        await charts(page).focus()
+        for key, follows in ("ArrowLeft", "false"), ("End", "true"), ("ArrowLeft", "false"), ("Home", "true"):
+            await page.keyboard.press(key)
+            await expect(follow).to_have_attribute("aria-pressed", follows)
+        over = await page.locator(".u-over").first.bounding_box()
+        assert over is not None
+        x, y = over["x"] + over["width"] / 2, over["y"] + 20
+        await page.mouse.move(x, y)
+        await expect(moment(page)).to_have_text(re.compile(r"\d\d:\d\d:\d\d"))
+        shown = await moment(page).inner_text()
+        await page.keyboard.press("Shift+ArrowLeft")
+        await expect(moment(page)).not_to_have_text(shown)
+        await page.mouse.down()
+        await page.mouse.move(x + 150, y, steps=5)
+        await page.mouse.up()
+        await expect(follow).to_have_attribute("aria-pressed", "false")
+        await page.mouse.dblclick(x, y)
+        await expect(follow).to_have_attribute("aria-pressed", "true")
+
+
+async def test_a_week_zoomed_by_wheel_and_buttons(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "charts?range=week"), viewport=DESK) as tab:
+        page = tab.page
+        await drawn(page)
+        week = await moment(page).inner_text()
+        await page.get_by_role("button", name="Zoom in").click()
+        await expect(moment(page)).not_to_have_text(week)
+        await page.get_by_role("button", name="Earlier").click()
+        earlier = await moment(page).inner_text()
+        await charts(page).focus()
+        await page.locator(".u-over").first.hover()
+        await page.mouse.wheel(0, -200)
+        await page.mouse.move(0, 0)
+        await expect(moment(page)).not_to_have_text(earlier)
+
+
+async def test_variables_are_chosen_and_remembered(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "charts")) as tab:
+        page = tab.page
+        await drawn(page)
+        await page.get_by_text("Variables (4)").click()
+        await page.get_by_role("checkbox", name="Humidity").uncheck()
+        await expect(page.get_by_role("heading", name="Humidity")).to_have_count(0)
+        await page.goto(view(growd, "now"))
+        await page.goto(view(growd, "charts"))
+        await drawn(page)
+        await expect(page.get_by_text("Variables (3)")).to_be_visible()
+
+
+async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, browser: Browser) -> None:
+    await post(growd, "service/environment_1/start_recipe", {"recipe_id": "demo_day", "by": "Ada"})
+    await post(growd, "topic/environment_1/notes?by=Ada", ["watered"])
+    async with opened(browser, view(growd, "charts")) as tab:
+        page = tab.page
+        await drawn(page)
+        await page.get_by_role("button", name="Recipe run").click()
+        await page.get_by_text(re.compile(r"Events \([1-9]")).click()
+        await expect(page.get_by_text("watered")).to_be_visible()
+        await expect(page.get_by_text("demo_day").first).to_be_visible()
+        await expect(page.get_by_text("Set point 400").first).to_be_visible()
+
+
+async def test_a_table_and_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "charts?range=hour&variables=air_temperature")) as tab:
+        page = tab.page
+        await drawn(page)
+        await page.get_by_text("Table", exact=True).first.click()
+        table = page.get_by_role("region", name="Table: Air temperature")
+        await expect(table.get_by_role("cell").first).to_be_visible()
+        async with page.expect_download() as shown:
+            await page.get_by_role("button", name="CSV: the values of these charts").click()
+        rows = [*csv.reader((await (await shown.value).path()).read_text().splitlines())]
+        assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]
+        assert re.fullmatch(r"[\d-]+T[\d:.]+Z", rows[-1][0])
+        async with page.expect_download() as stored:
+            await page.get_by_role("link", name="CSV: all stored points").click()
+        lines = (await (await stored.value).path()).read_text().splitlines()
+        assert lines[0] == "time,category,variable,value,unit,is_manual,by"
+        assert any(",measured,air_temperature," in line for line in lines)
+
+
+async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown(
+    growd: Program, browser: Browser
+) -> None:
+    async def away(route: Route) -> None:
+        body = {"ERROR": "the database is not reachable", "error": "database_unavailable", "reason": ""}
+        await route.fulfill(status=503, json=body)
+
+    async with opened(browser, f"{growd.address}/_svc/") as tab:
+        page = tab.page
+        await page.route("**/history/**", away)
+        await page.goto(view(growd, "charts?range=hour&variables=air_temperature"))
+        await expect(page.get_by_text("the database is not reachable")).to_be_visible()
+        temperature = page.locator("section", has=page.get_by_role("heading", name="Air temperature"))
+        await expect(temperature.locator("b")).to_have_text(re.compile(r"\d"))
+
+
+async def test_entries_of_the_journal_have_their_time_and_author(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "journal")) as tab:
+        page = tab.page
+        await page.get_by_label("Your name").fill("Ada")
+        await page.get_by_label("Note", exact=True).fill("seedlings are up")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
+        await expect(page.get_by_text("seedlings are up · Ada")).to_be_visible()
+        await page.get_by_label("Entry", exact=True).select_option("water_potential_hydrogen")
+        await page.get_by_label("pH (pH)").fill("5.9")
+        await page.get_by_label("Time (empty: now)").fill("2026-01-02T03:04")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_label("pH (pH)")).to_have_value("")
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(
+                f"{growd.api}/topic_data/environment_1/measured/water_potential_hydrogen?last=true"
+            ) as answer,
+        ):
+            assert (await answer.json())["result"] == 5.9
+        await page.get_by_label("Events").uncheck()
+        await expect(page.get_by_text("restart")).to_have_count(0)
+        await expect(page.get_by_text("seedlings are up")).to_be_visible()
+
+
+async def test_a_refused_entry_stays_in_its_field(growd: Program, browser: Browser) -> None:
+    async def refuse(route: Route) -> None:
+        sentence = "it can't be written to the disk"
+        await route.fulfill(status=503, json={"ERROR": sentence, "error": "not_kept", "reason": sentence})
+
+    async with opened(browser, view(growd, "journal")) as tab:
+        page = tab.page
+        await page.route("**/topic/environment_1/notes*", refuse)
+        await page.get_by_label("Note", exact=True).fill("seedlings are up")
+        await page.get_by_role("button", name="Save").click()
+        await expect(page.get_by_text("it can't be written to the disk")).to_be_visible()
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("seedlings are up")
+        await expect(page.get_by_text("Saved")).to_have_count(0)
+
+
+async def test_a_reader_sees_the_journal_without_its_fields(growd: Program, browser: Browser) -> None:
+    async def reader(route: Route) -> None:
+        await route.fulfill(json={"access": "couchdb", "user": "ben", "role": "reader"})
+
+    async with opened(browser, f"{growd.address}/_svc/") as tab:
+        await tab.page.route("**/session", reader)
+        await tab.page.goto(f"{growd.address}/_svc/?reader#environment_1/journal")
+        await expect(tab.page.get_by_role("checkbox", name="Notes")).to_be_visible()
+        await expect(tab.page.get_by_text("restart").first).to_be_visible()
+        await expect(tab.page.get_by_role("button", name="Save")).to_have_count(0)
