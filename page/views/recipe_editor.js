@@ -21,21 +21,35 @@ export const content = ({ _id, _rev, ...rest }) => rest;
 // What is typed and not saved stays in the browser: {id, text, rev, saved}, with the revision and the text that it
 // changes. The key is the id of the recipe, or one that no recipe has.
 
-function keep(key, draft) {
+const store = kept();
+let hasWarned = false;
+
+function kept() {
   try {
-    localStorage.setItem(DRAFT + key, JSON.stringify({ ...draft, time: Date.now() }));
+    return localStorage;
   } catch {
-    notify(t("recipe_not_kept"), "bad");
+    return {}; // the browser keeps nothing; until the page is closed this does
   }
 }
 
-export const discard = (key) => localStorage.removeItem(DRAFT + key);
+function keep(key, draft) {
+  let isKept = store instanceof Storage;
+  try {
+    store[DRAFT + key] = JSON.stringify({ ...draft, time: Date.now() });
+  } catch {
+    isKept = false; // no room
+  }
+  if (!isKept && !hasWarned) notify(t("recipe_not_kept"), "bad");
+  hasWarned ||= !isKept;
+}
+
+export const discard = (key) => delete store[DRAFT + key];
 
 /** All drafts, newest first, with their keys. */
 export const drafts = () =>
-  Object.keys(localStorage)
+  Object.keys(store)
     .filter((name) => name.startsWith(DRAFT))
-    .map((name) => ({ key: name.slice(DRAFT.length), ...JSON.parse(localStorage.getItem(name)) }))
+    .map((name) => ({ key: name.slice(DRAFT.length), ...JSON.parse(store[name]) }))
     .sort((one, other) => other.time - one.time);
 
 /** Keep a draft of a new recipe and return its key. */

@@ -103,7 +103,7 @@ export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick
     ${lines.map(({ variable, unit, line, low, high, paths }, i) => html`<figure key=${variable} class=${`s${(i % 4) + 1}`}>
       <figcaption class="row spread small">
         <span><i></i>${variableName(variable)} <b>${elapsed >= from && elapsed < to && elapsed !== null && level(valueAt(line, elapsed), unit)}</b></span>
-        <span class="faint">${number(shown(low, unit))} – ${number(shown(high, unit))} ${symbol(unit)}</span>
+        <span class="faint">${[low, high].map((value) => number(shown(value, unit), high - low < 10 ? 1 : 0)).join(" – ")} ${symbol(unit)}</span>
       </figcaption>
       <svg viewBox=${`${from} 0 ${to - from} ${TALL}`} preserveAspectRatio="none" aria-hidden="true" class=${onPick && "pick"} onClick=${onPick && ((event) => onPick(Math.max(0, Math.min(plan.duration, clicked(event, from, to)))))}>${paths}${marks(TALL)}</svg>
     </figure>`)}

@@ -21,7 +21,7 @@ const service = (environment, name, args) => () => call(`${environment}/${name}`
 
 const go = (environment, query) => (location.hash = href(environment, "recipes", query));
 const facts = (...all) => all.filter((each) => each && typeof each === "string").join(" · ");
-const short = (revision) => revision.replace(/^(\d+-.{6}).*/, "$1");
+const short = (revision = "") => revision.replace(/^(\d+-.{6}).*/, "$1");
 const useTold = (environment) => useStatus()?.recipes.find((each) => each.environment === environment);
 
 export function Recipes({ environment }) {
@@ -241,7 +241,7 @@ function Runs({ environment, zone }) {
       html`${zone.moment(run.started)}<br /><span class="faint small">${run.started_by}</span>`,
       html`${run.recipe_id} <span class="faint small">${short(run.recipe_rev)}</span>
         ${run.revisions?.map((each) => html`<br /><span class="small">${t("recipe_revised", { when: zone.moment(each.time), name: `${each.recipe_id} ${short(each.recipe_rev)}`, by: each.by })}</span>`)}`,
-      html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${run.end_reason.replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && zone.moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
+      html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${String(run.end_reason).replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && zone.moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
         <br /><a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a>`,
     ])} />`}
   </section>`;

@@ -290,3 +290,18 @@ async def test_json_is_read_as_the_browser_reads_it(growd: Program, browser: Bro
         for text, (parsed, value, again) in zip(TEXTS, same, strict=True):
             assert (value, again) == (parsed, parsed), text
         assert repeated == "SyntaxError"
+
+
+async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(
+    growd: Program, browser: Browser
+) -> None:
+    async with recipes(growd, browser) as page:
+        await page.add_init_script(
+            "Object.defineProperty(window, 'localStorage', {get() { throw new Error('off'); }})"
+        )
+        await page.goto(f"{growd.address}/_svc/?again#environment_1/recipes?edit=demo_day")
+        text = await page.get_by_label("JSON").input_value()
+        await page.get_by_label("JSON").fill(text.replace("15000", "14000"))
+        await expect(page.get_by_text("The browser cannot keep a draft").first).to_be_visible()
+        await press(page, "Save")
+        await expect(page.get_by_text("demo_day has been saved")).to_be_visible()
