@@ -93,6 +93,7 @@ async function ask() {
 /** What may be another after a restart of growd: topics, chambers, this page. */
 async function learn() {
   const [names, described] = await Promise.all([get("topic", STATUS_TIMEOUT_MS), get("node/chambers", STATUS_TIMEOUT_MS)]);
+  needsLogin.value = "";
   nameDatabases(described.databases);
   if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
   known = new Set(names.results);
@@ -105,7 +106,6 @@ async function learn() {
 
 /** After a login or logout: begin again. */
 export function restart() {
-  needsLogin.value = "";
   reset();
   return refresh();
 }
