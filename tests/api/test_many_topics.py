@@ -277,6 +277,50 @@ class TestResumption:
         assert len(set(ids)) == 5
 
 
+def deliver_past(daemon, name, value):
+    """Publish a note or a measurement by hand with a time before the last message."""
+    topic = daemon.bus.topics.get(name)
+    topic.deliver(value, topic.last.time - 100.0, Quality.OK, "http", is_past=True)
+
+
+class TestMessagesOfThePast:
+    async def test_a_throttled_stream_leaves_them_out_and_rests(self, daemon, clock):
+        daemon.sensor[CO2].publish(1)
+        async with opened(daemon, CO2, DOOR, throttle=1, heartbeat=3600) as events:
+            await events.next()
+            deliver_past(daemon, CO2, 2.0)
+            await clock.advance(5)  # which fails if a task never rests
+            daemon.sensor[DOOR].publish(True)
+            assert await events.brief() == [(DOOR, True)]
+
+    async def test_a_stream_of_all_messages_has_them_and_rests(self, daemon, clock):
+        daemon.sensor[CO2].publish(1)
+        async with opened(daemon, CO2, DOOR, heartbeat=3600) as events:
+            (first,) = await events.next()
+            deliver_past(daemon, CO2, 2.0)
+            (past,) = await events.next()
+            assert (past.brief, past.id) == ((CO2, 2.0), first.id)
+            await clock.advance(5)
+            daemon.sensor[DOOR].publish(True)
+            assert await events.brief() == [(DOOR, True)]
+
+    async def test_a_client_that_returns_does_not_get_the_last_message_again(self, daemon):
+        daemon.sensor[CO2].publish(1)
+        async with opened(daemon, CO2) as events:
+            (event,) = await events.next()
+        deliver_past(daemon, CO2, 2.0)
+        assert await begins_with(daemon, CO2, last_id=event.id) == []
+
+    async def test_a_stream_that_begins_later_rests(self, daemon, clock):
+        daemon.sensor[CO2].publish(1)
+        deliver_past(daemon, CO2, 2.0)
+        async with opened(daemon, CO2, DOOR, heartbeat=3600) as events:
+            assert await events.brief() == [(CO2, 1.0)]
+            await clock.advance(5)
+            daemon.sensor[DOOR].publish(True)
+            assert await events.brief() == [(DOOR, True)]
+
+
 class TestThrottle:
     async def test_the_first_at_once_then_the_newest_after_its_time(self, daemon, clock):
         async with opened(daemon, CO2, throttle=2, heartbeat=3600) as events:

@@ -50,13 +50,13 @@ class LastMessages:
 
     def version(self, topic: Topic) -> int:
         """The version of the topic's last message, 0 if there is none."""
-        found = self._found.get(topic.name)
-        if found is not None and found.number == topic.count:
-            return found.version
-        if not topic.count:
+        if topic.last is None:
             return 0
+        found = self._found.get(topic.name)
+        if found is not None and found.number == topic.last.number:
+            return found.version
         self.newest += 1
-        self._found[topic.name] = _Last(topic.count, self.newest)
+        self._found[topic.name] = _Last(topic.last.number, self.newest)
         return self.newest
 
     def text(self, message: Message) -> bytes:
@@ -99,7 +99,8 @@ class TopicsProgress:
 
     def sent(self, position: int, message: Message) -> str:
         """Note that the client gets this message of the topic at `position`. Returns the id of its event."""
-        if message.number == self.topics[position].count:  # not if a newer one waits
+        last = self.topics[position].last
+        if last is not None and message.number == last.number:  # not if a newer one waits
             self._had[position] = self._versions[position]
             self._version = max(self._version, self._versions[position])
         return "-".join((self._key, str(self._version), *map(str, self._missing(self._version))))
