@@ -12,6 +12,7 @@ const CURRENT_S = 3; // numbers that change between 0 and 2 only distract
 const SHOWN_MS = 2_000;
 const TREND_POINTS = 60;
 const TREND_STEP_S = 5;
+const TREND_GAP_S = 60;
 const LEAST_POINTS = 6;
 
 /** What the status has about a variable: {measured, desired, commanded, hand_left_s, held_by, written, ...}. */
@@ -48,8 +49,11 @@ const trends = new Map(); // topic -> [[time, value], ...] of the last minutes; 
 function note(name, message) {
   if (message?.quality !== "ok" || typeof message.value !== "number") return;
   const points = trends.get(name) ?? [];
-  if (points.length && message.time - points.at(-1)[0] < TREND_STEP_S) return;
-  trends.set(name, [...points, [message.time, message.value]].slice(-TREND_POINTS));
+  const [last, before] = [points.at(-1)?.[0], points.at(-2)?.[0]];
+  const passed = message.time - last;
+  if (passed < TREND_STEP_S) return;
+  const isNew = passed > Math.max(TREND_GAP_S, 10 * (last - before)); // the page has not heard it for a while
+  trends.set(name, [...(isNew ? [] : points), [message.time, message.value]].slice(-TREND_POINTS));
 }
 
 /** {rate in 1/s, points} of the last minutes; the rate is 0 within the noise, and null while there are too few. */
@@ -71,7 +75,7 @@ export function Trend({ name, variable }) {
   useEffect(() => topic(name).follow((each) => note(name, each)), [name]);
   if (message) note(name, message);
   const { rate, points } = trendOf(trends.get(name) ?? []);
-  if (rate === null) return null;
+  if (rate === null || message?.quality !== "ok") return null;
   const slope = rate * (shown(1, variable.unit) - shown(0, variable.unit));
   const perMinute = Math.abs(slope * 60) >= 10 ** -Math.min(variable.precision, 1);
   const size = Math.abs(slope) * (perMinute ? 60 : 3600);
