@@ -36,8 +36,11 @@ export class Timeline {
         const { before, time, last, min, mean, max, count } = each[category];
         if (category !== "measured" && before) this.of[variable].now[category] = before.value;
         time.forEach((at, n) => {
-          while (category === "measured" && cuts[0] < at) this.of[variable].isCut = Boolean(cuts.shift());
+          let cut = 0;
+          while (category === "measured" && cuts[0] < at + width) cut = cuts.shift();
+          if (cut) this.of[variable].isCut = true;
           if (category !== "measured" || count[n]) this.put(variable, category, at, last[n], min[n], mean[n], max[n], count[n]);
+          if (cut >= at) this.of[variable].isCut = true; // before the values of this bucket, or after them
         });
       }
     }

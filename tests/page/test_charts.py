@@ -95,6 +95,8 @@ async def test_lines_go_on_while_a_value_holds_and_have_gaps_where_it_is_not_kno
             (past([0, 5, 16]), (), "x----x----------x"),
             (past([0, 12]), (), "x...........x"),
             (past([0, 5], breaks=[T + 200]), (), "x....x"),
+            (past([0, 5, 8], breaks=[T + 310]), (), "x....x..x"),
+            (past([0, 1, 5], breaks=[T + 30]), (), "xx---x"),
             (past([0, 5]) | {"events": [{"time": T + 200, "kind": "restart"}]}, (), "x....x"),
             (past([0]), (("measured", 3, 21), ("measured", 5, None), ("measured", 7, 22)), "x--x...x"),
         ):
