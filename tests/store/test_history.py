@@ -125,6 +125,18 @@ class TestSeries:
         await past.store(measured(WARMTH, 20, T), measured(WARMTH, 30, T, environment="environment_2"))
         assert of(await past.ask(T, T + 60), WARMTH)["last"] == [20]
 
+    async def test_a_variable_with_a_name_of_its_own_is_found_at_once(self, past):
+        await past.store(measured(WARMTH, 20, T))
+        await past.ask(T, T + 60)
+        await past.store(measured("leaf_wetness", 7, T))
+        assert of(await past.ask(T, T + 60, "leaf_wetness"), "leaf_wetness")["last"] == [7]
+
+    async def test_a_new_series_is_found_after_some_seconds(self, past, monkeypatch):
+        await past.ask(T, T + 60)
+        await past.store(measured(WARMTH, 20, T))
+        monkeypatch.setattr(module, "SERIES_S", 0.0)
+        assert of(await past.ask(T, T + 60), WARMTH)["last"] == [20]
+
     async def test_an_empty_database(self, past):
         answer = await past.ask(T, T + 60)
         assert (answer["series"], answer["events"], answer["events_truncated"]) == ([], [], False)
@@ -187,6 +199,22 @@ class TestEvents:
             (T + 5, "note", "", "planted: basil", ""),
         ]
         assert (await past.ask(T, T + 60, with_events=False))["events"] == []
+
+    async def test_the_first_of_a_kind_is_in_the_next_answer(self, past):
+        await past.ask(T, T + 60)
+        await past.store(
+            measured("note", "planted basil", T, category="event", by="ann"),
+            measured("recipe_end", "demo_day", T + 1, is_desired=True),
+        )
+        answer = await past.ask(T, T + 60)
+        assert [(event["message"], event["by"]) for event in answer["events"]] == [
+            ("planted basil", "ann"),
+            ("ended", ""),
+        ]
+
+    async def test_kinds_of_other_programs(self, past):
+        await past.store(measured("pruned", "ann: two leaves", T, category="event"))
+        assert [event["kind"] for event in (await past.ask(T, T + 60))["events"]] == ["pruned"]
 
     async def test_the_newest_of_very_many(self, past):
         kinds = ("fault", "note")

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
 """Desired points with the id of a recipe, and what happened to it."""
 
+KINDS: Final = ("fault", "hold", "interlock", "note", "recipe", "recovery", "restart")
+"""The kinds of events that growd records. Other programs may use others."""
+
 _BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it
 
 

@@ -16,7 +16,7 @@ from growd.store.errors import StoreError
 from growd.store.exporting.source import CONNECT_S, Series, SourceReader
 from growd.store.history.buckets import Buckets
 from growd.store.history.cache import BucketCache, SeriesKey
-from growd.store.history.events import MARKS, as_event
+from growd.store.history.events import KINDS, MARKS, as_event
 from growd.store.history.grid import Grid
 from growd.store.history.reading import RememberedBuckets
 from growd.variables import VARIABLES, similar_variable
@@ -196,10 +196,10 @@ class History:
         return [read(*one) for one in wanted]
 
     async def _find_series(self, reader: SourceReader, source: PointSource, query: HistoryQuery) -> _Known:
-        """The series of an environment, at most `SERIES_S` old; looked up again for an unknown variable."""
+        """The series of an environment, at most `SERIES_S` old; looked up again for an unknown name."""
         known = self._series.get(query.environment)
-        is_known = known is not None and known.variables().issuperset(query.variables)
-        if known is None or not is_known or time.monotonic() - known.at >= SERIES_S:
+        names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
+        if known is None or not names <= known.variables() or time.monotonic() - known.at >= SERIES_S:
             at, categories = time.monotonic(), (*CATEGORIES, "event", "quality")
             found = await _together(
                 [reader.variables(_database(source, each), query.environment, each) for each in categories]
@@ -247,8 +247,8 @@ async def _events(
     """The newest events of the range, in their order, and whether there are more."""
     if not query.with_events:
         return [], False
-    places = [("event", kind) for kind in known.by_category["event"]]
-    places += [("desired", mark) for mark in MARKS if known.has("desired", mark)]
+    kinds = {*KINDS, *known.by_category["event"]}  # the first of a kind is in the next answer
+    places = [*(("event", kind) for kind in kinds), *(("desired", mark) for mark in MARKS)]
     read = await _together(
         [
             reader.newest(
