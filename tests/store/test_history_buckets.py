@@ -18,6 +18,7 @@ from growd.store.history.cache import BucketCache, SeriesKey
 from growd.store.history.grid import LEVELS, WIDTHS, Grid
 from growd.store.history.reading import RememberedBuckets
 from growd.store.points import PointMaker
+from support.waiting import until
 
 SERIES = SeriesKey("points", "environment_1", "measured", "air_temperature")
 DAY = 86_400
@@ -185,6 +186,29 @@ async def test_points_that_come_while_others_are_read_are_in_the_next_answer(rea
     first = await remembered.read(reader, SERIES, grid)
     assert -40.0 not in first.columns()["min"]
     await asked(remembered, reader, 0, DAY)
+
+
+async def test_points_that_another_question_heard_of_during_a_reading(reader):
+    remembered = RememberedBuckets(BucketCache())
+    await remembered.follow(reader, SERIES.database)
+    grid = Grid.covering(EPOCH, EPOCH + DAY, 300)
+    reading = asyncio.create_task(remembered.read(reader, SERIES, grid))
+    await until(lambda: reader.read)
+    reader.add(EPOCH + 5_000, -40.0)
+    await remembered.follow(reader, SERIES.database)
+    assert -40.0 not in (await reading).columns()["min"]
+    await asked(remembered, reader, 0, DAY)
+
+
+@pytest.mark.parametrize("time", [0, 0.0004, 3_599.9996, 3_600, DAY - 0.0004, DAY])
+async def test_late_points_at_the_ends_of_chunks(time):
+    reader, remembered = PlayedReader(), RememberedBuckets(BucketCache())
+    reader.add(EPOCH + 1, 1.0)
+    for length in (3_600, DAY, 9 * DAY):
+        await asked(remembered, reader, -length, length)
+    reader.add(EPOCH + time, 2.0)
+    for length in (3_600, DAY, 9 * DAY):
+        await asked(remembered, reader, -length, length)
 
 
 async def test_two_questions_at_once_read_each_point_once(reader):

@@ -155,15 +155,15 @@ class RememberedBuckets:
                         if at >= end:  # the range includes its end
                             break
                         while at >= segment.end:
-                            yield segment
-                            segment = _after(segment, end)
+                            done, segment = segment, _after(segment, end)  # first: the cache may cut it
+                            yield done
                         if value is None or not isnan(value):
                             segment.buckets.add(at, value)
                     self.read_rows += len(part)
                     await asyncio.sleep(0)  # so that other tasks run
         while segment.start < end:
-            yield segment
-            segment = _after(segment, end)
+            done, segment = segment, _after(segment, end)  # first: the cache may cut it
+            yield done
 
 
 def _level(grid: Grid, start: int, end: int) -> int:
