@@ -87,13 +87,11 @@ function Loaded({ load, environment }) {
 /** After a change of the view, the focus goes to its beginning, so that a screen reader reads its name. */
 function useFocus(title) {
   const main = useRef();
-  const isFirst = useRef(true);
   useEffect(() => {
-    if (!isFirst.current && document.activeElement?.closest("nav")) {
+    if (document.activeElement?.closest("nav")) {
       main.current.focus({ preventScroll: true });
       scrollTo(0, 0);
     }
-    isFirst.current = !chambers.value.length;
   }, [title]);
   return main;
 }

@@ -1,30 +1,55 @@
-"""A growd with simulated hardware, and a browser."""
+"""A growd with simulated hardware, and a browser, which all tests of a process share."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
+import pytest_asyncio
 
 from support.browser import running_browser
+from support.page import SIMULATED, Client
 from support.program import started
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from playwright.async_api import Browser
 
     from support.program import Program
 
 
-@pytest.fixture
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run these tests on the loop of the browser."""
+    for item in items:
+        if item.path.parent == Path(__file__).parent:
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def browser() -> AsyncIterator[Browser]:
+    async with running_browser() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="session")
 async def growd(tmp_path: Path) -> AsyncIterator[Program]:
+    """One for each test, which may leave it as it wants."""
     async with started(tmp_path, "--profile", "sim") as program:
         yield program
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
-    async with running_browser() as browser:
-        yield browser
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Program]:
+    """One for all tests of a file, which leave it as they found it."""
+    async with started(tmp_path_factory.mktemp("growd"), *SIMULATED) as program:
+        yield program
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def client(shared: Program) -> AsyncIterator[Client]:
+    """Another client of `shared`."""
+    async with aiohttp.ClientSession() as session:
+        yield Client(shared, session)

@@ -1,23 +1,88 @@
-"""The frame of the page: reached from the address of growd, and without errors."""
+"""The frame of the page: the way to it, the navigation, and that each view fits and has all texts."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
 
-from support.browser import needs_browser, opened
+from support.browser import DESK, PHONE, opened
+from support.page import VIEWS, address, connected, in_browser
+from support.program import started
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import Browser
 
     from support.program import Program
 
-pytestmark = [needs_browser, pytest.mark.timeout(180)]
+pytestmark = in_browser
+
+GERMAN = ("Jetzt", "Verlauf", "Rezepte", "Geräte", "Journal", "Daten")
+MISSING_TEXT = re.compile(
+    r"\b(now|charts|recipe|devices|journal|data|quality|run|calibration|faults|help|safe|hold|interlock)_\w+"
+)
 
 
-async def test_the_address_of_growd_leads_to_the_page(growd: Program, browser: Browser) -> None:
-    async with opened(browser, growd.address) as tab:
+async def test_the_address_of_growd_leads_to_the_page(shared: Program, browser: Browser) -> None:
+    async with opened(browser, shared.address) as tab:
         await expect(tab.page.get_by_role("heading", name="growd")).to_be_visible()
-        assert tab.page.url.startswith(f"{growd.address}/_svc/")
+        assert tab.page.url.startswith(f"{shared.address}/_svc/")
+
+
+async def test_another_name_of_growds_part(tmp_path: Path, browser: Browser) -> None:
+    async with (
+        started(tmp_path, "--profile", "sim", "--set", "http.name=grow") as program,
+        opened(browser, program.address) as tab,
+    ):
+        assert tab.page.url.startswith(f"{program.address}/_grow/")
+        await connected(tab.page)
+
+
+@pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("locale", ["en-GB", "de-DE"])
+async def test_each_view_fits_and_has_all_texts(shared: Program, browser: Browser, viewport, locale) -> None:
+    async with opened(browser, shared.address, viewport=viewport, locale=locale) as tab:
+        await connected(tab.page)
+        for view, german in zip(VIEWS, GERMAN, strict=True):
+            name = german if locale == "de-DE" else view.capitalize()
+            await tab.page.get_by_role("link", name=name, exact=True).first.click()
+            await expect(tab.page).to_have_title(f"{name} · growd")
+            await expect(
+                tab.page.get_by_role("main").get_by_text(re.compile("Loading|Wird geladen"))
+            ).to_have_count(0)
+            text = await tab.page.get_by_role("main").inner_text()
+            assert len(text) > 100, f"{name} is empty"
+            assert not MISSING_TEXT.findall(text)
+            wide = await tab.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            assert wide <= 0, f"{name} is {wide} px wider than the screen"
+
+
+async def test_the_whole_navigation_with_the_keyboard(shared: Program, browser: Browser) -> None:
+    async with opened(browser, shared.address, viewport=DESK) as tab:
+        await connected(tab.page)
+        await tab.page.keyboard.press("Tab")
+        skip = tab.page.get_by_role("link", name="Skip to the content")
+        await expect(skip).to_be_focused()
+        await tab.page.keyboard.press("Enter")
+        await expect(tab.page.get_by_role("main")).to_be_focused()
+        await tab.page.get_by_role("link", name="Devices").focus()
+        await tab.page.keyboard.press("Enter")
+        await expect(tab.page.get_by_role("main", name="Devices")).to_be_focused()
+
+
+async def test_the_address_keeps_view_and_range_over_a_reload_and_back(
+    shared: Program, browser: Browser
+) -> None:
+    async with opened(browser, address(shared, "charts", "range=hour"), viewport=DESK) as tab:
+        hour = tab.page.get_by_role("button", name="Hour", exact=True)
+        await expect(hour).to_have_attribute("aria-pressed", "true")
+        await tab.page.reload()
+        await expect(hour).to_have_attribute("aria-pressed", "true")
+        await tab.page.get_by_role("link", name="Data", exact=True).click()
+        await expect(tab.page).to_have_title("Data · growd")
+        await tab.page.go_back()
+        await expect(tab.page).to_have_title("Charts · growd")

@@ -1,0 +1,108 @@
+"""The button that makes all outputs safe, on each view, and the bar while they are held."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, PHONE, opened
+from support.page import VIEWS, Client, address, connected, in_browser, sure
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+    from support.program import Program
+
+pytestmark = in_browser
+
+HELD = "All outputs are held safe"
+
+
+async def lit(client: Client) -> None:
+    """Have the lamp lit by hand."""
+    await client.publish("desired/light_intensity_white", 0.5)
+    await client.until(lambda: client.last("light_channels"), lambda found: found and found["x"] > 0.4)
+
+
+async def is_held(client: Client) -> bool:
+    return bool((await client.status())["holds"])
+
+
+async def test_two_presses_make_all_safe_and_a_release_ends_it(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    await lit(client)
+    async with opened(browser, address(shared)) as tab, opened(browser, address(shared, "data")) as other:
+        await connected(tab.page)
+        await tab.page.get_by_role("button", name="All safe").click()
+        again = tab.page.get_by_role("button", name="Press again")
+        await expect(again).to_be_visible()
+        assert not await is_held(client)
+        await tab.page.wait_for_timeout(200)  # shorter is the bounce of one press
+        await again.click()
+        await expect(tab.page.get_by_text(HELD)).to_be_visible()
+        assert await is_held(client)
+        assert (await client.last("light_channels"))["x"] == 0
+        await tab.page.get_by_label("Reason").fill("new bottle")
+        await tab.page.get_by_role("button", name="Save").click()
+        await expect(other.page.get_by_text(HELD)).to_be_visible()  # as does each other client
+        await expect(other.page.get_by_text("new bottle")).to_be_visible()
+        await expect(tab.page.get_by_text(re.compile("new bottle.*by 127.0.0.1"))).to_be_visible()
+        assert (await client.status())["holds"][0]["reason"] == "new bottle"
+        await tab.page.get_by_role("button", name="Release").last.scroll_into_view_if_needed()
+        await tab.page.get_by_role("status").get_by_role("button", name="Release").click()
+        await sure(tab.page, "Release")
+        await expect(tab.page.get_by_text(HELD)).to_have_count(0)
+        await expect(other.page.get_by_text(HELD)).to_have_count(0)
+        assert not await is_held(client)
+    await client.until(lambda: client.last("light_channels"), lambda found: found["x"] > 0.4)
+    await client.publish("desired/light_intensity_white", None)
+
+
+@pytest.mark.parametrize(
+    ("viewport", "locale", "name"), [(PHONE, "de-DE", "Alles sicher"), (DESK, "en-GB", "All safe")]
+)
+async def test_the_button_is_at_the_top_right_of_each_view(
+    shared: Program, browser: Browser, viewport, locale, name
+) -> None:
+    async with opened(browser, address(shared), viewport=viewport, locale=locale) as tab:
+        for view in VIEWS:
+            await tab.page.goto(address(shared, view))
+            button = tab.page.get_by_role("button", name=name)
+            await expect(button).to_be_in_viewport()
+            box = await button.bounding_box()
+            assert box is not None
+            assert box["x"] + box["width"] > viewport["width"] - 30
+            assert box["y"] < 30
+            assert box["height"] >= 40
+
+
+async def test_one_press_does_nothing(shared: Program, browser: Browser, client: Client) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await tab.page.clock.install()
+        await tab.page.reload()
+        await tab.page.get_by_role("button", name="All safe").click()
+        await expect(tab.page.get_by_role("button", name="Press again")).to_be_visible()
+        await tab.page.clock.run_for(6_000)
+        await expect(tab.page.get_by_role("button", name="All safe")).to_be_visible()
+        assert not await is_held(client)
+
+
+async def test_the_page_says_so_if_it_was_not_done(shared: Program, browser: Browser, client: Client) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        await tab.page.route("**/service/hold/set", lambda route: route.abort())
+        await tab.page.get_by_role("button", name="All safe").click()
+        await tab.page.wait_for_timeout(200)
+        await tab.page.get_by_role("button", name="Press again").click()
+        bar = tab.page.get_by_role("alert").filter(has_text="NOT CONFIRMED")
+        await expect(bar).to_be_visible()
+        await tab.page.unroute("**/service/hold/set")
+        await bar.get_by_role("button", name="Try again").click()
+        await expect(tab.page.get_by_text(HELD)).to_be_visible()
+        await expect(bar).to_have_count(0)
+        await client.call("hold/release")
+        await expect(tab.page.get_by_text(HELD)).to_have_count(0)

@@ -1,0 +1,182 @@
+"""The page while growd, its database or the network is away: it says so, greys values, and recovers."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import aiohttp
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, PHONE, opened
+from support.page import SIMULATED, Client, address, card, connected, in_browser
+from support.program import started
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.async_api import Browser, Page
+
+    from support.program import Program
+
+pytestmark = [*in_browser, pytest.mark.timeout(240)]
+
+NO_DATA = re.compile(r"No data for \d+ (s|min)\. All values are old\.")
+VALUE = re.compile(r"^\d.* °C$")
+
+
+async def is_lost(page: Page) -> None:
+    """Wait until the page says that it gets no data; its values must look old."""
+    await expect(page.get_by_text(NO_DATA)).to_be_visible()
+    await expect(page.locator("html[data-connection=lost]")).to_be_attached()
+    bright, grey = await page.evaluate(
+        """() => {
+            const value = document.querySelector("article .value");
+            const look = () => {
+                let all = "";
+                for (let each = value; each; each = each.parentElement) {
+                    const { color, opacity, filter } = getComputedStyle(each);
+                    all += color + opacity + filter;
+                }
+                return all;
+            };
+            const grey = look();
+            document.documentElement.dataset.connection = "ok";
+            const bright = look();
+            document.documentElement.dataset.connection = "lost";
+            return [bright, grey];
+        }"""
+    )
+    assert bright != grey
+
+
+async def is_back(page: Page) -> None:
+    await expect(page.get_by_text(NO_DATA)).to_have_count(0)
+    await connected(page)
+
+
+@contextmanager
+def frozen(program: Program) -> Iterator[None]:
+    """growd stands still, as a machine that is too busy or a network that loses everything."""
+    os.kill(program.process.pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(program.process.pid, signal.SIGCONT)
+
+
+@pytest.mark.kill
+@pytest.mark.parametrize("view", ["now", "charts", "recipes", "devices", "journal", "data"])
+async def test_kill_9_while_open_and_a_later_start(
+    tmp_path: Path, browser: Browser, own_port: int, view
+) -> None:
+    options = (*SIMULATED, "--port", str(own_port))
+    async with (
+        started(tmp_path, *options) as program,
+        opened(browser, address(program, view), viewport=DESK) as tab,
+    ):
+        await connected(tab.page)
+        program.process.kill()
+        await program.process.wait()
+        await expect(tab.page.get_by_text(NO_DATA)).to_be_visible()
+        async with started(tmp_path, *options):
+            await is_back(tab.page)
+            await tab.page.get_by_role("link", name="Now", exact=True).click()
+            await expect(card(tab.page, "Air temperature").get_by_text(VALUE)).to_be_visible()
+
+
+async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
+    tmp_path: Path, browser: Browser, own_port: int
+) -> None:
+    options = (*SIMULATED, "--port", str(own_port))
+    async with started(tmp_path, *options) as program, opened(browser, address(program)) as tab:
+        temperature = card(tab.page, "Air temperature")
+        await expect(temperature.get_by_text(VALUE)).to_be_visible()
+        program.process.kill()
+        await program.process.wait()
+        await is_lost(tab.page)
+        await expect(temperature).to_contain_text(re.compile(r"\d+ (s|min) ago"))
+        # without a sensor from its start: an old value would stay
+        faults = tmp_path / "faults.toml"
+        faults.write_text('[[fault]]\nkind = "absent"\ndevice = "scd30"\n')
+        async with started(tmp_path, *options, "--faults", str(faults)):
+            await is_back(tab.page)
+            await expect(temperature.get_by_text(VALUE)).to_have_count(0)
+            await expect(temperature.get_by_text("\u2013 °C")).to_be_visible()
+            await expect(card(tab.page, "Light").get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
+
+
+async def test_a_growd_that_stands_still_is_noticed(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        with frozen(shared):
+            await is_lost(tab.page)
+        await is_back(tab.page)
+
+
+async def test_half_an_hour_without_network(shared: Program, browser: Browser, client: Client) -> None:
+    async with opened(browser, "about:blank", viewport=PHONE) as tab:
+        page = tab.page
+        await page.clock.install()
+        await page.goto(address(shared))
+        await expect(card(page, "Air temperature").get_by_text(VALUE)).to_be_visible()
+        await page.context.set_offline(True)
+        with frozen(shared):  # an open stream survives `set_offline`
+            for _ in range(30):
+                await page.clock.run_for(60_000)
+            await expect(page.get_by_text(re.compile(r"No data for (29|30|31) min\."))).to_be_visible()
+            await expect(page.locator("html[data-connection=lost]")).to_be_attached()
+        await client.publish("desired/light_illuminance", 4321)  # meanwhile
+        await page.context.set_offline(False)
+        await page.clock.resume()
+        await is_back(page)
+        await expect(card(page, "Light").get_by_label("Set point of Light")).to_have_value("4321")
+        await expect(card(page, "Air temperature")).to_contain_text(re.compile(r"\b\d\d? s ago"))
+        await client.publish("desired/light_illuminance", None)
+
+
+async def test_a_wish_without_connection_is_refused_and_kept(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab:
+        field = card(tab.page, "Light").get_by_label("Set point of Light")
+        await field.fill("6000")
+        await tab.page.context.set_offline(True)
+        await field.press("Enter")
+        await expect(
+            tab.page.get_by_role("status").get_by_text("no connection to growd").last
+        ).to_be_visible()
+        await expect(field).to_have_value("6000")
+        assert await client.last("desired/light_illuminance") is None
+        await tab.page.context.set_offline(False)
+
+
+async def test_the_stopped_database_is_said_and_the_chamber_is_steered_on(
+    tmp_path: Path, browser: Browser
+) -> None:
+    options = ("--set", "couchdb.url=http://127.0.0.1:9")
+    async with (
+        started(tmp_path, *SIMULATED, *options) as program,
+        aiohttp.ClientSession() as session,
+        opened(browser, address(program)) as tab,
+    ):
+        client = Client(program, session)
+        await expect(tab.page.get_by_role("region", name="Problems")).to_contain_text(re.compile("database"))
+        field = card(tab.page, "Light").get_by_label("Set point of Light")
+        await field.fill("5000")
+        await field.press("Enter")
+        await expect(card(tab.page, "Light")).to_contain_text("by hand")
+        assert await client.last("desired/light_illuminance") == 5000
+        await tab.page.goto(address(program, "charts"))
+        await expect(tab.page.get_by_text("Stored values are missing")).to_be_visible()
+        await tab.page.goto(address(program, "recipes"))
+        await expect(tab.page.get_by_text("The library is not available")).to_be_visible()
+        await tab.page.goto(address(program, "journal"))
+        await expect(tab.page.get_by_text("The entries cannot be read")).to_be_visible()
+        await tab.page.goto(address(program, "data"))
+        await expect(tab.page.get_by_text("✕ does not answer")).to_be_visible()
