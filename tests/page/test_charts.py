@@ -226,7 +226,7 @@ async def test_entries_of_the_journal_have_their_time_and_author(growd: Program,
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
         await expect(page.get_by_text("seedlings are up · Ada")).to_be_visible()
-        await page.get_by_label("Entry", exact=True).select_option("water_potential_hydrogen")
+        await page.get_by_role("combobox", name="Entry").select_option("water_potential_hydrogen")
         await page.get_by_label("pH (pH)").fill("5.9")
         await page.get_by_label("Time (empty: now)").fill("2026-01-02T03:04")
         await page.get_by_role("button", name="Save").click()
