@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from growd.store.exporting.source import Changes
+from growd.store.exporting.source import Changes, ExportBrokenError
 from growd.store.history.buckets import as_number
 from growd.store.history.cache import BucketCache, SeriesKey
 from growd.store.history.grid import LEVELS, WIDTHS, Grid
@@ -34,6 +34,8 @@ class PlayedReader:
         self.log = []
         self.read = 0
         self.meanwhile = []  # points to add after the next page
+        self.hangs = None  # an event that is set once a request for changes hangs
+        self.failure = None  # of requests for changes
 
     def add(self, time, value):
         made = MAKER.make("environment_1", "air_temperature", None, time).id
@@ -57,6 +59,11 @@ class PlayedReader:
         return msgspec.Raw(json.dumps({"id": made, "key": key, "value": {"value": value}}).encode())
 
     async def changes(self, database, since, limit):
+        if self.failure is not None:
+            raise self.failure
+        if self.hangs is not None:
+            self.hangs.set()
+            await asyncio.Event().wait()
         place = len(self.log) if since is None else int(since)
         come = self.log[place : place + limit]
         return msgspec.convert({"results": come, "last_seq": place + len(come)}, Changes)
@@ -153,6 +160,29 @@ async def test_the_same_points_are_read_once(reader):
     assert await asked(remembered, reader, DAY, 8 * DAY, 200) == 0
     assert await asked(remembered, reader, 3 * DAY, 4 * DAY) == 1_440  # a day is shown in finer buckets
     assert await asked(remembered, reader, 3 * DAY + 3_600, 3 * DAY + 30_000, 200) == 0
+
+
+async def test_a_client_that_goes_away_does_not_empty_the_memory(reader):
+    remembered = RememberedBuckets(BucketCache())
+    await asked(remembered, reader, 0, 10 * DAY)
+    reader.add(EPOCH + 9 * DAY + 30, 5_000.0)
+    reader.hangs = asyncio.Event()
+    following = asyncio.create_task(remembered.follow(reader, SERIES.database))
+    await reader.hangs.wait()
+    following.cancel()
+    await asyncio.wait({following})
+    reader.hangs = None
+    assert await asked(remembered, reader, 0, 10 * DAY) == 1_441
+
+
+async def test_a_database_that_failed_is_read_again(reader):
+    remembered = RememberedBuckets(BucketCache())
+    await asked(remembered, reader, 0, DAY)
+    reader.failure = ExportBrokenError("reset")
+    with pytest.raises(ExportBrokenError):
+        await remembered.follow(reader, SERIES.database)
+    reader.failure = None
+    assert await asked(remembered, reader, 0, DAY) == 1_440
 
 
 async def test_a_week_uses_what_a_day_has_read(reader):

@@ -12,6 +12,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from growd.store.errors import StoreError
 from growd.store.exporting.pages import MOST_ROWS, slices
 from growd.store.exporting.source import Series, Span
 from growd.store.history.buckets import Buckets, as_number
@@ -59,21 +60,11 @@ class RememberedBuckets:
     async def follow(self, reader: SourceReader, database: str) -> None:
         """Forget the buckets of the points that came into a database since the last call."""
         async with self._following:
-            since = self._since.pop(database, None)  # none, if this fails
-            for _ in range(_MOST_CHANGE_PAGES):
-                changes = await reader.changes(database, since, _MOST_CHANGES)
-                times = None if since is None else _times(changes.results)
-                if times is None:
-                    self._cache.clear(database)
-                else:
-                    self._cache.forget(database, times)
-                since = str(changes.last_seq)
-                if len(changes.results) < _MOST_CHANGES:
-                    break
-            else:
-                self._cache.clear(database)
-                since = str((await reader.changes(database, None, 1)).last_seq)
-            self._since[database] = since
+            try:
+                self._since[database] = await self._forget_since(reader, database, self._since.get(database))
+            except StoreError:
+                self._since.pop(database, None)  # it may be another database
+                raise
 
     async def before(self, reader: SourceReader, series: SeriesKey, start: float) -> dict[str, Any] | None:
         """Time and value of the last point before `start`; None if there is none with a number."""
@@ -105,6 +96,24 @@ class RememberedBuckets:
                                 self._cache.put(reading, series, segment)
                 place = until
             return found
+
+    async def _forget_since(self, reader: SourceReader, database: str, since: str | None) -> str:
+        """Forget what has changed since then, all of it with None; how far the changes are known now.
+
+        A client that goes away may cancel this anywhere: to forget a bucket twice does no harm.
+        """
+        for _ in range(_MOST_CHANGE_PAGES):
+            changes = await reader.changes(database, since, _MOST_CHANGES)
+            times = None if since is None else _times(changes.results)
+            if times is None:
+                self._cache.clear(database)
+            else:
+                self._cache.forget(database, times)
+            since = str(changes.last_seq)
+            if len(changes.results) < _MOST_CHANGES:
+                return since
+        self._cache.clear(database)
+        return str((await reader.changes(database, None, 1)).last_seq)
 
     def _lock_of(self, series: SeriesKey, level: int) -> asyncio.Lock:
         lock = self._locks.get((series, level))
