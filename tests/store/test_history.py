@@ -17,7 +17,7 @@ from growd.store.errors import CouchUnavailableError
 from growd.store.exporting.source import ExportBrokenError, ExportRefusedError, PointSource
 from growd.store.history import history as module
 from growd.store.history.grid import Grid
-from growd.store.history.history import HistoryTimeoutError
+from growd.store.history.history import HistoryQuery, HistoryTimeoutError
 from growd.store.index_builds import IndexBuild
 from support.history import measured, stored_past
 from support.ports import held_port
@@ -244,6 +244,22 @@ class TestRefusals:
             await past.ask(T, T + 60, *[f"v{n}" for n in range(51)])
         with pytest.raises(InvalidValueError, match="points: expected at most 1000 for 50 variables"):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(50)], points=5_000)
+
+    async def test_too_much_at_once_without_a_choice_of_variables(self, past, monkeypatch):
+        monkeypatch.setattr(module, "MOST_BUCKETS", 1_000)
+        await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T))
+        assert len((await past.ask(T, T + 60, points=500))["series"]) == 2
+        with pytest.raises(InvalidValueError, match="points: expected at most 500 for 2 variables, got 600"):
+            await past.ask(T, T + 60, points=600)
+        assert (await past.ask(T, T + 60, points=600, with_series=False))["series"] == []
+
+
+async def test_series_are_encoded_one_by_one(database_server):
+    """Encoding an answer of the largest size at once takes a tenth of a second."""
+    async with stored_past(database_server) as past:
+        await past.store(measured(WARMTH, 20, T))
+        answer = await past.history.answer(HistoryQuery("environment_1", (), T, T + 60, 300))
+        assert isinstance(answer["series"][0]["measured"], msgspec.Raw)
 
 
 async def test_waiting_points_are_shipped_around_the_reading(database_server):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from uuid import uuid4
 
 import aiohttp
+import msgspec
 from yarl import URL
 
 from growd.bus.errors import UnknownNameError
@@ -53,9 +54,10 @@ class StoredPast:
         assert not [one for one in outcomes.values() if "error" in one], outcomes
 
     async def ask(self, start: float, end: float, *variables: str, **options: Any) -> dict[str, Any]:
-        """The answer of the history."""
+        """The answer of the history, as a client gets it."""
         options = {"environment": ENVIRONMENT, "points": 300} | options
-        return await self.history.answer(HistoryQuery(variables=variables, start=start, end=end, **options))
+        answer = await self.history.answer(HistoryQuery(variables=variables, start=start, end=end, **options))
+        return cast("dict[str, Any]", msgspec.json.decode(msgspec.json.encode(answer)))
 
 
 @asynccontextmanager

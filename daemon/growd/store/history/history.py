@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
+import msgspec
 
 from growd.bus.errors import BusyError, InvalidValueError
 from growd.bus.messages import Quality
@@ -109,7 +110,7 @@ class History:
         self._known(environment)
 
     async def answer(self, query: HistoryQuery) -> dict[str, Any]:
-        """The answer of the API. Raises `StoreError` and `BusError`."""
+        """The answer of the API; series are JSON already. Raises `StoreError` and `BusError`."""
         assert self._session is not None  # noqa: S101  it is entered
         self._check(query)
         if self._requests >= MOST_REQUESTS:
@@ -127,12 +128,9 @@ class History:
     def _check(self, query: HistoryQuery) -> None:
         """Refuse unknown environments, and more than one request may ask for."""
         self.check_environment(query.environment)
-        number = len(query.variables)
-        if number > MOST_VARIABLES:
-            raise InvalidValueError("variable", f"at most {MOST_VARIABLES}", number)
-        if query.points * number > MOST_BUCKETS:
-            expected = f"at most {MOST_BUCKETS // number} for {number} variables"
-            raise InvalidValueError("points", expected, query.points)
+        if len(query.variables) > MOST_VARIABLES:
+            raise InvalidValueError("variable", f"at most {MOST_VARIABLES}", len(query.variables))
+        _check_size(query, len(query.variables))
 
     async def _why_late(self) -> str:
         """Why a request took too long: the index is being built, or there are too many points."""
@@ -147,6 +145,7 @@ class History:
         grid = Grid.covering(query.start, query.end, query.points)
         variables = query.variables or tuple(sorted(known.variables()))
         variables = variables if query.with_series else ()
+        _check_size(query, len(variables))
         broken = [variable for variable in variables if known.has("quality", variable)]
         (events, is_truncated), breaks, *series = await _together(
             [
@@ -182,16 +181,18 @@ class History:
         environment: str,
         wanted: Sequence[tuple[str, str]],
         grid: Grid,
-    ) -> list[Coroutine[None, None, tuple[SeriesKey, dict[str, Any]]]]:
-        """Readings of series, some of them at a time."""
+    ) -> list[Coroutine[None, None, tuple[SeriesKey, msgspec.Raw]]]:
+        """Readings of series, as JSON, some of them at a time."""
         places = asyncio.Semaphore(_AT_ONCE)
 
-        async def read(category: str, variable: str) -> tuple[SeriesKey, dict[str, Any]]:
+        async def read(category: str, variable: str) -> tuple[SeriesKey, msgspec.Raw]:
             key = SeriesKey(_database(source, category), environment, category, variable)
             async with places:
                 before = await self.buckets.before(reader, key, grid.start)
                 buckets = await self.buckets.read(reader, key, grid)
-            return key, {"before": before, **buckets.columns()}
+                columns = msgspec.json.encode({"before": before, **buckets.columns()})
+                await asyncio.sleep(0)  # all series at once would hold up other tasks
+            return key, msgspec.Raw(columns)
 
         return [read(*one) for one in wanted]
 
@@ -239,6 +240,13 @@ class _Known:
     def has(self, category: str, variable: str) -> bool:
         """Whether the database has points of this series."""
         return variable in self.by_category[category]
+
+
+def _check_size(query: HistoryQuery, number: int) -> None:
+    """Refuse more buckets than one answer may have, for a number of variables."""
+    if query.points * number > MOST_BUCKETS:
+        expected = f"at most {MOST_BUCKETS // number} for {number} variables"
+        raise InvalidValueError("points", expected, query.points)
 
 
 async def _events(
