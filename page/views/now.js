@@ -7,7 +7,6 @@ import { growdNow, useChamber, useNow, useStatus, useTopic, variableOf } from ".
 import { Action } from "../lib/parts.js";
 import { Age, Commander, Level, SetPoint, setPointText, Trend, useVariable, Value } from "../lib/reading.js";
 import { href } from "../lib/route.js";
-import { mayOperate } from "../lib/session.js";
 
 export function Now({ environment }) {
   const { variables } = useChamber(environment);
@@ -112,7 +111,7 @@ function Next({ environment, change }) {
 function useNext(environment, run) {
   const [changes, setChanges] = useState([]);
   const next = run?.state === "running" ? changes.find(({ time }) => time > growdNow()) : undefined;
-  const wants = run?.state === "running" && mayOperate();
+  const wants = run?.state === "running";
   const isOver = wants && !next;
   const revision = useStatus()?.recipes.find((each) => each.environment === environment)?.revision;
   useEffect(() => {

@@ -16,7 +16,7 @@ from growd.cli.client import NOT_ALLOWED
 from growd.status.status_node import StatusNode
 from support.couch_client import FILES, client_of
 from support.database import COUCHDB_ADDRESS, named_server
-from support.guarded import PARAM, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
+from support.guarded import PARAM, PLAN, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of
 from support.program import said, started
 from support.raw_http import raw_client
 from support.session_server import ADMIN, session_server
@@ -74,20 +74,29 @@ class TestRoles:
     @pytest.mark.parametrize(
         ("role", "statuses"),
         [
-            ("reader", (200, 403, 403, 403)),
-            ("operator", (200, 200, 200, 403)),
-            ("administrator", (200, 200, 200, 200)),
+            ("reader", (200, 200, 403, 403, 403)),
+            ("operator", (200, 200, 200, 200, 403)),
+            ("administrator", (200, 200, 200, 200, 200)),
         ],
     )
     async def test_each_role_may_what_it_is_for_and_what_the_lower_may(self, daemon, users, role, statuses):
         login = await users.add(*ROLES[role])
         answers = (
             await daemon.read(login),
+            await daemon.call(PLAN, login),
             await daemon.write(login),
             await daemon.call("environment_1/stop_recipe", login),
             await daemon.call(RESET, login),
         )
         assert tuple(answer.status for answer in answers) == statuses
+
+    async def test_services_that_only_read_need_a_role_unless_reading_is_open(self, daemon, users):
+        assert (await daemon.call(PLAN)).status == 401
+        assert (await daemon.call(PLAN, await users.add("other"))).status == 403
+        async with guarded_daemon(users.url, open_reading=True) as readable:
+            assert (await readable.call(PLAN)).status == 200
+            assert (await readable.call(RESET)).status == 401
+            assert (await readable.call("no_such_service")).status == 401
 
     async def test_the_role_that_is_missing_is_named(self, daemon, users):
         login = await users.add("growd_reader")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 PARAM = "/_svc/api/0.0.1/param"
+PLAN = "environment_1/recipe_plan"
 RESET = "environment_1/interlocks/ceiling/reset"
 ROLES = {"reader": ["growd_reader"], "operator": ["growd_operator"], "administrator": ["growd_admin"]}
 
@@ -102,6 +103,7 @@ async def guarded_daemon(url: str, **access: Any) -> AsyncIterator[GuardedDaemon
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             daemon = GuardedDaemon(bus, api, server, session, store, time=moved)
             bus.node("interlocks").serve(RESET, "growd/Reset", _reset, is_administrative=True)
+            bus.node("library").serve(PLAN, "growd/Plan", _reset, only_reads=True)
             yield daemon
     finally:
         await server.close()

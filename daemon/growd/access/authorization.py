@@ -1,6 +1,7 @@
 """Permissions by the roles of CouchDB's users, with `[http] access = "couchdb"`.
 
-GET and HEAD need the permission to read, everything else to operate, administrative services to administer.
+GET, HEAD and services that only read need the permission to read, everything else to operate, administrative
+services to administer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from aiohttp import hdrs, web
 
 from growd.access.sessions import COOKIE, Session, credentials_of
 from growd.proxy.gateway import first_segment
-from growd.server.client_request import READING, address_of
+from growd.server.client_request import address_of
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -89,11 +90,13 @@ class Authorization:
             await asyncio.wait([self._watch])
         await self._sessions.close()
 
-    async def admit(self, request: web.BaseRequest, path: str) -> None:
-        """Check a request, except for administrative services. `ApiError`: 400, 401, 403, 429 or 503."""
+    async def admit(self, request: web.BaseRequest, path: str, *, reads: bool) -> None:
+        """Check a request, except for administrative services; `reads` is whether it changes nothing.
+
+        `ApiError`: 400, 401, 403, 429 or 503.
+        """
         if path in self._open:
             return
-        reads = request.method in READING
         if reads and self._section.open_reading:
             return
         try:

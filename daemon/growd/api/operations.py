@@ -148,7 +148,7 @@ class Api:
         try:
             is_open = request.method in READING and (path in self._open or self.is_page(path))
             if self.access is not None and not is_open:
-                await self.access.admit(request, path)
+                await self.access.admit(request, path, reads=self._only_reads(request.method, path))
             response = await self._dispatch(request, path, query)
         except ApiError as error:
             response = error.response()
@@ -206,6 +206,17 @@ class Api:
             return await operation.handler(self, Call(request, name, values, body))
         finally:
             self.bodies.release(given)
+
+    def _only_reads(self, method: str, path: str) -> bool:
+        """Whether a request changes nothing."""
+        services = f"{self.prefix}/service/"
+        if method != "POST" or not path.startswith(services):
+            return method in READING
+        try:
+            name = _own_name("service", decode_name(path.removeprefix(services)))
+            return self.bus.services.get(name).only_reads
+        except (ApiError, BusError):
+            return False
 
     def _locate(self, path: str) -> tuple[str, str]:
         """The resource and the raw name that a path beneath the prefix names."""

@@ -167,11 +167,12 @@ class Node:
         doc: str = "",
         is_administrative: bool = False,
         names_caller: bool = False,
+        only_reads: bool = False,
     ) -> Service:
         """Offer a service; see `Service`."""
         service = Service(
             normalise(name), request_type, self.name, handler, arguments, reply, doc, is_administrative,
-            names_caller,
+            names_caller, only_reads,
         )  # fmt: skip
         self._bus.services.add(service)
         self._services.append(service.name)

@@ -31,7 +31,8 @@ class Service:
     default are optional.
 
     `is_administrative` services have lasting effects (calibration), reset a safety function, or cause faults
-    on purpose. With logins, they need the role of an administrator.
+    on purpose. With logins, they need the role of an administrator. Services that `only_read` change nothing;
+    readers may call them.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Service:
     is_administrative: bool = False
     names_caller: bool = False
     """The handler also takes `who`: the user, else the address, of the caller."""
+    only_reads: bool = False
 
     async def call(self, given: Any = None, who: str = "") -> dict[str, Any]:
         """Call it with an array of arguments in order, an object of them by name, or None for none.

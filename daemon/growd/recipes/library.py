@@ -85,6 +85,7 @@ class Library:
                 Field("duration", Kind.FLOAT64, 0, default=0.0, unit="s", doc="of a valid recipe"),
                 Field("findings", Kind.JSON, default=[]),
             ),
+            only_reads=True,
             doc="Check a recipe: all errors and warnings. `valid` is true without an error.",
         )
         node.serve(
@@ -101,6 +102,7 @@ class Library:
                 Field("plan", Kind.JSON, default=None),
                 Field("findings", Kind.JSON, default=[]),
             ),
+            only_reads=True,
             doc="The plan of a recipe: phases, set points, their values over time to draw, and the changes "
             "of the next 24 h. Errors and warnings are in `findings`.",
         )

@@ -84,6 +84,7 @@ class StoreNode:
             self._list_rejected,
             arguments=(_LIMIT,),
             reply=_LISTED,
+            only_reads=True,
             doc="Rejected points, each with the reason and the time.",
         )
         self.node.serve(
