@@ -169,7 +169,8 @@ async def test_a_stop_cancels_the_start_durably(chamber):
         answer = await chamber.ask("stop_recipe", "bert")
         message = f"the recipe long does not start at {WHEN}: it has been stopped"
         assert answer == {"success": True, "message": message}
-        assert chamber.bus.topics.get("e/events").last.value["message"] == f"{message} (by bert)"
+        event = chamber.bus.topics.get("e/events").last.value
+        assert (event["source"], event["message"]) == ("long", f"{message} (by bert)")
         assert state(chamber)["state"] == "idle"
     async with chamber.on():
         await to(chamber, AT + 5)
@@ -321,9 +322,15 @@ async def test_an_order_that_is_not_valid_any_more_is_dropped(chamber, saved, ca
         await order(chamber)
     chamber.journal.order |= saved
     async with chamber.on():
+        assert chamber.journal.order is None
         await to(chamber, AT + 5)
         assert state(chamber)["state"] == "idle"
         assert "the recipe long does not start, the order is dropped: " in caplog.text
+        assert chamber.bus.topics.get("e/events").last.value == {
+            "kind": "recipe",
+            "source": "long",
+            "message": "the recipe long does not start, the order is dropped: it is not valid any more",
+        }
         assert (await chamber.start("day"))["success"]
 
 

@@ -20,7 +20,7 @@ from growd.recipes.position import Position
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
 from growd.recipes.services import RecipeServices
 from growd.recipes.status import ActiveRun, RunStatus
-from growd.recipes.waiting import WaitingStart
+from growd.recipes.waiting import OrderKeeper
 from growd.runtime.liveness import STORE_S
 from growd.runtime.text import duration
 
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from growd.recipes.library import Library
     from growd.recipes.plan import Written
     from growd.recipes.run import Journal
+    from growd.recipes.waiting import WaitingStart
     from growd.runtime.liveness import Heartbeat
 
 logger = logging.getLogger(__name__)
@@ -44,6 +45,7 @@ LOAD_RETRY_S: Final = 30.0
 LOOK_UP_S: Final = 5.0  # between two look-ups of the running recipe's document
 LOOK_UP_TIMEOUT_S: Final = 1.0
 _SAVING_BY_HAND: Final = "saving the set points by hand"
+_SAVING_ORDER: Final = "saving the order"
 
 
 class RecipeRunner:
@@ -85,11 +87,10 @@ class RecipeRunner:
         self.is_loaded = False
         self._is_shown = True
         self._active: ActiveRun | None = None
-        self._waiting: WaitingStart | None = None  # None while a recipe runs
+        self._orders = OrderKeeper(journal, bus.clock, zone)  # none waits while a recipe runs
         self._errors: dict[str, str] = {}  # logged ones, by operation
         self._unsaved_by_hand = ""  # why set points by hand can't be saved
         self._is_revised = False  # another recipe is about to take over, so the run does not end
-        self._not_started = ""  # why a recipe whose time has come has not started
         self._database_revision = ""  # of the running recipe's document
         self._look_up_at = 0.0
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
@@ -101,7 +102,7 @@ class RecipeRunner:
             bus, environment, self, self._publish_event, set_points, reach=library.reach
         )
         RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
-        library.serve(self.node, environment, bus.clock, lambda: self._active or self._waiting)
+        library.serve(self.node, environment, bus.clock, lambda: self._active or self._orders.waiting)
         self.node.describe("recipe", self._described, prepare=self._look_up)
 
     async def run(self) -> None:
@@ -122,8 +123,8 @@ class RecipeRunner:
         self._refuse_unless_loaded()
         if self._active is not None:
             raise RecipeRefusedError(f"the recipe {self._active.run.recipe_id} is running; stop it first")
-        if self._waiting is not None:
-            raise RecipeRefusedError(f"{self._waiting}; stop it first")
+        if self._orders.waiting is not None:
+            raise RecipeRefusedError(f"{self._orders.waiting}; stop it first")
 
     async def begin(self, order: Order, plan: Plan) -> None:
         """Record the start, and run the recipe now. Raises `RecipeRefusedError`."""
@@ -135,9 +136,7 @@ class RecipeRunner:
         """Save the order, and start the recipe when its time has come. Raises `RecipeRefusedError`."""
         async with self._lock:
             self.refuse_unless_idle()
-            waiting = WaitingStart(order, plan, self._clock, self._zone)
-            await self._save_order(order)
-            self._waiting, self._not_started = waiting, ""
+            waiting = await self._orders.place(order, plan)
             self._database_revision, self._look_up_at = order.revision, 0.0
             self._status.publish(waiting)
         self._publish_event(str(waiting), order.by)
@@ -146,8 +145,8 @@ class RecipeRunner:
     async def stop(self, reason: str, by: str) -> str:
         """End the run, or delete the order that waits; returns what it did. Raises `RecipeRefusedError`."""
         async with self._lock:
-            if self._waiting is not None:
-                return await self._cancel(self._waiting, by)
+            if self._orders.waiting is not None:
+                return await self._cancel(self._orders.waiting, by)
             active = self._running()
             await self._end(active, reason, by)
         return f"the recipe {active.run.recipe_id} has been stopped"
@@ -237,8 +236,8 @@ class RecipeRunner:
     def _running(self) -> ActiveRun:
         self._refuse_unless_loaded()
         if self._active is None:
-            waiting = "" if self._waiting is None else f"; {self._waiting}"
-            raise RecipeRefusedError(f"no recipe is running{waiting}")
+            waiting = self._orders.waiting
+            raise RecipeRefusedError(f"no recipe is running{f'; {waiting}' if waiting is not None else ''}")
         return self._active
 
     def _changeable(self) -> ActiveRun:
@@ -265,7 +264,8 @@ class RecipeRunner:
         position = Position.started(run, self._clock, catches_up=self._catches_up)
         await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
         self._database_revision, self._look_up_at = run.revision, 0.0
-        self._active, self._waiting = ActiveRun(position, plan), None
+        self._active = ActiveRun(position, plan)
+        self._orders.forget()
         self._start_points.publish(run.recipe_id, time=run.start)
         await self._show()
         self._publish_set_points(self._active)
@@ -274,33 +274,24 @@ class RecipeRunner:
         """Start a recipe whose time has come, or drop it if it would have ended by now."""
         order, offset = waiting.order, waiting.begins_at(catches_up=self._catches_up)
         if offset >= waiting.plan.duration:
-            await self._drop_order(
-                f"the recipe {order.recipe_id} does not start: it was to start at {waiting.when}, and would "
-                "have ended by now"
-            )
+            sentence = f"does not start: it was to start at {waiting.when}, and would have ended by now"
+            await self._drop(waiting, sentence)
             return
         await self._begin(order, waiting.plan, offset, ordered=order.ordered)
         place = f" at {duration(offset)}" if offset else ""
         self._publish_event(f"the recipe {order.recipe_id} has started{place}, as ordered", order.by)
 
     async def _cancel(self, waiting: WaitingStart, by: str) -> str:
-        sentence = (
-            f"the recipe {waiting.order.recipe_id} does not start at {waiting.when}: it has been stopped"
-        )
-        await self._drop_order(sentence, by)
-        return sentence
+        return await self._drop(waiting, f"does not start at {waiting.when}: it has been stopped", by)
 
-    async def _drop_order(self, sentence: str, by: str = "") -> None:
-        await self._save_order(None)
-        self._waiting = None
+    async def _drop(self, waiting: WaitingStart, what: str, by: str = "") -> str:
+        """Delete the order, and publish what became of the recipe; returns the sentence."""
+        await self._orders.drop()
         self._status.publish(None)
-        self._publish_event(sentence, by)
-
-    async def _save_order(self, order: Order | None) -> None:
-        try:
-            await self._journal.save_order(None if order is None else msgspec.structs.asdict(order))
-        except OSError as error:
-            raise RecipeRefusedError(f"the order could not be saved: {error}") from error
+        recipe_id = waiting.order.recipe_id
+        sentence = f"the recipe {recipe_id} {what}"
+        self._publish_event(sentence, by, recipe_id)
+        return sentence
 
     async def _revise(self, run: Run) -> None:
         document = record(run, self._environment)
@@ -340,17 +331,17 @@ class RecipeRunner:
 
     # status
 
-    def _publish_event(self, sentence: str, by: str = "") -> None:
-        """Log an event, and publish it for the database."""
+    def _publish_event(self, sentence: str, by: str = "", source: str = "") -> None:
+        """Log an event, and publish it for the database; its source is by default the present recipe."""
         whole = f"{sentence} (by {by})" if by else sentence
         logger.info("%s: %s", self._environment, whole, extra={"environment": self._environment})
         present = self._present()
-        source = "" if present is None else present.recipe_id
+        source = source or ("" if present is None else present.recipe_id)
         self._events.publish({"kind": "recipe", "source": source, "message": whole})
 
     async def _show(self) -> None:
         """Set the parameters. If they can't be saved, the run continues."""
-        self._status.publish(self._active or self._waiting)
+        self._status.publish(self._active or self._orders.waiting)
         try:
             await self._status.save(self._active)
         except (OSError, BusError) as error:
@@ -374,7 +365,7 @@ class RecipeRunner:
     def _present(self) -> Run | Order | None:
         if self._active is not None:
             return self._active.run
-        return None if self._waiting is None else self._waiting.order
+        return None if self._orders.waiting is None else self._orders.waiting.order
 
     def _described(self) -> dict[str, Any]:
         """For `growd status`; `changed` is the revision in the database if it is another.
@@ -453,15 +444,16 @@ class RecipeRunner:
         if saved is None or self._active is not None:  # which an older growd, without orders, has started
             return
         try:
-            order = msgspec.convert(saved, Order)
-            plan, _ = await asyncio.to_thread(interpret, order.recipe)
+            waiting = await self._orders.resume(saved)
         except (msgspec.ValidationError, InvalidRecipeError) as error:
-            name, words = saved.get("recipe_id"), "the order is dropped"
-            logger.error("%s: the recipe %s does not start, %s: %s", self._environment, name, words, error)  # noqa: TRY400
+            name, words = str(saved.get("recipe_id")), "does not start, the order is dropped"
+            logger.error("%s: the recipe %s %s: %s", self._environment, name, words, error)  # noqa: TRY400
+            self._publish_event(f"the recipe {name} {words}: it is not valid any more", source=name)
+            with contextlib.suppress(RecipeRefusedError):  # then the next start finds it again
+                await self._orders.drop()
             return
-        self._waiting = WaitingStart(order, plan, self._clock, self._zone)
-        self._database_revision = order.revision
-        logger.info("%s: %s", self._environment, self._waiting)
+        self._database_revision = waiting.order.revision
+        logger.info("%s: %s", self._environment, waiting)
 
     # each second
 
@@ -482,8 +474,8 @@ class RecipeRunner:
             logger.error("%s: %s", self.node.name, words, exc_info=None if is_expected else error)
 
     async def _tick(self) -> None:
-        if self._waiting is not None:
-            await self._tick_waiting(self._waiting)
+        if self._orders.waiting is not None:
+            await self._tick_waiting(self._orders.waiting)
         active = self._active
         if active is None:
             return
@@ -505,12 +497,12 @@ class RecipeRunner:
             self._status.publish(waiting)
             return
         async with self._lock:
-            if self._waiting is not waiting:
+            if self._orders.waiting is not waiting:
                 return
             try:
                 await self._begin_waiting(waiting)
             except RecipeRefusedError as error:
-                self._not_started = str(error)
+                self._orders.refusal = str(error)
                 raise
 
     def _publish_set_points(self, active: ActiveRun) -> None:
@@ -548,8 +540,7 @@ class RecipeRunner:
                     if not self._is_shown:
                         await self._show()
                     await self._save_set_points()
-                    if self._waiting is not None and self._waiting.must_save:
-                        await self._save_order_again(self._waiting)
+                    await self._save_order()
                     active = self._active
                     if active is not None and self._is_progress_due(active):
                         await self._save_progress(active)
@@ -570,11 +561,7 @@ class RecipeRunner:
         if self._unsaved_by_hand:
             why = self._unsaved_by_hand
             found.append((f"set points by hand can't be saved and are lost if growd ends: {why}", False))
-        if self._waiting is not None and self._not_started:
-            recipe = self._waiting.order.recipe_id
-            found.append((f"the recipe {recipe} could not be started: {self._not_started}", True))
-        elif self._waiting is not None and self._waiting.delay:
-            found.append((f"{self._waiting}, but {self._waiting.delay}", False))
+        found += self._orders.problems()
         return [{"text": f"{self._environment}: {text}", "is_failure": failure} for text, failure in found]
 
     def _is_progress_due(self, active: ActiveRun) -> bool:
@@ -584,15 +571,13 @@ class RecipeRunner:
         is_old = not position.is_paused and position.since_checkpoint() >= self._progress_every
         return is_old or position.must_save
 
-    async def _save_order_again(self, waiting: WaitingStart) -> None:
-        waiting.must_save = False
+    async def _save_order(self) -> None:
         try:
-            await self._save_order(waiting.order)
+            await self._orders.save_confirmation()
         except RecipeRefusedError as error:
-            waiting.must_save = True
-            self._log_error("saving the order", error)
+            self._log_error(_SAVING_ORDER, error)
         else:
-            self._errors.pop("saving the order", None)
+            self._errors.pop(_SAVING_ORDER, None)
 
     async def _save_progress(self, active: ActiveRun) -> None:
         must_save = active.position.must_save

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
+from growd.recipes.errors import RecipeRefusedError
+from growd.recipes.interpreter import interpret
 from growd.recipes.position import CONFIRM_S
+from growd.recipes.run import Order
 from growd.runtime.text import duration, moment
 
 if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.recipes.plan import Plan
-    from growd.recipes.run import Order
+    from growd.recipes.run import Journal
     from growd.runtime.clock import Clock
 
 LATE_S: Final = 60.0
@@ -80,3 +86,65 @@ class WaitingStart:
     @property
     def _is_certain(self) -> bool:
         return self.order.boot == self._clock.boot or not self.order.confirmed
+
+
+class OrderKeeper:
+    """The order that waits in an environment, one at most, saved in the journal.
+
+    Hold the runner's lock around the methods that save.
+    """
+
+    def __init__(self, journal: Journal, clock: Clock, zone: tzinfo | None) -> None:
+        self.waiting: WaitingStart | None = None
+        self.refusal = ""
+        """Why a recipe whose time has come has not started."""
+        self._journal = journal
+        self._clock = clock
+        self._zone = zone
+
+    async def place(self, order: Order, plan: Plan) -> WaitingStart:
+        """Save an order, and wait. Raises `RecipeRefusedError`."""
+        await self._save(order)
+        return self._wait(order, plan)
+
+    async def resume(self, saved: dict[str, Any]) -> WaitingStart:
+        """Wait for an order of the journal. Raises `InvalidRecipeError` and `msgspec.ValidationError`."""
+        order = msgspec.convert(saved, Order)
+        plan, _ = await asyncio.to_thread(interpret, order.recipe)
+        return self._wait(order, plan)
+
+    async def drop(self) -> None:
+        """Delete the order. Raises `RecipeRefusedError`, and waits on then."""
+        await self._save(None)
+        self.waiting = None
+
+    def forget(self) -> None:
+        """Wait no longer: the journal deletes the order with the start of a run."""
+        self.waiting = None
+
+    async def save_confirmation(self) -> None:
+        """Save what is known of the clock, if that has changed. Raises `RecipeRefusedError`."""
+        waiting = self.waiting
+        if waiting is not None and waiting.must_save:
+            await self._save(waiting.order)
+            waiting.must_save = False
+
+    def problems(self) -> list[tuple[str, bool]]:
+        """Why a recipe has not started though its time has come, and whether that is a failure."""
+        if self.waiting is None:
+            return []
+        if self.refusal:
+            recipe = self.waiting.order.recipe_id
+            return [(f"the recipe {recipe} could not be started: {self.refusal}", True)]
+        delay = self.waiting.delay
+        return [(f"{self.waiting}, but {delay}", False)] if delay else []
+
+    def _wait(self, order: Order, plan: Plan) -> WaitingStart:
+        self.waiting, self.refusal = WaitingStart(order, plan, self._clock, self._zone), ""
+        return self.waiting
+
+    async def _save(self, order: Order | None) -> None:
+        try:
+            await self._journal.save_order(None if order is None else msgspec.structs.asdict(order))
+        except OSError as error:
+            raise RecipeRefusedError(f"the order could not be saved: {error}") from error
