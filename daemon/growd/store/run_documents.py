@@ -29,8 +29,8 @@ _log = logging.getLogger(__name__)
 class RunDocuments:
     """Writes the `recipe_run` documents that `RunJournal` saved into the database.
 
-    A run has one document, written at its start and again at its end. The last saved version replaces any
-    revision in the database.
+    A run has one document, written at its start, when another recipe takes over, and at its end. The last
+    saved version replaces any revision in the database.
     """
 
     def __init__(
