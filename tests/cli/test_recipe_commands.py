@@ -66,7 +66,7 @@ def test_a_time_of_day_is_the_next_one(now, day):
     assert found == datetime(2026, 11, day, 6, tzinfo=zone)
 
 
-@pytest.mark.parametrize("text", ["soon", "25:00", "nan", "inf", "2026-13-01", ""])
+@pytest.mark.parametrize("text", ["soon", "25:00", "nan", "inf", "2026-13-01", "0001-01-01", ""])
 def test_other_words_are_not_a_time(text):
     with pytest.raises(click.BadParameter, match="is not a time: use UNIX seconds"):
         moment_of(text, None, 0.0)

@@ -122,7 +122,7 @@ async def test_the_record_has_all_recipes_that_ran(running):
     await running.clock.advance(MINUTE)
     running.recipes["other"] = SECOND | {"_id": "other", "_rev": "7-o", "name": "Other"}
     answer = await change(running, "other", "carl")
-    assert answer["message"] == "the recipe mine has changed to other, revision 7 at 4 min"
+    assert answer["message"] == "the recipe mine has changed to revision 7 of other at 4 min"
     await running.clock.advance(MINUTE)
     await running.stop()
     document = running.journal.documents[-1]

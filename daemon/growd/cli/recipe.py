@@ -344,11 +344,11 @@ def moment_of(text: str, zone: tzinfo | None, now: float) -> float:
             return seconds
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError:
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
+        return moment.timestamp()
+    except (ValueError, OverflowError):  # also of the year 1
         return _next_time_of_day(text, zone, now)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
-    return moment.timestamp()
 
 
 def _next_time_of_day(text: str, zone: tzinfo | None, now: float) -> float:

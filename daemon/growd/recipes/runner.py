@@ -180,11 +180,9 @@ class RecipeRunner:
             self._active, self._database_revision = changed, revision
             self._publish_set_points(changed)
             await self._show()
-        other = "" if recipe_id == run.recipe_id else f"{recipe_id}, "
-        sentence = (
-            f"the recipe {run.recipe_id} has changed to {other}revision {_number(revision)} "
-            f"at {duration(elapsed)}"
-        )
+        other = "" if recipe_id == run.recipe_id else f" of {recipe_id}"
+        new_one = f"revision {_number(revision)}{other}"
+        sentence = f"the recipe {run.recipe_id} has changed to {new_one} at {duration(elapsed)}"
         self._publish_event(sentence, by)
         return sentence
 
