@@ -258,8 +258,8 @@ async def test_series_are_encoded_one_by_one(database_server):
     """Encoding an answer of the largest size at once takes a tenth of a second."""
     async with stored_past(database_server) as past:
         await past.store(measured(WARMTH, 20, T))
-        answer = await past.history.answer(HistoryQuery("environment_1", (), T, T + 60, 300))
-        assert isinstance(answer["series"][0]["measured"], msgspec.Raw)
+        async with past.history.answering(HistoryQuery("environment_1", (), T, T + 60, 300)) as answer:
+            assert isinstance(answer["series"][0]["measured"], msgspec.Raw)
 
 
 async def test_waiting_points_are_shipped_around_the_reading(database_server):

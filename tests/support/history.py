@@ -56,8 +56,10 @@ class StoredPast:
     async def ask(self, start: float, end: float, *variables: str, **options: Any) -> dict[str, Any]:
         """The answer of the history, as a client gets it."""
         options = {"environment": ENVIRONMENT, "points": 300} | options
-        answer = await self.history.answer(HistoryQuery(variables=variables, start=start, end=end, **options))
-        return cast("dict[str, Any]", msgspec.json.decode(msgspec.json.encode(answer)))
+        query = HistoryQuery(variables=variables, start=start, end=end, **options)
+        async with self.history.answering(query) as answer:
+            text = msgspec.json.encode(answer)
+        return cast("dict[str, Any]", msgspec.json.decode(text))
 
 
 @asynccontextmanager

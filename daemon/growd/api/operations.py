@@ -351,7 +351,10 @@ class Api:
         self.history.check_environment(environment)
         query = history_query(environment, call.query, self.bus.clock.time())
         try:
-            return json_answer(await self.history.answer(query))
+            async with self.history.answering(query) as past:
+                answer = json_answer(past)
+                await answer.send(call.request)
+                return answer
         except StoreError as error:
             raise ApiError(503, "database_unavailable", str(error)) from None
 

@@ -35,6 +35,7 @@ class JsonAnswer(web.StreamResponse):
         self._document = body
         self._request: ClientRequest | None = None
         self._closes = False
+        self._is_sent = False
 
     @property
     def keep_alive(self) -> bool | None:
@@ -50,6 +51,11 @@ class JsonAnswer(web.StreamResponse):
         """Close the connection after this answer."""
         self._closes = True
 
+    async def send(self, request: web.BaseRequest) -> None:
+        """Send everything now, and return when most of it has left this process."""
+        await self.prepare(request)
+        await self.write_eof()
+
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Accept the request that this answers; `write_eof` sends head and body."""
         self._request = cast("ClientRequest", request)
@@ -57,6 +63,9 @@ class JsonAnswer(web.StreamResponse):
 
     async def write_eof(self, data: bytes = b"") -> None:  # noqa: ARG002  the whole body is known
         """Send everything, and wait until the client accepts it."""
+        if self._is_sent:
+            return
+        self._is_sent = True
         request = cast("ClientRequest", self._request)
         writer = cast("StreamWriter", request.writer)
         head = self._head(request).encode("latin-1")

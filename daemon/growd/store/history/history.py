@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -23,7 +24,7 @@ from growd.store.history.reading import RememberedBuckets
 from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from growd.store.exporting.source import PointSource
@@ -109,21 +110,30 @@ class History:
         """Raises `UnknownNameError`."""
         self._known(environment)
 
-    async def answer(self, query: HistoryQuery) -> dict[str, Any]:
-        """The answer of the API; series are JSON already. Raises `StoreError` and `BusError`."""
-        assert self._session is not None  # noqa: S101  it is entered
+    @asynccontextmanager
+    async def answering(self, query: HistoryQuery) -> AsyncIterator[dict[str, Any]]:
+        """The answer of the API; series are JSON already. Send it in the body.
+
+        So answers that clients read slowly count as requests under way, which bounds their memory. Raises
+        `StoreError` and `BusError`.
+        """
         self._check(query)
         if self._requests >= MOST_REQUESTS:
             raise BusyError("requests for the history", MOST_REQUESTS)
         self._requests += 1
+        try:
+            yield await self._answer_in_time(query)
+        finally:
+            self._requests -= 1
+
+    async def _answer_in_time(self, query: HistoryQuery) -> dict[str, Any]:
+        assert self._session is not None  # noqa: S101  it is entered
         try:
             async with asyncio.timeout(self._limit), self._ship():
                 source = self._source()
                 return await self._answer(query, source, SourceReader(self._session, source))
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
-        finally:
-            self._requests -= 1
 
     def _check(self, query: HistoryQuery) -> None:
         """Refuse unknown environments, and more than one request may ask for."""
