@@ -11,9 +11,9 @@ from urllib.parse import quote
 
 import pytest
 
+from growd.api.broadcast import AT_ONCE, SEND_BUFFER
 from growd.api.many_topics import LastMessages, TopicsProgress
 from growd.api.operations import Limits
-from growd.api.streams import AT_ONCE, SEND_BUFFER
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64, Quality
 from growd.runtime.clock import RealClock

@@ -10,10 +10,10 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 import pytest
 
+from growd.api.broadcast import AT_ONCE
 from growd.api.operations import Limits
 from growd.api.stream_formats import FORMATS, negotiate
 from growd.api.stream_formats import document as encode
-from growd.api.streams import AT_ONCE
 from growd.bus.messages import Quality
 from support.daemon import CO2, POSITION, serving
 from support.raw_http import RawClient, raw_client
@@ -258,8 +258,8 @@ class TestManyClients:
         assert sorted(encoded) == [1, 1, 2, 2]
 
     async def test_messages_that_come_fast_share_a_write_when_many_stream(self, daemon, monkeypatch):
-        monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
-        monkeypatch.setattr("growd.api.streams.PAUSE", 1e12)
+        monkeypatch.setattr("growd.api.broadcast.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.api.broadcast.PAUSE", 1e12)
         async with AsyncExitStack() as stack:
             many = [await stack.enter_async_context(stream(daemon)) for _ in range(AT_ONCE + 1)]
             await open_streams(daemon, AT_ONCE + 1)
@@ -277,8 +277,8 @@ class TestManyClients:
     async def test_few_get_each_message_at_once_and_many_where_writes_take_little_time(
         self, daemon, monkeypatch, count, pause
     ):
-        monkeypatch.setattr("growd.api.streams.LATEST_S", 1e6)
-        monkeypatch.setattr("growd.api.streams.PAUSE", pause)
+        monkeypatch.setattr("growd.api.broadcast.LATEST_S", 1e6)
+        monkeypatch.setattr("growd.api.broadcast.PAUSE", pause)
         async with AsyncExitStack() as stack:
             opened = [await stack.enter_async_context(stream(daemon)) for _ in range(count)]
             await open_streams(daemon, count)
@@ -450,7 +450,7 @@ class TestEnd:
             client._transport.write(written)
             raise RuntimeError("something unforeseen")
 
-        monkeypatch.setattr("growd.api.streams._Client.run", failing)
+        monkeypatch.setattr("growd.api.broadcast.BroadcastClient.run", failing)
         async with stream(daemon) as lines:
             assert b" 200 OK" in lines.head
             assert await lines.client.reader.read() == written
