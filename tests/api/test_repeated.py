@@ -6,7 +6,7 @@ import pytest
 
 from growd.api.openapi import _query_parameter
 from growd.api.operation import Operation, Repeated
-from growd.api.operations import Api, _read_query
+from growd.api.operations import Api
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 
@@ -25,7 +25,7 @@ OPERATION = Operation("GET", "x", "", "", Api.list_nodes, query=(NAMES, SIZES))
     ],
 )
 def test_all_values_are_read_in_order(query, read):
-    assert _read_query(OPERATION, query) == read
+    assert OPERATION.read_query(query) == read
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_all_values_are_read_in_order(query, read):
 )
 def test_a_refusal_says_which_value_does_not_fit(query, said):
     with pytest.raises(BusError) as refusal:
-        _read_query(OPERATION, query)
+        OPERATION.read_query(query)
     assert str(refusal.value) == said
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import parse_qs
 
+import msgspec
 from aiohttp import web
 
 from growd.bus.errors import InvalidArgumentsError, InvalidValueError, shown
+from growd.bus.fields import Kind
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from growd.bus.fields import Field
 
+_FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
 
 
@@ -105,3 +109,28 @@ class Operation:
     refusals: tuple[int, ...] = ()
     is_open: bool = False
     """Whether it answers everybody, also without a login."""
+
+    def read_query(self, query: str) -> dict[str, Any]:
+        """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""
+        given = parse_qs(query, keep_blank_values=True) if query else {}
+        return {each.name: _query_value(each, given.get(each.name, [])) for each in self.query}
+
+
+def _query_value(parameter: Field | Repeated, given: list[str]) -> Any:
+    """The value of a parameter that was given so often; of a `Field` given twice the last."""
+    if isinstance(parameter, Repeated):
+        return parameter.check([_decoded(parameter.field, text) for text in given])
+    return parameter.check(_decoded(parameter, given[-1])) if given else parameter.default
+
+
+def _decoded(field: Field, text: str) -> Any:
+    if field.kind is Kind.STRING:
+        return text
+    if field.kind is Kind.BOOL:  # Python writes True, R writes TRUE
+        if (flag := _FLAGS.get(text.lower())) is None:
+            raise InvalidValueError(field.name, "true or false", text)
+        return flag
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return text

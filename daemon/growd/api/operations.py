@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -22,7 +21,7 @@ from growd.api.openapi import document, secured
 from growd.api.operation import Body, Call, Operation, Repeated
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
-from growd.bus.errors import BusError, InvalidValueError, UnknownNameError, shown
+from growd.bus.errors import BusError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.names import MAX_NAME, normalise
 from growd.runtime.clock import RealClock
@@ -50,7 +49,6 @@ if TYPE_CHECKING:
 VERSION: Final = "0.0.1"
 MOST_TOPICS: Final = 200
 """Of one stream."""
-_FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
 _POSTED: Final = {"message": "Posted message to topic"}
 _log = logging.getLogger(__name__)
 
@@ -197,7 +195,7 @@ class Api:
         if operation is None:
             raise _not_allowed(request.method, operations)
         name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
-        values = _read_query(operation, query)
+        values = operation.read_query(query)
         if operation.body is None:
             return await operation.handler(self, Call(request, name, values, None))
         given = await self.bodies.read(request)
@@ -536,29 +534,3 @@ def _own_name(kind: str, name: str) -> str:
         environment, variable, category = parts
         return f"{environment}/{category}/{variable}"
     return "/".join(parts)
-
-
-def _read_query(operation: Operation, query: str) -> dict[str, Any]:
-    """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""
-    given = parse_qs(query, keep_blank_values=True) if query else {}
-    return {each.name: _query_value(each, given.get(each.name, [])) for each in operation.query}
-
-
-def _query_value(parameter: Field | Repeated, given: list[str]) -> Any:
-    """The value of a parameter that was given so often; of a `Field` given twice the last."""
-    if isinstance(parameter, Repeated):
-        return parameter.check([_decoded(parameter.field, text) for text in given])
-    return parameter.check(_decoded(parameter, given[-1])) if given else parameter.default
-
-
-def _decoded(field: Field, text: str) -> Any:
-    if field.kind is Kind.STRING:
-        return text
-    if field.kind is Kind.BOOL:  # Python writes True, R writes TRUE
-        if (flag := _FLAGS.get(text.lower())) is None:
-            raise InvalidValueError(field.name, "true or false", text)
-        return flag
-    try:
-        return msgspec.json.decode(text)
-    except (ValueError, RecursionError):
-        return text
