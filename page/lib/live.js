@@ -60,10 +60,11 @@ export const growdNow = () => base.growd && base.growd + Math.max(0, now() - bas
 /** Follow the stream and the status until the page is closed. */
 export function begin() {
   refresh();
-  setInterval(() => asking || needsLogin.value || refresh(), STATUS_MS);
+  setInterval(() => document.hidden || asking || needsLogin.value || refresh(), STATUS_MS);
   setInterval(watch, 1_000);
-  const wake = () => document.hidden || (watch(), reconnect());
-  document.addEventListener("visibilitychange", wake);
+  const wake = () => (watch(), reconnect());
+  // a browser has six connections to a server, and each open stream takes one: a hidden tab gives its own back
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : wake()));
   addEventListener("online", wake);
   addEventListener("pageshow", (event) => event.persisted && wake());
 }
@@ -146,7 +147,7 @@ export function want(name) {
 }
 
 function open(isAlone = false) {
-  if (!known || needsLogin.value) return;
+  if (!known || needsLogin.value || document.hidden) return;
   const names = [...users.keys()].filter((name) => known.has(name)).sort();
   if (!names.length && !isAlone) {
     want.timer = setTimeout(open, 500, true); // the view may still load
@@ -200,6 +201,7 @@ function reconnect() {
     pause = 1_000;
     reset();
   }
+  open();
   return refresh();
 }
 

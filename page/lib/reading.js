@@ -14,6 +14,7 @@ const TREND_POINTS = 60;
 const TREND_STEP_S = 5;
 const TREND_GAP_S = 60;
 const LEAST_POINTS = 6;
+const RATE_POINTS = 12; // a minute or more; older ones are for the line only
 
 /** What the status has about a variable: {measured, desired, commanded, hand_left_s, held_by, written, ...}. */
 export const useVariable = (environment, name) =>
@@ -56,17 +57,20 @@ function note(name, message) {
   trends.set(name, [...(isNew ? [] : points), [message.time, message.value]].slice(-TREND_POINTS));
 }
 
-/** {rate in 1/s, points} of the last minutes; the rate is 0 within the noise, and null while there are too few. */
-export function trendOf(points) {
+/** The rate of the last points in 1/s: 0 within the noise, null while there are too few or the way has just turned. */
+export function rateOf(all) {
+  const points = all.slice(-RATE_POINTS);
   const n = points.length;
-  if (n < LEAST_POINTS) return { rate: null, points };
+  if (n < LEAST_POINTS) return null;
   const mean = (index) => points.reduce((sum, point) => sum + point[index], 0) / n;
   const [x0, y0] = [mean(0), mean(1)];
   const sum = (f) => points.reduce((all, [x, y]) => all + f(x - x0, y - y0), 0);
   const xx = sum((x) => x * x);
   const slope = sum((x, y) => x * y) / xx;
   const error = Math.sqrt(sum((x, y) => (y - slope * x) ** 2) / (n - 2) / xx);
-  return { rate: Math.abs(slope) > 3 * error ? slope : 0, points };
+  if (Math.abs(slope) <= 3 * error) return 0;
+  const newest = points.at(-1)[1] - points.at(-3)[1];
+  return newest * slope < 0 ? null : slope;
 }
 
 /** The arrow, the rate of change and a small line of the last minutes. */
@@ -74,7 +78,8 @@ export function Trend({ name, variable }) {
   const message = useTopic(name);
   useEffect(() => topic(name).follow((each) => note(name, each)), [name]);
   if (message) note(name, message);
-  const { rate, points } = trendOf(trends.get(name) ?? []);
+  const points = trends.get(name) ?? [];
+  const rate = rateOf(points);
   if (rate === null || message?.quality !== "ok") return null;
   const slope = rate * (shown(1, variable.unit) - shown(0, variable.unit));
   const perMinute = Math.abs(slope * 60) >= 10 ** -Math.min(variable.precision, 1);
@@ -157,6 +162,7 @@ function Field({ environment, variable, value }) {
     <span class="unit">${unitOf(variable)}</span>
     ${draft !== null && html`<button class="primary" disabled=${isBusy || !draft || Boolean(error)}>${t("set")}</button>`}
     <span id=${`${id}-range`} class=${`range small ${error ? "bad" : doubt ? "warn" : "faint"}`} aria-live="polite">
+      ${draft !== null && value !== null && !error && `${t("in_force", { value: setPointText(variable, value) })} `}
       ${error || doubt || (draft !== null ? rangeText(variable, variable.reach ?? [variable.minimum, variable.maximum]) : "")}</span>
   </form>`;
 }
@@ -196,7 +202,8 @@ export function Commander({ environment, name }) {
     found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${found.held_by === HOLD ? t("held_hold") : t("held_interlock")}
       ${found.held_by !== HOLD && html`: <span lang="en">${lock?.reason || found.held_by}</span>`}
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
-    attained?.state === "missed" && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutPlace(attained.text, environment)}</span></p>`,
+    attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,
+    attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutPlace(attained.text, environment)}</span></p>`,
     ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.state === "reached" ? "✓ " : ""}${t(attained.state)}</p>`,
     found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${setPointText(variable, found.desired.value)}. ${t("no_effect")}</p>`,
   ].filter(Boolean);

@@ -42,6 +42,14 @@ class Watched:
     def problems(self):
         return [each["text"] for each in self.watch.node.details()["problems"]]
 
+    @property
+    def state(self):
+        return self.watch.node.details()["attainment"][0]["state"]
+
+    @property
+    def is_lasting(self):
+        return self.watch.node.details()["attainment"][0]["is_lasting"]
+
     async def advance(self, seconds):
         await self.loop.clock.advance(seconds)
 
@@ -284,3 +292,23 @@ async def test_too_much_co2_is_reported_only_with_a_fan():
             on.loop.chamber.parameters = replace(parameters, ambient_carbon_dioxide_ppm=1_200.0)
             await on.advance(2 * SOON_S)
             assert len(on.reported) == reports
+
+
+async def test_a_changed_set_point_is_judged_at_once():
+    async with light() as on:
+        on.loop.want(3_000)
+        await on.advance(300)
+        assert on.state == "reached"
+        on.loop.want(9_000)
+        assert on.state == "settling"
+        on.loop.want(None)
+        assert on.state == "idle"
+
+
+async def test_a_miss_lasts_when_it_is_a_problem():
+    async with light(Lamp(strength=0.5)) as on:
+        on.loop.want(18_000)
+        await on.advance(300)
+        assert (on.state, on.is_lasting) == ("missed", False)
+        await on.advance(SOON_S)
+        assert (on.state, on.is_lasting) == ("missed", True)

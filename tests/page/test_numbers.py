@@ -48,9 +48,15 @@ async def test_a_number_is_read_as_the_locale_writes_it(
         assert all(math.isnan(value) for value in wrong)
 
 
-async def test_a_trend_is_a_rate_only_beyond_the_noise(growd: Program, browser: Browser) -> None:
+async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(
+    growd: Program, browser: Browser
+) -> None:
     rising = [[5 * i, 20 + 0.1 * i] for i in range(20)]
     noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]
+    turned = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(16)]
+    fallen = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(30)]
     async with opened(browser, f"{growd.address}/_svc/") as tab:
-        found = await computed(tab.page, "lib/reading.js", "trendOf", rising, noisy, rising[:5])
-    assert [each["rate"] for each in found] == [pytest.approx(0.02), 0, None]
+        found = await computed(
+            tab.page, "lib/reading.js", "rateOf", rising, noisy, rising[:5], turned, fallen
+        )
+    assert found == [pytest.approx(0.02), 0, None, None, pytest.approx(-0.02)]

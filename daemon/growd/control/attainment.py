@@ -173,7 +173,7 @@ class AttainmentWatch:
         self._environment = environment
         self._tracks = [_LoopState(loop) for loop in loops]
         self._why_held = why_held
-        self.node.describe("attainment", lambda: [self._information(track) for track in self._tracks])
+        self.node.describe("attainment", self._attainment)
         self.node.describe("problems", self._problems)
 
     async def run(self) -> None:
@@ -187,7 +187,16 @@ class AttainmentWatch:
                     self._log(track, now)
                 await self._clock.sleep(PERIOD_S)
 
-    def _information(self, track: _LoopState) -> dict[str, Any]:
+    def _attainment(self) -> list[dict[str, Any]]:
+        """The state of each loop; a set point that has just changed is judged at once."""
+        now = self._clock.monotonic()
+        for track in self._tracks:
+            known = track.set_points[-1][1] if track.set_points else None
+            if self._set_point(track.loop) != known:
+                self._check(track, now)
+        return [self._information(track, now) for track in self._tracks]
+
+    def _information(self, track: _LoopState, now: float) -> dict[str, Any]:
         value, set_point = track.last
         return {
             "environment": self._environment,
@@ -196,6 +205,7 @@ class AttainmentWatch:
             "text": track.text,
             "value": value,
             "set_point": set_point,
+            "is_lasting": track.is_problem(now),
         }
 
     def _problems(self) -> list[dict[str, Any]]:
@@ -217,9 +227,8 @@ class AttainmentWatch:
 
     def _check(self, track: _LoopState, now: float) -> None:
         name = track.loop.variable
-        wanted = self._last(desired(self._environment, name))
         as_is = self._last(measured(self._environment, name))
-        set_point = None if wanted is None or wanted.quality is not Quality.OK else float(wanted.value)
+        set_point = self._set_point(track.loop)
         if set_point is None or set_point <= track.loop.idle_up_to or self._is_overridden(track.loop):
             track.set_points.clear()
             track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
@@ -232,6 +241,11 @@ class AttainmentWatch:
         else:
             reason = "its sensor has no valid reading"
             self._miss(track, set_point, None, reason, now, is_blocked=True)
+
+    def _set_point(self, loop: Loop) -> float | None:
+        """The present set point, None without one."""
+        last = self._last(desired(self._environment, loop.variable))
+        return None if last is None or last.quality is not Quality.OK else float(last.value)
 
     def _note_set_point(self, track: _LoopState, set_point: float, now: float) -> bool:
         """Keep the set points of the last `FOLLOWED_S`. Returns whether this one is a step."""

@@ -172,7 +172,7 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     """Whether a controlled variable reaches its set point.
 
     `state` is "idle", "settling", "reached" or "missed"; `text` gives the reason. `value` and `set_point` are
-    None unless the set point is missed.
+    None unless the set point is missed; `is_lasting`: missed for so long that it is a problem.
     """
 
     environment: str
@@ -181,6 +181,7 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     text: str
     value: float | None
     set_point: float | None
+    is_lasting: bool = False
 
 
 class ExperimentStatus(msgspec.Struct, frozen=True):
