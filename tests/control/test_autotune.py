@@ -144,6 +144,35 @@ async def test_autotune_answers_at_once_and_reports_progress(rig):
     assert "already running" in (await rig.ask())["message"]
 
 
+@pytest.mark.parametrize("seconds", [0, 1, 2, 3])
+async def test_a_stop_in_the_last_seconds_changes_nothing_or_is_refused(rig, seconds):
+    before = rig.parameters()
+    await rig.ask()
+    await rig.clock.advance(10)
+    while rig.progress()["left"] > 0:
+        await rig.clock.advance(1)
+    await rig.clock.advance(seconds)
+    answer = await rig.bus.services.get(f"{CONTROLLER}/stop_autotune").call(who="ann")
+    outcome = await rig.until_over()
+    assert answer["success"] == (outcome["state"] == "failed") == (rig.parameters() == before)
+
+
+async def test_a_stop_while_the_result_is_saved_is_refused(rig, monkeypatch):
+    """It comes too late to change nothing."""
+    answers = []
+    save = rig.bus.parameters.set_together
+
+    async def stop_and_save(found):
+        answers.append(await rig.bus.services.get(f"{CONTROLLER}/stop_autotune").call(who="ann"))
+        await save(found)
+
+    monkeypatch.setattr(rig.bus.parameters, "set_together", stop_and_save)
+    await rig.ask()
+    assert (await rig.until_over())["state"] == "done"
+    message = "the autotune has ended; its result is being saved"
+    assert answers == [{"success": False, "message": message}]
+
+
 async def test_autotune_reports_the_time_left_and_can_be_stopped(rig):
     before = rig.parameters()
     stop = rig.bus.services.get(f"{CONTROLLER}/stop_autotune")

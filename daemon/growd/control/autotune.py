@@ -87,6 +87,7 @@ class Autotuner:
         self._is_running = False
         self._stage = ""
         self._stopped = ""  # why it ends early
+        self._is_saving = False
         self.node.describe("experiments", self._information)
         self.node.serve(
             f"{self._gains}/autotune",
@@ -130,6 +131,8 @@ class Autotuner:
     async def _stop(self, who: str) -> dict[str, Any]:
         if not self.running:
             return {"success": False, "message": "no autotune is running"}
+        if self._is_saving:
+            return {"success": False, "message": "the autotune has ended; its result is being saved"}
         self._stopped = f"it was stopped by {who}"
         return {"success": True, "message": "the autotune ends; nothing changes"}
 
@@ -229,6 +232,8 @@ class Autotuner:
                 self._stage = f"{test.stage(now)}, {test.progress(now):.0%}"
                 self._report("running", test.stage(now), test.progress(now), left_s=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
+        if self._stopped:  # in the last second
+            raise TuneError(self._stopped)
         return test.response()
 
     def _feed(self, test: PulseTest, inbox: Subscription, now: float) -> None:
@@ -253,7 +258,11 @@ class Autotuner:
             f"{self._doses}/minimum_on": least,
             f"{self._doses}/minimum_off": least,
         }
-        await self._bus.parameters.set_together(found)
+        self._is_saving = True
+        try:
+            await self._bus.parameters.set_together(found)
+        finally:
+            self._is_saving = False
 
     def _report(
         self,

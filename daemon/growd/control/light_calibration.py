@@ -97,6 +97,7 @@ class LightCalibration:
         self._asked = asyncio.Event()
         self._stage = ""
         self._stopped = ""  # why it ends early
+        self._is_saving = False
         self.node.describe("experiments", self._information)
         base = controller.node.name
         self._output = self.node.advertise(f"{base}/calibration", CALIBRATION)
@@ -160,6 +161,8 @@ class LightCalibration:
     async def _stop(self, who: str) -> dict[str, Any]:
         if not self.running:
             return {"success": False, "message": "no calibration of the lamp is running"}
+        if self._is_saving:
+            return {"success": False, "message": "the calibration has ended; its curve is being saved"}
         self._stopped = f"it was stopped by {who}"
         return {"success": True, "message": "the calibration ends; nothing changes"}
 
@@ -167,12 +170,14 @@ class LightCalibration:
         self._report("running", "the calibration has started")
         try:
             points = await self._measured()
+            self._is_saving = True
             await self._controller.save_curve(points)
         except (CalibrationError, BusError, OSError) as error:
             self._report("failed", f"{error}; nothing has changed")
         else:
             self._report("done", f"full light is {points[-1][1]:g} lux", points)
         finally:
+            self._is_saving = False
             self._controller.drive(None)
 
     def _report(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
