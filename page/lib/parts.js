@@ -1,5 +1,6 @@
 /** Parts that several views use. */
 import { Refusal } from "./api.js";
+import { number, parseNumber, typed } from "./format.js";
 import { html, useRef, useState, useEffect } from "./html.js";
 import { t } from "./i18n.js";
 import { refresh } from "./live.js";
@@ -82,4 +83,23 @@ export function Dialog({ title, onClose, children }) {
   return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}>
     <h2>${title}</h2>${children}
   </dialog>`;
+}
+
+/**
+ * A field for a number as the browser's locale writes it. Fields of the type "number" read "1,7" as 17 in some locales.
+ *
+ * `onNumber` gets NaN while what is typed is not a number from `least` to `most`; the field says so.
+ */
+export function NumberInput({ value, decimals = 4, least = -Infinity, most = Infinity, onNumber, ...rest }) {
+  const [text, setText] = useState(null); // what is typed
+  const read = ({ target }) => {
+    const found = parseNumber(target.value);
+    const isRight = found >= least && found <= most;
+    const range = t("range", { least: number(least), most: number(most) });
+    target.setCustomValidity(isRight || !target.value ? "" : t("not_a_number", { range }));
+    setText(target.value);
+    onNumber(isRight ? found : NaN);
+  };
+  const shown = text ?? (Number.isFinite(value) ? typed(value, decimals) : "");
+  return html`<input ...${rest} inputmode="decimal" autocomplete="off" value=${shown} onInput=${read} onBlur=${() => Number.isFinite(value) && setText(null)} />`;
 }
