@@ -1,8 +1,11 @@
-"""What the page costs growd: one stream of 20 series at 1 Hz each, and the status every 5 s.
+"""What the page costs growd and the browser: bytes, time to the first values, heap, CPU.
+
+To growd it costs one stream of 20 series at 1 Hz each, and the status every 5 s.
 
 growd runs as `./run` starts it, with simulated hardware. The series are topics of their own, on which this
 benchmark publishes one after another, also while nobody reads; the CPU without a client is subtracted. The
-reference has the same series in 20 streams of one topic each.
+reference has the same series in 20 streams of one topic each. The browser is a Chromium without a window, of
+the size of a phone; where there is none, its rows are left out.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
+from in_browser import measure_in_browser
 from measuring import API, GROWD, PATIENCE_S, Options, Process, Row, held_port, limited, main, until_answer
 from raw_client import PIECE, Connection, head
 
@@ -38,16 +42,16 @@ PERCENT = "% of a core"
 
 
 def measure(options: Options) -> list[Row]:
-    return _daemon(options)
-
-
-def _daemon(options: Options) -> list[Row]:
-    """The CPU that clients take of growd."""
     with growd() as process:
-        rounds = [
-            {name: cpu_percent(process, *case, options.seconds) for name, case in CASES.items()}
-            for _ in range(options.rounds)
-        ]
+        return [*_daemon(options, process), *measure_in_browser(options, process)]
+
+
+def _daemon(options: Options, process: Process) -> list[Row]:
+    """The CPU that clients take of growd."""
+    rounds = [
+        {name: cpu_percent(process, *case, options.seconds) for name, case in CASES.items()}
+        for _ in range(options.rounds)
+    ]
     taken = {name: median(each[name] for each in rounds) for name in CASES}
     added = {name: median(each[name] - each["nobody"] for each in rounds) for name in CASES}
     return [

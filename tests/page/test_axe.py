@@ -1,0 +1,128 @@
+"""axe-core finds no violation of the accessibility rules on any view, in both themes and at both widths."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, PHONE, opened
+from support.checkout import ROOT
+from support.page import PLACE, VIEWS, address, connected, in_browser
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
+
+    from support.page import Client
+    from support.program import Program
+
+pytestmark = in_browser
+
+AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
+LOOKS = [(theme, width) for theme in ("light", "dark") for width in (PHONE, DESK)]
+NAMES = [f"{theme}-{width['width']}" for theme, width in LOOKS]
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe-core finds: rule, element, and what to do."""
+    await page.evaluate(AXE.read_text())
+    found: dict[str, Any] = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
+    return [
+        f"{rule['id']}: {node['target']}: {node['failureSummary']}"
+        for rule in found["violations"]
+        for node in rule["nodes"]
+    ]
+
+
+async def open_all(page: Page) -> None:
+    """Open what is folded."""
+    await page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+
+
+async def there(page: Page, view: str) -> None:
+    """Wait until a view has its content."""
+    await connected(page)
+    main = page.get_by_role("main")
+    await expect(main.get_by_text("Loading")).to_have_count(0)
+    if view == "charts":
+        await expect(page.locator(".u-over").first).to_be_visible()
+    else:
+        await expect(main.get_by_role("heading").nth(1)).to_be_attached()
+
+
+async def test_the_view_now_on_a_phone(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await there(tab.page, "now")
+        assert await violations(tab.page) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
+async def test_every_view(shared: Program, browser: Browser, client: Client, theme, width) -> None:
+    await shared.until_there("recipes/lettuce_days")
+    if (await client.run())["state"] == "idle":
+        await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
+    found = []
+    queries = [
+        *((view, "") for view in VIEWS),
+        ("recipes", "recipe=demo_day"),
+        ("recipes", "edit=lettuce_days"),
+    ]
+    async with opened(browser, "about:blank", viewport=width, color_scheme=theme) as tab:
+        for view, query in queries:
+            await tab.page.goto(address(shared, view, query))
+            await there(tab.page, view)
+            await open_all(tab.page)
+            found += [f"{view} {query}: {each}" for each in await violations(tab.page)]
+    assert found == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
+async def test_with_problems_a_hold_and_commands_by_hand(
+    shared: Program, browser: Browser, client: Client, theme, width
+) -> None:
+    await client.call("simulator/inject_fault", device="scd30", kind="absent")
+    await client.publish("desired/light_illuminance", 5000)
+    await client.call("hold/set", reason="")
+    async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
+        page = tab.page
+        await expect(page.get_by_text("Failure: environment_1/scd30_1")).to_be_visible()
+        await expect(page.get_by_text("All outputs are held safe")).to_be_visible()
+        await open_all(page)
+        found = await violations(page)
+        await page.goto(address(shared, "devices"))
+        await there(page, "devices")
+        await open_all(page)
+        found += await violations(page)
+        await page.goto(address(shared))
+        await page.get_by_role("button", name="Release").first.click()
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        found += await violations(page)
+    await client.call("hold/release")
+    await client.publish("desired/light_illuminance", None)
+    await client.call("simulator/clear_faults")
+    assert found == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
+async def test_without_connection_with_a_login_and_with_a_mistake(
+    shared: Program, browser: Browser, theme, width
+) -> None:
+    async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
+        page = tab.page
+        await there(page, "now")
+        await page.get_by_label("Set point of Light").fill("bright")
+        found = await violations(page)
+        await page.route("**/_svc/api/**", lambda route: route.abort())
+        await expect(page.get_by_text("All values are old")).to_be_visible()
+        found += await violations(page)
+        await page.unroute_all(behavior="ignoreErrors")
+        refusal = {"ERROR": "a login is required"}
+        await page.route("**/node/status", lambda route: route.fulfill(status=401, json=refusal))
+        await expect(page.get_by_label("Password")).to_be_visible()
+        found += await violations(page)
+        await page.unroute_all(behavior="ignoreErrors")
+    assert found == []

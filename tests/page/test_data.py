@@ -1,0 +1,65 @@
+"""The view Data: database, outbox, replications, and exports."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, PHONE, opened
+from support.page import address, connected, in_browser
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+    from support.program import Program
+
+pytestmark = in_browser
+
+
+@pytest.mark.parametrize("look", [PHONE, DESK], ids=["phone", "desk"])
+async def test_database_and_outbox(shared: Program, browser: Browser, look) -> None:
+    locale = "de-DE" if look is PHONE else "en-GB"
+    async with opened(browser, address(shared, "data"), viewport=look, locale=locale) as tab:
+        await expect(tab.page.get_by_text(re.compile("✓ (answers|antwortet)"))).to_be_visible()
+        await expect(tab.page.get_by_text(re.compile(r"\d (points|Messpunkte)"))).to_be_visible()
+        await expect(tab.page.get_by_text(re.compile("✓ (works|arbeitet)"))).to_be_visible()
+        await expect(tab.page.get_by_text(re.compile("embedded")).first).to_be_visible()
+
+
+async def test_exports_of_one_variable_and_of_all(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
+        page = tab.page
+        await connected(page)
+        for name, content in (
+            ("CSV Air temperature: Measured", "measured,air_temperature"),
+            ("All measured values and set points", "air_carbon_dioxide"),
+        ):
+            async with page.expect_download() as download:
+                await page.get_by_role("link", name=name).click()
+            head, *rows = (await (await download.value).path()).read_text().splitlines()
+            assert head == "time,environment,category,variable,value,unit,is_manual"
+            assert any(content in row for row in rows)
+        async with page.expect_download() as download:
+            await page.get_by_role("link", name="All recipes (JSON)").click()
+        assert "demo_day" in [
+            row["id"] for row in json.loads((await (await download.value).path()).read_text())["rows"]
+        ]
+
+
+async def test_a_range_that_ends_before_it_begins_is_said(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
+        await connected(tab.page)
+        await tab.page.get_by_label("To", exact=True).fill("2020-01-01T00:00")
+        await tab.page.get_by_label("To", exact=True).blur()
+        await expect(tab.page.get_by_text("The end must be later than the start.")).to_be_visible()
+
+
+async def test_the_page_of_the_api(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
+        await tab.page.get_by_role("link", name="All calls of the API").click()
+        await expect(tab.page).to_have_url(re.compile("/_svc/api/$"))
+        await expect(tab.page.get_by_role("heading", name="Describe a node").first).to_be_visible()
