@@ -362,7 +362,7 @@ async def test_the_status_has_the_revision_that_waits_and_the_one_in_the_databas
     await order(on)
     on.recipes["long"] = LONG | {"_rev": "2-b"}
     await on.clock.advance(10)
-    await on.runner._look_up()
+    await on.runner.node.prepare()
     described = on.runner.node.details()["recipe"]
     assert (described["revision"], described["changed"]) == ("1-a", "2-b")
 

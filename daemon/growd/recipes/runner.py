@@ -13,6 +13,7 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
+from growd.recipes.document_watch import DocumentWatch
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.interpreter import interpret
 from growd.recipes.plan import Phase, Plan
@@ -42,8 +43,6 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
 LOAD_RETRY_S: Final = 30.0
-LOOK_UP_S: Final = 5.0  # between two look-ups of the running recipe's document
-LOOK_UP_TIMEOUT_S: Final = 1.0
 _SAVING_BY_HAND: Final = "saving the set points by hand"
 _SAVING_ORDER: Final = "saving the order"
 
@@ -91,8 +90,6 @@ class RecipeRunner:
         self._errors: dict[str, str] = {}  # logged ones, by operation
         self._unsaved_by_hand = ""  # why set points by hand can't be saved
         self._is_revised = False  # another recipe is about to take over, so the run does not end
-        self._database_revision = ""  # of the running recipe's document
-        self._look_up_at = 0.0
         self._start_points = self.node.advertise(f"{environment}/desired/recipe_start", STRING)
         self._end_points = self.node.advertise(f"{environment}/desired/recipe_end", STRING)
         self._events = self.node.publisher(f"{environment}/events")
@@ -103,7 +100,8 @@ class RecipeRunner:
         )
         RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
         library.serve(self.node, environment, bus.clock, lambda: self._active or self._orders.waiting)
-        self.node.describe("recipe", self._described, prepare=self._look_up)
+        watch = DocumentWatch(library, bus.clock, environment, self._present)
+        self.node.describe("recipe", watch.described, prepare=watch.look_up)
 
     async def run(self) -> None:
         """Resume the saved run, then publish set points until cancelled."""
@@ -137,7 +135,6 @@ class RecipeRunner:
         async with self._lock:
             self.refuse_unless_idle()
             waiting = await self._orders.place(order, plan)
-            self._database_revision, self._look_up_at = order.revision, 0.0
             self._status.publish(waiting)
         self._publish_event(str(waiting), order.by)
         return waiting
@@ -177,7 +174,7 @@ class RecipeRunner:
             finally:
                 self._is_revised = False
             changed.driven_variables = active.driven_variables
-            self._active, self._database_revision = changed, revision
+            self._active = changed
             self._publish_set_points(changed)
             await self._show()
         other = "" if recipe_id == run.recipe_id else f" of {recipe_id}"
@@ -261,7 +258,6 @@ class RecipeRunner:
         )
         position = Position.started(run, self._clock, catches_up=self._catches_up)
         await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))
-        self._database_revision, self._look_up_at = run.revision, 0.0
         self._active = ActiveRun(position, plan)
         self._orders.forget()
         self._start_points.publish(run.recipe_id, time=run.start)
@@ -349,44 +345,10 @@ class RecipeRunner:
             self._errors.pop("saving the parameters", None)
             self._is_shown = True
 
-    async def _look_up(self) -> None:
-        """Look up the revision of the document of the recipe that runs or waits, for the status."""
-        present = self._present()
-        if present is None or self._clock.monotonic() < self._look_up_at:
-            return
-        self._look_up_at = self._clock.monotonic() + LOOK_UP_S
-        with contextlib.suppress(RecipeRefusedError, TimeoutError):
-            async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
-                document = await self._library.read(present.recipe_id)
-            self._database_revision = str(document.get("_rev", ""))
-
     def _present(self) -> Run | Order | None:
         if self._active is not None:
             return self._active.run
         return None if self._orders.waiting is None else self._orders.waiting.order
-
-    def _described(self) -> dict[str, Any]:
-        """For `growd status`; `changed` is the revision in the database if it is another.
-
-        `started` is the UNIX time of the start, 0 before, and `by` who ordered it. `revised_at` is the UNIX
-        time at which the recipe took over from another one, 0 if none did.
-        """
-        present = self._present()
-        revision = "" if present is None else present.revision
-        is_changed = revision and self._database_revision not in {"", revision}
-        changed = self._database_revision if is_changed else ""
-        ran = present.ran if isinstance(present, Run) else []
-        revised_at = ran[-1].time if ran else 0.0
-        started, by = 0.0, ""
-        if isinstance(present, Run):
-            started, by = present.start, present.started_by
-        elif present is not None:
-            by = present.by
-        return {"environment": self._environment, "revision": revision, "changed": changed} | {
-            "revised_at": revised_at,
-            "started": started,
-            "by": by,
-        }
 
     # after a restart
 
@@ -450,7 +412,6 @@ class RecipeRunner:
             with contextlib.suppress(RecipeRefusedError):  # then the next start finds it again
                 await self._orders.drop()
             return
-        self._database_revision = waiting.order.revision
         logger.info("%s: %s", self._environment, waiting)
 
     # each second

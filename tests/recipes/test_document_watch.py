@@ -1,0 +1,59 @@
+"""The revision of a running recipe beside the one in the database."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from growd.recipes.document_watch import LOOK_UP_S
+from support.recipes import DAY
+
+
+@pytest.fixture
+async def running(on):
+    """The recipe `day` runs in revision 1."""
+    for name in ("day", "other"):
+        on.recipes[name] = DAY | {"_id": name, "_rev": "1-a"}
+    await on.start("day")
+    return on
+
+
+async def changed(chamber):
+    await chamber.runner.node.prepare()
+    return chamber.runner.node.details()["recipe"]["changed"]
+
+
+async def test_an_edited_document_is_shown_until_it_takes_over(running):
+    assert await changed(running) == ""
+    running.recipes["day"] = DAY | {"_rev": "2-b"}
+    assert await changed(running) == ""  # the database is asked now and then only
+    await running.clock.advance(LOOK_UP_S)
+    assert await changed(running) == "2-b"
+    running.database_error = ConnectionError("refused")
+    await running.clock.advance(LOOK_UP_S)
+    assert await changed(running) == "2-b"
+    running.database_error = None
+    assert (await running.ask("change_recipe"))["success"]
+    assert await changed(running) == ""
+
+
+async def test_a_look_up_that_is_overtaken_by_another_recipe_counts_for_nothing(running):
+    fetch, begun, may_end = running.library._fetch, asyncio.Event(), asyncio.Event()
+
+    async def slow(recipe_id):
+        document = await fetch(recipe_id)
+        if recipe_id == "day" and not may_end.is_set():
+            begun.set()
+            await may_end.wait()
+        return document
+
+    running.recipes["day"] = DAY | {"_rev": "2-b"}
+    running.library._fetch = slow
+    looking = asyncio.create_task(running.runner.node.prepare(), name="status")
+    await begun.wait()
+    await running.ask("stop_recipe")
+    assert (await running.start("other"))["success"]
+    may_end.set()
+    await looking
+    assert running.runner.node.details()["recipe"]["changed"] == ""
