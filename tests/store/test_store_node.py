@@ -119,6 +119,29 @@ async def test_status_shows_waiting_points_and_the_reason(tmp_path):
             assert "the database has not taken points for " in printed
 
 
+async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(tmp_path, monkeypatch):
+    async with rigged(tmp_path / "growd.sqlite3") as rig:
+        looks = []
+
+        async def hang():
+            looks.append(1)
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(rig.outbox, "oldest_at", hang)
+        node = rig.daemon.bus.find_node("store")
+        first = asyncio.create_task(node.prepare(), name="first")
+        await rig.until(lambda: looks)
+        for _ in range(5):
+            await node.prepare()
+        assert len(looks) == 1
+        first.cancel()
+        await asyncio.wait([first])
+        monkeypatch.undo()
+        await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
+        await node.prepare()
+        assert node.details()["store"]["oldest_at"] == 1e9
+
+
 async def test_a_failing_disk_is_a_failure_in_status(tmp_path, monkeypatch):
     async with rigged(tmp_path / "growd.sqlite3") as rig:
 

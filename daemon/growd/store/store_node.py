@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,6 +75,7 @@ class StoreNode:
         self._shipper = shipper
         self._notices = notices
         self._oldest_at: float | None = None
+        self._is_looking = False
         self.node = bus.node("store")
         self.node.describe("store", lambda: msgspec.to_builtins(self.status()), prepare=self.look)
         self.node.serve(
@@ -95,10 +95,20 @@ class StoreNode:
         )
 
     async def look(self) -> None:
-        """Look for the oldest point that waits; it may be on the disk."""
-        with contextlib.suppress(LocalStoreError, TimeoutError):
+        """Look for the oldest point that waits; it may be on the disk.
+
+        One look at a time: while the disk hangs, requests for the status must not fill its queue.
+        """
+        if self._is_looking:
+            return
+        self._is_looking = True
+        try:
             async with asyncio.timeout(_PATIENCE_S):
                 self._oldest_at = await self._outbox.oldest_at()
+        except (LocalStoreError, TimeoutError):
+            pass  # the last one that was found is shown
+        finally:
+            self._is_looking = False
 
     def status(self) -> StoreStatus:
         """The present state."""
