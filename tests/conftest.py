@@ -34,6 +34,7 @@ SLOW = {
     "watchdog": "lets loops and processes hang until the watchdog ends them",
     "replay": "replays a recording of months",
     "replication": "waits for two database servers and the connection between them",
+    "browser": "drives a browser, with a growd for each test",
     "fuzz": "thousands of random inputs",
     "sweep": "tries every combination, where a few show the behaviour",
     "install": "builds packages and makes installations",

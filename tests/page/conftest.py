@@ -22,10 +22,12 @@ if TYPE_CHECKING:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these tests on the loop of the browser."""
+    """Run these tests on the loop of the browser; those that start a growd of their own are slow."""
     for item in items:
-        if item.path.parent == Path(__file__).parent:
+        if isinstance(item, pytest.Function) and item.path.parent == Path(__file__).parent:
             item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+            if "shared" not in item.fixturenames:
+                item.add_marker(pytest.mark.browser)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

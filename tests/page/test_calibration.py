@@ -1,0 +1,69 @@
+"""Calibrations at growd's accelerated clock, from the first step to the result."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from playwright.async_api import expect
+
+from support.browser import DESK, PHONE, opened
+from support.page import address, in_browser, sure
+from support.program import started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.async_api import Browser, Locator, Page
+
+    from support.page import Client
+    from support.program import Program
+
+pytestmark = in_browser
+
+
+async def open_device(page: Page, name: str) -> Locator:
+    """The card of a device, opened."""
+    heading = page.get_by_role("heading", name=name, exact=True)
+    await heading.click()
+    return page.get_by_role("group").filter(has=heading)
+
+
+async def test_the_curve_of_the_lamp_is_measured(shared: Program, browser: Browser, client: Client) -> None:
+    async with opened(browser, address(shared, "devices"), viewport=DESK) as tab:
+        lamp = await open_device(tab.page, "light")
+        await lamp.get_by_role("button", name="Start", exact=True).click()
+        await sure(tab.page, "Start")
+        await expect(lamp.get_by_role("progressbar")).to_be_visible()
+        assert (await client.status())["experiments"]
+        await expect(lamp.get_by_role("progressbar")).to_have_count(0)
+        await expect(lamp.get_by_role("status").last).to_contain_text("✓")
+        await expect(lamp.get_by_role("img", name=re.compile("Light in lx over the level"))).to_be_visible()
+        assert not (await client.status())["experiments"]
+
+
+async def test_autotune_shows_its_progress_and_can_be_stopped(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared, "devices"), viewport=DESK, locale="de-DE") as tab:
+        valve = await open_device(tab.page, "valve")
+        await valve.get_by_role("button", name="Starten", exact=True).click()
+        await sure(tab.page, "Starten")
+        await expect(valve.get_by_text(re.compile("^höchstens noch"))).to_be_visible()
+        await valve.get_by_role("button", name="Abbrechen").click()
+        await expect(valve.get_by_text(re.compile("^✕ "))).to_be_visible()
+        await client.until(client.status, lambda status: not status["experiments"])
+
+
+async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path: Path, browser: Browser) -> None:
+    async with (
+        started(tmp_path, "--profile", "sim", "--speed", "60") as program,
+        opened(browser, address(program, "devices"), viewport=PHONE) as tab,
+    ):
+        sensor = await open_device(tab.page, "scd30_1")
+        calibrate = sensor.get_by_role("button", name="Calibrate", exact=True)
+        await expect(calibrate).to_be_enabled(timeout=90_000)
+        await sensor.get_by_label("True CO₂ (ppm)").fill("430")
+        await calibrate.click()
+        await sure(tab.page, "Calibrate")
+        await expect(sensor.get_by_text(re.compile("✓ .*430"))).to_be_visible()
