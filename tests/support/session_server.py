@@ -31,6 +31,7 @@ TIMEOUT_S = 600  # of a session
 THRESHOLD = 5  # failures, [chttpd_auth_lockout]
 ADMIN = ("admin", "secret")
 SECRET = "2f8b3f5c5a5e4f7d9c1b0a6e8d7c6b5a"
+CLEARED = "AuthSession=; Version=1; Path=/; HttpOnly"  # the cookie after a logout
 PREFIX = "org.couchdb.user:"
 WRONG = "Name or password is incorrect."
 LOCKED = "Account is temporarily locked due to multiple authentication failures"
@@ -106,6 +107,8 @@ class SessionServer:
     async def _session(self, request: web.BaseRequest, user: dict[str, Any] | None) -> web.StreamResponse:
         if request.method == "POST":
             return await self._log_in(request)
+        if request.method == "DELETE":
+            return web.json_response({"ok": True}, headers={"Set-Cookie": CLEARED})
         name, roles = (user["name"], user["roles"]) if user else (None, [])
         info = {"authentication_handlers": ["cookie", "default"]}
         return web.json_response({"ok": True, "userCtx": {"name": name, "roles": roles}, "info": info})
@@ -120,8 +123,7 @@ class SessionServer:
         query = dict(parse_qsl(request.query_string.replace(";", "&")))  # as mochiweb takes them apart
         if user is None:
             if "fail" in query:
-                cleared = "AuthSession=; Version=1; Path=/; HttpOnly"
-                return web.Response(status=302, headers={"Location": query["fail"], "Set-Cookie": cleared})
+                return web.Response(status=302, headers={"Location": query["fail"], "Set-Cookie": CLEARED})
             raise RefusalError(401, "unauthorized", WRONG)
         cookie = self._cookie_header(form["name"], user["salt"])
         status = 302 if "next" in query else 200
