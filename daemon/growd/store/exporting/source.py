@@ -68,7 +68,7 @@ class _AllSeries(msgspec.Struct):
 
 
 class ExportedPoint(msgspec.Struct):
-    """The fields of a point by which an export chooses."""
+    """The fields of a stored point that exports and the history use."""
 
     variable: str
     is_desired: bool = False
@@ -76,28 +76,12 @@ class ExportedPoint(msgspec.Struct):
     timestamp: float = 0.0
     environment: str = ""
     value: Any = None
+    by: Any = ""
 
     @property
     def kind(self) -> str:
         """The category; points of `environmental_data_point` have none of their own."""
         return self.category or ("desired" if self.is_desired else "measured")
-
-
-class StoredPoint(msgspec.Struct):
-    """A stored event."""
-
-    variable: str
-    timestamp: float
-    value: Any = None
-    by: Any = ""
-
-
-class _StoredRow(msgspec.Struct):
-    value: StoredPoint
-
-
-class _StoredRows(msgspec.Struct):
-    rows: list[_StoredRow]
 
 
 class _KeyRow(msgspec.Struct):
@@ -187,11 +171,13 @@ class SourceReader:
                 return found
             found.append(rows[0].key[2])
 
-    async def newest(self, series: Series, start: float | None, end: float, limit: int) -> list[StoredPoint]:
+    async def newest(
+        self, series: Series, start: float | None, end: float, limit: int
+    ) -> list[ExportedPoint]:
         """The newest points of a series from `start` to `end`, inclusive; at most `limit`, newest first."""
         keys = f"startkey={encoded_key([*series.key, end])}&endkey={encoded_key([*series.key, start])}"
         target = f"_view/by_variable?reduce=false&descending=true&limit={limit}&{keys}"
-        return [row.value for row in _decoded(await self._get(series.database, target), _StoredRows).rows]
+        return [row.value for row in _decoded(await self._get(series.database, target), _PointRows).rows]
 
     async def changes(self, database: str, since: str | None, limit: int) -> Changes:
         """The first changes of a database after `since`; with None no change, and where they end now."""
@@ -200,13 +186,6 @@ class SourceReader:
             await self._ask(database, f"_changes?since={place}&limit={1 if since is None else limit}"),
             Changes,
         )
-
-    async def newest_before(self, series: Series, time: float) -> tuple[float, Any] | None:
-        """Time and value of the newest point of a series at `time` or before it."""
-        keys = f"startkey={encoded_key([*series.key, time])}&endkey={encoded_key([*series.key])}"
-        target = f"_view/by_variable?reduce=false&descending=true&limit=1&{keys}"
-        rows = msgspec.json.decode(await self._get(series.database, target), type=_PointRows).rows
-        return (rows[0].value.timestamp, rows[0].value.value) if rows else None
 
     async def pages(
         self,

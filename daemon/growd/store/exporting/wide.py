@@ -156,8 +156,8 @@ class WideExport:
 
     async def _seeds(self, series: Sequence[Series], start: float) -> dict[Key, tuple[float, Any]]:
         """The newest point of each series before the first row."""
-        found = {one.key: await self._reader.newest_before(one, start) for one in series}
-        return {key: seed for key, seed in found.items() if seed is not None}
+        found = {one.key: await self._reader.newest(one, None, start, 1) for one in series}
+        return {key: (newest[0].timestamp, newest[0].value) for key, newest in found.items() if newest}
 
     async def _merged(
         self, spans: Sequence[Span], start: float | None, end: float | None

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from growd.store.exporting.source import StoredPoint
+    from growd.store.exporting.source import ExportedPoint
 
 MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
 """Desired points with the id of a recipe, and what happened to it."""
@@ -17,7 +17,7 @@ KINDS: Final = ("fault", "hold", "interlock", "note", "recipe", "recovery", "res
 _BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it
 
 
-def as_event(point: StoredPoint) -> dict[str, Any]:
+def as_event(point: ExportedPoint) -> dict[str, Any]:
     """An event of the answer; `source` and `by` are empty if they are unknown."""
     kind, source, message = point.variable, "", str(point.value)
     if kind in MARKS:
