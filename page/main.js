@@ -1,7 +1,8 @@
 /** The frame of the page: header, problems, navigation, and one view. */
+import { clock, isAbroad } from "./lib/format.js";
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
-import { begin, chambers, connection, isOutdated, needsLogin } from "./lib/live.js";
+import { begin, chambers, connection, growdTime, isOutdated, needsLogin } from "./lib/live.js";
 import { Notices, notify } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
@@ -59,11 +60,18 @@ function Page() {
       </nav>`}
       <main ref=${main} id="main" tabindex="-1" aria-label=${title}>
         <h2 class="hidden">${title}</h2>
+        <${Zone} />
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
           : environment && html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} environment=${environment} />`}
       </main>
     </div>
     <${Notices} />`;
+}
+
+/** Which zone all times are of, if it is not that of this device. */
+function Zone() {
+  const now = useSignal(growdTime);
+  return now > 0 && isAbroad(now) && html`<p class="faint small">${t("zone", { name: chambers.value[0]?.time_zone, time: clock(now) })}</p>`;
 }
 
 const overview = async () => (await import("./views/overview.js")).Overview;

@@ -21,6 +21,7 @@ export const STRINGS = {
   journal: ["Journal", "Journal"],
   data: ["Data", "Daten"],
   all: ["All chambers", "Alle Kammern"],
+  zone: ["Times are those of the chamber ({name}); there it is {time}.", "Zeiten sind die der Kammer ({name}); dort ist es {time}."],
   skip: ["Skip to the content", "Zum Inhalt springen"],
   chamber: ["Chamber", "Kammer"],
   connecting: ["Connecting to growd …", "Verbindung zu growd wird aufgebaut …"],
@@ -155,7 +156,6 @@ export const STRINGS = {
   // recipes
   recipe: ["Recipe", "Rezept"],
   recipe_none: ["No recipe is running. Choose one below to start it.", "Kein Rezept läuft. Wähle unten eines zum Starten."],
-  recipe_zone: ["Times are those of the chamber, {name}; there it is {time}. This device is in another time zone.", "Zeiten sind die der Kammer, {name}; dort ist es {time}. Dieses Gerät ist in einer anderen Zeitzone."],
   recipe_released: ["no set point", "kein Sollwert"],
   recipe_slowly: [", gradually", ", allmählich"],
   recipe_is_running: ["running", "läuft"],

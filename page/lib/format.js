@@ -52,26 +52,66 @@ export function duration(seconds) {
   return `${Math.floor(hours / 24)} ${t("days_short")}${hours % 24 ? ` ${hours % 24} h` : ""}`;
 }
 
-const TIME = new Intl.DateTimeFormat(LOCALES, { hour: "2-digit", minute: "2-digit" });
-const MOMENT = new Intl.DateTimeFormat(LOCALES, { weekday: "short", day: "numeric", month: "short", hour: "2-digit", minute: "2-digit" });
+// Times are those of the chamber's time zone on all views. A chart of uPlot has `tzDate: zoned`.
+const HOURS = { hour: "2-digit", minute: "2-digit" };
+const DATE = { day: "numeric", month: "short" };
+const WEEKDAY = { weekday: "short", ...DATE };
+let times = timesIn();
+
+function timesIn(timeZone) {
+  const format = (options, locales = LOCALES) => {
+    const { format } = new Intl.DateTimeFormat(locales, { ...options, timeZone });
+    return (time) => format(time * 1000);
+  };
+  return {
+    clock: format(HOURS), second: format({ ...HOURS, second: "2-digit" }), day: format(DATE), date: format(WEEKDAY),
+    moment: format({ ...WEEKDAY, ...HOURS }), plain: format({ dateStyle: "short", timeStyle: "medium" }, "sv-SE"), // as ISO 8601
+  };
+}
+
+/** Show all times in a time zone, "Europe/Berlin" or "+01:00", from now on. Before, they are those of the browser. */
+export function setZone(name) {
+  try {
+    times = timesIn(name);
+  } catch {
+    times = timesIn(); // the browser does not know it
+  }
+}
 
 /** The time of day of a UNIX time. */
-export const clock = (time) => TIME.format(time * 1000);
-
-/** Day and time of day of a UNIX time. */
-export const moment = (time) => MOMENT.format(time * 1000);
-
-/** A UNIX time as the value of a field for date and time. */
-export const local = (time) => new Date((time - new Date(time * 1000).getTimezoneOffset() * 60) * 1000).toISOString().slice(0, 16);
-
-const SECOND = new Intl.DateTimeFormat(LOCALES, { hour: "2-digit", minute: "2-digit", second: "2-digit" });
-const DAY = new Intl.DateTimeFormat(LOCALES, { day: "numeric", month: "short" });
+export const clock = (time) => times.clock(time);
 
 /** The time of day of a UNIX time, with seconds. */
-export const second = (time) => SECOND.format(time * 1000);
+export const second = (time) => times.second(time);
 
 /** The day of a UNIX time: "23 Nov". */
-export const day = (time) => DAY.format(time * 1000);
+export const day = (time) => times.day(time);
+
+/** The day of a UNIX time: "Mon 23 Nov". */
+export const date = (time) => times.date(time);
+
+/** Day and time of day of a UNIX time. */
+export const moment = (time) => times.moment(time);
+
+/** A UNIX time in ISO 8601 without a zone: "2026-11-23T02:40:09". */
+const iso = (time) => times.plain(time).replace(" ", "T");
+
+/** A UNIX time as the value of a field for date and time. */
+export const local = (time) => iso(time).slice(0, 16);
+
+const ahead = (time) => Date.parse(`${iso(time)}Z`) / 1000 - Math.floor(time);
+
+/** The UNIX time of the value of a field for date and time. */
+export function unix(text) {
+  const utc = Date.parse(`${text}Z`) / 1000;
+  return utc - ahead(utc - ahead(utc));
+}
+
+/** A Date whose members for the local time (getHours, ...) are those of the chamber. */
+export const zoned = (time) => new Date(new Date(iso(time)).getTime() + (time % 1) * 1000);
+
+/** Whether the browser's clock shows another time of day than the chamber's. */
+export const isAbroad = (time) => ahead(time) !== -60 * new Date(time * 1000).getTimezoneOffset();
 
 const PARTS = Object.fromEntries(new Intl.NumberFormat(LOCALES).formatToParts(12345.6).map(({ type, value }) => [type, value]));
 

@@ -5,6 +5,7 @@
  * the status arrive: growd sends something at least each `HEARTBEAT_S`. All ages are by growd's clock.
  */
 import { address, get, nameDatabases } from "./api.js";
+import { setZone } from "./format.js";
 import { useEffect } from "./html.js";
 import { Signal, useSignal } from "./signal.js";
 
@@ -96,6 +97,7 @@ async function learn() {
   const [names, described] = await Promise.all([get("topic", STATUS_TIMEOUT_MS), get("node/chambers", STATUS_TIMEOUT_MS)]);
   needsLogin.value = "";
   nameDatabases(described.databases);
+  setZone(described.environments[0]?.time_zone);
   if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
   known = new Set(names.results);
   open();

@@ -1,6 +1,6 @@
 /** `Chart`: variables of an environment on one axis of time, drawn by uPlot from `GET history` and the stream. */
 import { get } from "../lib/api.js";
-import { clock, day, number, second, shown, symbol } from "../lib/format.js";
+import { clock, day, number, second, shown, symbol, zoned } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
@@ -344,6 +344,7 @@ class Plots {
       return [low >= 0 ? Math.max(0, low - more) : low - more, high + more];
     };
     const options = {
+      tzDate: zoned,
       width: element.clientWidth,
       height: name ? (this.width < 600 ? 150 : 190) : lanes.length * LANE + 36,
       legend: { show: false },
@@ -488,7 +489,7 @@ class Plots {
 }
 
 function timeLabel(time, step) {
-  const date = new Date(time * 1000);
+  const date = zoned(time);
   if (step >= 86_400 || (step >= 60 && !date.getHours() && !date.getMinutes())) return day(time);
   return step < 60 ? second(time) : clock(time);
 }

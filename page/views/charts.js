@@ -1,6 +1,6 @@
 /** Charts of what was measured, wanted and done, over any range of time. */
 import { database, databaseAddress, DESIGN, key } from "../lib/api.js";
-import { local } from "../lib/format.js";
+import { local, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdTime, useChamber } from "../lib/live.js";
@@ -67,7 +67,7 @@ function Between({ chosen, choose }) {
     if (!chosen.start) choose({ start: Math.round(growdTime.value - 2 * SECONDS.day), end: Math.round(growdTime.value) });
   }, []);
   return html`<div class="row">
-    ${["start", "end"].map((name) => html`<label>${t(`charts_${name}`)} <input type="datetime-local" value=${local(Number(chosen[name] ?? 0))} onChange=${({ target }) => target.value && choose({ [name]: new Date(target.value) / 1000 })} /></label>`)}
+    ${["start", "end"].map((name) => html`<label>${t(`charts_${name}`)} <input type="datetime-local" value=${local(Number(chosen[name] ?? 0))} onChange=${({ target }) => target.value && choose({ [name]: unix(target.value) })} /></label>`)}
   </div>`;
 }
 

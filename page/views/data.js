@@ -1,6 +1,6 @@
 /** Where the data are: database, outbox, replications, disk; and how to get them. */
 import { call, database, databaseAddress, DESIGN, key } from "../lib/api.js";
-import { bytes, duration, local, moment, number } from "../lib/format.js";
+import { bytes, duration, local, moment, number, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus } from "../lib/live.js";
@@ -111,7 +111,7 @@ function Exports({ environment, variables }) {
   const [range, setRange] = useState(null);
   const { start, end } = range ?? { start: now - DAY_S, end: now };
   const field = (name, value) => html`<label>${t(`charts_${name}`)}<input type="datetime-local" value=${local(value)}
-    onChange=${(event) => event.target.value && setRange({ start, end, [name]: new Date(event.target.value) / 1000 })} /></label>`;
+    onChange=${(event) => event.target.value && setRange({ start, end, [name]: unix(event.target.value) })} /></label>`;
   const link = (name, category, { variable }) => html`<a download=${`${variable}-${category}.csv`} aria-label=${`CSV ${variableName(variable)}: ${t(`data_${category}`)}`}
     href=${csv(name, "by_variable", [environment, category, variable, start], [environment, category, variable, end])}>CSV</a>`;
   const whole = (name, file) => html`<a download=${`${environment}-${file}.csv`} href=${csv(name, "by_timestamp", [environment, start], [environment, end])}>${t(`data_all_${file}`)}</a>`;

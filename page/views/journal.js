@@ -1,6 +1,6 @@
 /** The journal: notes and measurements by hand, and what happened, with time and author. */
 import { database, DESIGN, get, key, publish } from "../lib/api.js";
-import { clock, day, given, local, number, shown, symbol } from "../lib/format.js";
+import { clock, day, given, local, number, shown, symbol, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdTime, useChamber, useTopic, variableOf } from "../lib/live.js";
@@ -74,14 +74,14 @@ function Entry({ environment, manual, onSaved }) {
   const send = async (event) => {
     event.preventDefault();
     localStorage.setItem(AUTHOR, by);
-    const query = new URLSearchParams({ ...(!hasUser && { by }), ...(time && { time: new Date(time) / 1000 }) });
+    const query = new URLSearchParams({ ...(!hasUser && { by }), ...(time && { time: unix(time) }) });
     const value = what ? given(Number(text), unit) : text.trim();
     setBusy(true);
     const isSaved = await act(() => publish(`${environment}/${what ? `measured/${what}` : "notes"}?${query}`, [value]));
     setBusy(false);
     if (!isSaved) return;
     notify(t("journal_saved")); // growd has answered: it is on the disk
-    const at = time ? new Date(time) / 1000 : growdTime.value;
+    const at = time ? unix(time) : growdTime.value;
     onSaved({ time: at, by: hasUser || by, ...(what ? { type: "measurements", variable: what, value } : { type: "notes", kind: "note", message: value }) });
     setText("");
     setTime("");

@@ -84,7 +84,7 @@ export function usePlan(environment, args, key) {
 }
 
 /** `name` is the key of a draft, or the id of a recipe. */
-export function Editor({ environment, zone, name }) {
+export function Editor({ environment, name }) {
   const [draft, setDraft] = useState(() => drafts().find(({ key }) => key === name));
   const [problem, setProblem] = useState("");
   const [wantsText, setWantsText] = useState(false);
@@ -155,7 +155,7 @@ export function Editor({ environment, zone, name }) {
       <div class="editor">
         <div>${isForm ? html`<${Form} ...${{ recipe: current.value, change, findings, chamber }} />` : html`<${Text} ...${{ text, findings, places: current.places, edit }} />`}</div>
         <div>${answer?.plan && html`<h3>${t(before ? "recipe_compared" : isByClock(answer.plan) ? "recipe_plan_if_now" : "recipe_plan")}</h3>
-          <${Plan} plan=${answer.plan} before=${before} zone=${zone} elapsed=${before ? running?.elapsed_s : null} />`}</div>
+          <${Plan} plan=${answer.plan} before=${before} elapsed=${before ? running?.elapsed_s : null} />`}</div>
       </div>
     </section>
     ${conflict && html`<${Dialog} title=${t(!conflict.other ? "recipe_gone" : conflict.as === name ? "recipe_conflict" : "recipe_exists", { name: conflict.as })} onClose=${() => setConflict(null)}>

@@ -1,5 +1,5 @@
 /** The plan of a recipe, drawn: all days small, one day large, and the changes ahead. */
-import { duration, number, quantity, shown, symbol } from "../lib/format.js";
+import { clock, date, duration, local, number, quantity, shown, symbol, unix } from "../lib/format.js";
 import { html, useMemo, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 
@@ -7,30 +7,6 @@ const DAY = 86_400;
 const TALL = 100; // of a drawing; its width is in seconds of the recipe
 const STEPS = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 3 * 3_600];
 const SHOWN = 8; // of the changes ahead, until all are asked for
-const zones = new Map();
-
-/** {clock, day, moment, text, unix, isHere} of a time zone: recipes mean that of the chamber by a time of day. */
-export function zoneOf(timeZone) {
-  if (!zones.has(timeZone)) {
-    const format = (options, locales = navigator.languages) => {
-      const { format } = new Intl.DateTimeFormat(locales, { ...options, timeZone });
-      return (time) => format(time * 1000);
-    };
-    const time = { hour: "2-digit", minute: "2-digit" };
-    const day = { weekday: "short", day: "numeric", month: "short" };
-    const plain = format({ dateStyle: "short", timeStyle: "medium" }, "sv-SE");
-    const text = (time) => plain(time).replace(" ", "T"); // "2026-11-23T02:40:09"
-    const ahead = (time) => Date.parse(`${text(time)}Z`) / 1000 - Math.floor(time);
-    const unix = (text) => {
-      const local = Date.parse(`${text}Z`) / 1000;
-      return local - ahead(local - ahead(local));
-    };
-    const isHere = (time) => ahead(time) === -60 * new Date(time * 1000).getTimezoneOffset();
-    zones.set(timeZone, { clock: format(time), day: format(day), moment: format({ ...day, ...time }), text, unix, isHere });
-  }
-  return zones.get(timeZone);
-}
-
 /** A set point with its unit; null is none. */
 const level = (value, unit) =>
   value === null ? t("recipe_released") : quantity(value, unit, Math.abs(shown(value, unit) % 1) < 0.005 ? 0 : 2);
@@ -43,7 +19,7 @@ export const changeText = ({ from, to, unit, to_next: way }) =>
 export const isByClock = (plan) => plan.set_points.some((each) => each.daily);
 
 /** The changes ahead, as growd lists them in a plan. */
-export function Ahead({ plan, now, zone }) {
+export function Ahead({ plan, now }) {
   const isPaused = plan.state === "paused";
   const from = isPaused ? plan.start + plan.elapsed : now;
   const [isWhole, showAll] = useState(false);
@@ -51,7 +27,7 @@ export function Ahead({ plan, now, zone }) {
   if (!ahead.length) return html`<p>${t("recipe_no_change")}</p>`;
   return html`<${Rows} heads=${[isPaused ? "recipe_after_pause" : "recipe_when", "recipe_variable", "recipe_change"]}
     rows=${ahead.slice(0, isWhole ? ahead.length : SHOWN).map((change) => [
-      [!isPaused && html`<b>${zone.clock(change.time)}</b> `, html`<span class="faint">${t("recipe_in", { time: duration(change.time - from) })}</span>`],
+      [!isPaused && html`<b>${clock(change.time)}</b> `, html`<span class="faint">${t("recipe_in", { time: duration(change.time - from) })}</span>`],
       variableName(change.variable),
       changeText(change),
     ])} />${!isWhole && ahead.length > SHOWN && html`<button onClick=${() => showAll(true)}>${t("recipe_all_changes", { count: ahead.length })}</button>`}`;
@@ -69,10 +45,10 @@ export const Rows = ({ heads, rows }) => html`<div class="scroll"><table>
  * `before` is a plan to compare with from `elapsed` on, the present in seconds of the recipe (null before a start).
  * `picked` is a chosen place; `onPick` is called with another one.
  */
-export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick }) {
+export function Plan({ plan, before, elapsed = null, picked = null, onPick }) {
   const [chosen, choose] = useState(null);
   const dated = elapsed !== null || isByClock(plan);
-  const days = useMemo(() => daysOf(plan, zone, dated), [plan, zone, dated]);
+  const days = useMemo(() => daysOf(plan, dated), [plan, dated]);
   const lines = useMemo(() => linesOf(plan, before, elapsed), [plan, before]);
   const strip = useMemo(() => lines.map(({ paths }, i) => html`<g class=${`s${(i % 4) + 1}`} transform=${`translate(0 ${i * TALL})`}>${paths}</g>`), [lines]);
   const differs = useMemo(() => days.filter(differing(lines, days)), [lines, days]);
@@ -96,7 +72,7 @@ export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick
       <p class="faint small">${t("recipe_differs")}</p>
       <div class="turn">
         <button aria-label=${t("recipe_day_before")} disabled=${!index} onClick=${() => choose(index - 1)}>◀</button>
-        <b aria-live="polite">${[place, dated && zone.day(plan.start + (from + to) / 2), phase.name].filter(Boolean).join(" · ")}</b>
+        <b aria-live="polite">${[place, dated && date(plan.start + (from + to) / 2), phase.name].filter(Boolean).join(" · ")}</b>
         ${index !== current && html`<button onClick=${() => choose(null)}>${t(elapsed === null ? "recipe_to_start" : "recipe_today")}</button>`}
         <button aria-label=${t("recipe_day_after")} disabled=${index > days.length - 2} onClick=${() => choose(index + 1)}>▶</button>
       </div>`}
@@ -107,25 +83,25 @@ export function Plan({ plan, before, elapsed = null, picked = null, zone, onPick
       </figcaption>
       <svg viewBox=${`${from} 0 ${to - from} ${TALL}`} preserveAspectRatio="none" aria-hidden="true" class=${onPick && "pick"} onClick=${onPick && ((event) => onPick(Math.max(0, Math.min(plan.duration, clicked(event, from, to)))))}>${paths}${marks(TALL)}</svg>
     </figure>`)}
-    <${Ticks} ...${{ plan, from, to, zone, dated, isDay: days.length > 1 }} />
+    <${Ticks} ...${{ plan, from, to, dated, isDay: days.length > 1 }} />
     ${plan.truncated && html`<p class="warn">${t("recipe_truncated")}</p>`}
     <details><summary>${t("recipe_table")}</summary>
       <${Rows} heads=${["recipe_when", "recipe_variable", "recipe_value"]} rows=${lines
         .flatMap(({ variable, unit, line }) => inside(line, from, to).filter(([, value], i, all) => value !== all[i - 1]?.[1]).map(([at, value]) => ({ at, row: [variableName(variable), level(value, unit)] })))
         .sort((one, other) => one.at - other.at)
-        .map(({ at, row }) => [dated ? zone.clock(plan.start + at) : duration(at), ...row])} />
+        .map(({ at, row }) => [dated ? clock(plan.start + at) : duration(at), ...row])} />
     </details>
   </div>`;
 }
 
 /** Times below the charts: of the day, or since the start. */
-function Ticks({ plan, from, to, zone, dated, isDay }) {
+function Ticks({ plan, from, to, dated, isDay }) {
   const step = STEPS.find((each) => (to - from) / each <= 8) ?? DAY / 8;
   const byClock = dated && step >= 300;
   const ticks = [];
   for (let at = byClock && !isDay ? Math.ceil((plan.start + from) / step) * step - plan.start : from; at < to; at += step) ticks.push(at);
   return html`<div class="ticks small faint" aria-hidden="true">
-    ${ticks.map((at) => html`<span style=${{ left: `${((at - from) / (to - from)) * 100}%` }}>${byClock ? zone.clock(plan.start + at) : duration(at)}</span>`)}
+    ${ticks.map((at) => html`<span style=${{ left: `${((at - from) / (to - from)) * 100}%` }}>${byClock ? clock(plan.start + at) : duration(at)}</span>`)}
   </div>`;
 }
 
@@ -135,9 +111,9 @@ function clicked(event, from, to) {
 }
 
 /** [begin, end] of each day in seconds of the recipe: by the calendar, or counted from the start. */
-function daysOf({ start, duration }, zone, dated) {
+function daysOf({ start, duration }, dated) {
   if (duration <= DAY) return [[0, duration]];
-  const midnight = (time) => zone.unix(`${zone.text(time).slice(0, 10)}T00:00:00`) - start;
+  const midnight = (time) => unix(`${local(time).slice(0, 10)}T00:00`) - start;
   const edges = [dated ? midnight(start) : 0];
   while (edges.at(-1) < duration) edges.push(dated ? midnight(start + edges.at(-1) + 1.5 * DAY) : edges.at(-1) + DAY);
   return edges.slice(1).map((edge, i) => [edges[i], edge]);

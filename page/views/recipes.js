@@ -1,6 +1,6 @@
 /** Recipes: the running one with its plan, the library, one of them with its start, and the past runs. */
 import { call, database, DESIGN, key } from "../lib/api.js";
-import { duration } from "../lib/format.js";
+import { duration, local, moment, unix } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
@@ -10,7 +10,7 @@ import { href, route } from "../lib/route.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 import { blank, content, discard, documentPath, drafts, Editor, Findings, newDraft, usePlan } from "./recipe_editor.js";
-import { Ahead, changeText, isByClock, Plan, Rows, zoneOf } from "./recipe_plan.js";
+import { Ahead, changeText, isByClock, Plan, Rows } from "./recipe_plan.js";
 
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
 const RUNS = 20;
@@ -26,24 +26,14 @@ const useTold = (environment) => useStatus()?.recipes.find((each) => each.enviro
 
 export function Recipes({ environment }) {
   const { query } = useSignal(route);
-  const { time_zone: name } = useChamber(environment);
-  const zone = zoneOf(name);
   const id = query.get("recipe");
   const edited = mayOperate() && query.get("edit");
-  const given = { environment, zone };
-  return html`<${Zone} name=${name} zone=${zone} />
-    ${edited ? html`<${Editor} key=${edited} name=${edited} ...${given} />`
-    : id ? html`<${Recipe} key=${id} id=${id} ...${given} />`
-    : html`<${Running} ...${given} /><div class="pair"><${Library} ...${given} /><${Runs} ...${given} /></div>`}`;
+  return edited ? html`<${Editor} key=${edited} name=${edited} environment=${environment} />`
+    : id ? html`<${Recipe} key=${id} id=${id} environment=${environment} />`
+    : html`<${Running} environment=${environment} /><div class="pair"><${Library} environment=${environment} /><${Runs} environment=${environment} /></div>`;
 }
 
-/** Says so if the times of the chamber are not those of this device. */
-function Zone({ name, zone }) {
-  const now = useSignal(growdTime);
-  return now > 0 && !zone.isHere(now) && html`<p class="bar warn">${t("recipe_zone", { name, time: zone.clock(now) })}</p>`;
-}
-
-function Running({ environment, zone }) {
+function Running({ environment }) {
   const told = useTold(environment);
   const live = useTopic(`${environment}/recipe_state`);
   const [plan, setPlan] = useState(null);
@@ -65,12 +55,12 @@ function Running({ environment, zone }) {
   return html`<div class="pair">
     <section class="card">
       <div class="row spread"><h2>${id}</h2><span class=${`badge ${state === "running" ? "" : "warn"}`}>${t(`recipe_is_${state}`)}</span></div>
-      ${isWaiting ? html`<p>${t("recipe_waits", { when: zone.moment(told.starts_at), time: duration(told.starts_at - now) })}</p>` : html`
+      ${isWaiting ? html`<p>${t("recipe_waits", { when: moment(told.starts_at), time: duration(told.starts_at - now) })}</p>` : html`
         ${phase && html`<p>${t("recipe_phase", { name: phase, number: number + 1 || "–", count: drawn ? drawn.phases.length : "–" })}</p>`}
         <progress max="1" value=${elapsed / (elapsed + remaining || 1)} aria-label=${t("recipe_progress")}></progress>
-        <p>${t("recipe_place", { elapsed: duration(elapsed), remaining: duration(remaining) })} ${state === "running" && t("recipe_ends", { when: zone.moment(now + remaining) })}</p>
+        <p>${t("recipe_place", { elapsed: duration(elapsed), remaining: duration(remaining) })} ${state === "running" && t("recipe_ends", { when: moment(now + remaining) })}</p>
         ${next && html`<p>${t("recipe_next", { time: duration(next.time - now) })} <b>${variableName(next.variable)} ${changeText(next)}</b></p>`}`}
-      <p class="faint small">${facts(told.started > 0 && t("recipe_started", { when: zone.moment(told.started) }), told.by && t("recipe_by", { by: told.by }), t("recipe_revision", { revision: short(told.revision) }), told.revised_at > 0 && t("recipe_since", { when: zone.moment(told.revised_at) }))}</p>
+      <p class="faint small">${facts(told.started > 0 && t("recipe_started", { when: moment(told.started) }), told.by && t("recipe_by", { by: told.by }), t("recipe_revision", { revision: short(told.revision) }), told.revised_at > 0 && t("recipe_since", { when: moment(told.revised_at) }))}</p>
       <div class="row">
         ${state === "running" && html`<${Action} run=${run("pause_recipe")}>${t("recipe_pause")}<//>`}
         ${state === "paused" && html`<${Action} class="primary" run=${run("resume_recipe")}>${t("recipe_resume")}<//>`}
@@ -78,9 +68,9 @@ function Running({ environment, zone }) {
         <${Action} class="bad" confirm=${t(isWaiting ? "recipe_cancel_sure" : "recipe_stop_sure", { name: id })} run=${run("stop_recipe")}>${t("recipe_stop")}<//>
       </div>
     </section>
-    ${drawn && html`<section class="card"><h2>${t("recipe_ahead")}</h2><${Ahead} plan=${drawn} now=${now} zone=${zone} /></section>`}</div>
-    ${told.changed && drawn && html`<${TakeOver} key=${told.changed} ...${{ environment, told, plan: drawn, elapsed, zone, isWaiting }} />`}
-    ${drawn && html`<section class="card"><h2>${t("recipe_plan")}</h2><${Plan} ...${{ plan: drawn, elapsed, zone }} /></section>`}`;
+    ${drawn && html`<section class="card"><h2>${t("recipe_ahead")}</h2><${Ahead} plan=${drawn} now=${now} /></section>`}</div>
+    ${told.changed && drawn && html`<${TakeOver} key=${told.changed} ...${{ environment, told, plan: drawn, elapsed, isWaiting }} />`}
+    ${drawn && html`<section class="card"><h2>${t("recipe_plan")}</h2><${Plan} ...${{ plan: drawn, elapsed }} /></section>`}`;
 }
 
 function Skip({ phases, number, run }) {
@@ -93,13 +83,13 @@ function Skip({ phases, number, run }) {
 }
 
 /** A newer revision of the running recipe: what it changes from now on, and the button that lets it take over. */
-function TakeOver({ environment, told, plan, elapsed, zone, isWaiting }) {
+function TakeOver({ environment, told, plan, elapsed, isWaiting }) {
   const [isOpen, open] = useState(false);
   const answer = usePlan(environment, isOpen && { recipe_id: told.recipe_id, start: plan.start }, isOpen);
   return html`<section class="card"><p class="bar warn">${t("recipe_changed", { runs: short(told.revision), saved: short(told.changed) })}</p>
     ${!isWaiting && !isOpen && html`<button onClick=${() => open(true)}>${t("recipe_compare")}</button>`}
     ${answer && html`<${Findings} findings=${answer.findings} />
-      ${answer.plan ? html`<h3>${t("recipe_compared")}</h3><${Plan} ...${{ plan: answer.plan, before: plan, elapsed, zone }} />` : html`<p class="bad">${answer.message}</p>`}
+      ${answer.plan ? html`<h3>${t("recipe_compared")}</h3><${Plan} ...${{ plan: answer.plan, before: plan, elapsed }} />` : html`<p class="bad">${answer.message}</p>`}
       <div class="row"><${Action} class="primary" disabled=${!answer.plan} run=${service(environment, "change_recipe")}>${t("recipe_take_over")}<//>
       <button onClick=${() => open(false)}>${t("cancel")}</button></div>`}
   </section>`;
@@ -133,7 +123,7 @@ function Library({ environment }) {
         <input ref=${file} type="file" accept=".json" hidden onChange=${imported} /></div>`}
     </div>
     ${mayOperate() && unsaved.map(({ key, id, time }) => html`<div class="row spread" key=${key}>
-      <a href=${href(environment, "recipes", { edit: key })}>${t("recipe_draft", { id: id || t("recipe_new"), when: new Date(time).toLocaleString(navigator.languages) })}</a>
+      <a href=${href(environment, "recipes", { edit: key })}>${t("recipe_draft", { id: id || t("recipe_new"), when: moment(time / 1000) })}</a>
       <${Action} class="quiet" confirm=${t("recipe_discard_sure")} run=${async () => void (discard(key), setUnsaved(drafts()))}>${t("recipe_discard")}<//>
     </div>`)}
     ${problem ? html`<p class="bad">${t("recipe_no_library", { reason: problem })}</p>` : !recipes?.length && html`<p>${t(recipes ? "recipe_empty" : "loading")}</p>`}
@@ -157,7 +147,7 @@ function Entry({ environment, recipe }) {
 }
 
 /** A recipe of the library: growd's findings, its start, and its plan. */
-function Recipe({ environment, zone, id }) {
+function Recipe({ environment, id }) {
   const [recipe, setRecipe] = useState(null);
   const [problem, setProblem] = useState("");
   const [{ at, offset }, setBegin] = useState({ at: 0, offset: 0 });
@@ -192,13 +182,13 @@ function Recipe({ environment, zone, id }) {
         <${Action} class="bad" confirm=${t("recipe_delete_sure", { name: id })} run=${remove}>${t("recipe_delete")}<//>
       </div>`}
     </section>
-    ${plan && mayOperate() && html`<${Start} ...${{ environment, zone, id, plan, at, offset, pick, setAt: (at) => setBegin({ at, offset }) }} />`}
+    ${plan && mayOperate() && html`<${Start} ...${{ environment, id, plan, at, offset, pick, setAt: (at) => setBegin({ at, offset }) }} />`}
     ${plan && html`<section class="card"><h2>${t("recipe_plan")}</h2>
       ${isByClock(plan) && !at && html`<p class="faint small">${t("recipe_plan_if_now")}</p>`}
-      <${Plan} ...${{ plan, zone, picked: offset || null, onPick: mayOperate() && pick }} /></section>`}`;
+      <${Plan} ...${{ plan, picked: offset || null, onPick: mayOperate() && pick }} /></section>`}`;
 }
 
-function Start({ environment, zone, id, plan, at, offset, pick, setAt }) {
+function Start({ environment, id, plan, at, offset, pick, setAt }) {
   const told = useTold(environment);
   const [size, unit] = plan.duration < 10_800 ? [60, "minutes"] : plan.duration < 345_600 ? [3_600, "hours"] : [86_400, "days"];
   const start = async () => {
@@ -211,7 +201,7 @@ function Start({ environment, zone, id, plan, at, offset, pick, setAt }) {
     <div class="row">
       <label>${t("recipe_when")}<br /><select value=${at > 0} onChange=${({ target }) => setAt(target.value === "true" ? Math.ceil(growdTime.value / 3600 + 0.1) * 3600 : 0)}>
         <option value="false">${t("recipe_now")}</option><option value="true">${t("recipe_at_time")}</option></select></label>
-      ${at > 0 && html`<label>${t("recipe_at_time")}<br /><input type="datetime-local" value=${zone.text(at).slice(0, 16)} onChange=${({ target }) => target.value && setAt(zone.unix(target.value.padEnd(19, ":00")))} /></label>`}
+      ${at > 0 && html`<label>${t("recipe_at_time")}<br /><input type="datetime-local" value=${local(at)} onChange=${({ target }) => target.value && setAt(unix(target.value))} /></label>`}
       ${plan.phases.length > 1 && html`<label>${t("recipe_begin_with")}<br /><select value=${plan.phases.findIndex(({ begin }) => begin === offset)} onChange=${({ target }) => pick(plan.phases[target.value]?.begin ?? offset)}>
         <option value="-1">${t("recipe_a_place")}</option>
         ${plan.phases.map(({ name }, i) => html`<option value=${i}>${i + 1}. ${name}</option>`)}</select></label>`}
@@ -219,11 +209,11 @@ function Start({ environment, zone, id, plan, at, offset, pick, setAt }) {
     </div>
     <p class="faint small">${t("recipe_pick")}</p>
     <div class="row"><${Action} class="primary" run=${start}>${t("recipe_start")}<//>
-      ${t("recipe_start_says", { when: at ? zone.moment(at) : t("recipe_now"), place: duration(offset) })}</div>
+      ${t("recipe_start_says", { when: at ? moment(at) : t("recipe_now"), place: duration(offset) })}</div>
   </section>`;
 }
 
-function Runs({ environment, zone }) {
+function Runs({ environment }) {
   const [runs, setRuns] = useState(null);
   const [problem, setProblem] = useState("");
   const told = useTold(environment);
@@ -238,10 +228,10 @@ function Runs({ environment, zone }) {
   return html`<section class="card"><h2>${t("recipe_runs")}</h2>
     ${problem ? html`<p class="bad">${problem}</p>` : !runs?.length && html`<p>${t(runs ? "recipe_no_runs" : "loading")}</p>`}
     ${runs?.length > 0 && html`<${Rows} heads=${["recipe_run_start", "recipe", "recipe_run_end"]} rows=${runs.map((run) => [
-      html`${zone.moment(run.started)}<br /><span class="faint small">${run.started_by}</span>`,
+      html`${moment(run.started)}<br /><span class="faint small">${run.started_by}</span>`,
       html`${run.recipe_id} <span class="faint small">${short(run.recipe_rev)}</span>
-        ${run.revisions?.map((each) => html`<br /><span class="small">${t("recipe_revised", { when: zone.moment(each.time), name: `${each.recipe_id} ${short(each.recipe_rev)}`, by: each.by })}</span>`)}`,
-      html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${String(run.end_reason).replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && zone.moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
+        ${run.revisions?.map((each) => html`<br /><span class="small">${t("recipe_revised", { when: moment(each.time), name: `${each.recipe_id} ${short(each.recipe_rev)}`, by: each.by })}</span>`)}`,
+      html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${String(run.end_reason).replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
         <br /><a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a>`,
     ])} />`}
   </section>`;

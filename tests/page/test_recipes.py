@@ -97,7 +97,7 @@ async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd: Progr
     """The time of the chamber counts, not that of the browser."""
     zone = {"timezone_id": "Pacific/Kiritimati"}
     async with recipes(growd, browser, "?recipe=lettuce_days", **zone) as page:
-        await expect(page.get_by_text("This device is in another time zone")).to_be_visible()
+        await expect(page.get_by_text("Times are those of the chamber")).to_be_visible()
         await page.get_by_role("combobox", name="Time").select_option("true")
         at = await page.locator("input[type=datetime-local]").input_value()
         await page.get_by_role("combobox", name="Begin with").select_option("1")
@@ -106,6 +106,10 @@ async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd: Progr
         await expect(page.get_by_text(f"starts at {at.replace('T', ' ')}")).to_be_visible()
         run = await run_of(growd)
         assert (run["state"], run["elapsed_s"]) == ("waiting", 3 * 86_400)
+        await page.evaluate("location.hash = '#environment_1/now'")
+        line = page.locator("main").get_by_text("waits for its start")
+        await expect(line.locator("..")).to_contain_text(at[-5:])
+        await page.evaluate("location.hash = '#environment_1/recipes'")
         await press(page, "Stop")
         await confirm(page)
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
