@@ -5,9 +5,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 from math import inf, isfinite, isnan, nan
-from typing import Any, Final
-
-BUCKET_BYTES: Final = 48
+from typing import Any
 
 
 class Buckets:
