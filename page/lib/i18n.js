@@ -7,11 +7,11 @@ const column = LANGUAGES.indexOf(wanted);
 
 document.documentElement.lang = wanted;
 
-/** A text by its key; {name} in it is replaced by `values.name`. */
+/** A text by its key, in English where the language has none; {name} in it is replaced by `values.name`. */
 export function t(key, values = {}) {
-  const text = STRINGS[key]?.[column] ?? key;
+  const text = STRINGS[key]?.[column] ?? STRINGS[key]?.[0] ?? key;
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
 
 /** The name of a variable for people; one without an entry is shown as growd writes it. */
-export const variableName = (name) => VARIABLES[name]?.[column] ?? name.replaceAll("_", " ");
+export const variableName = (name) => VARIABLES[name]?.[column] ?? VARIABLES[name]?.[0] ?? name.replaceAll("_", " ");

@@ -237,8 +237,11 @@ async def test_programs_get_the_addresses_of_all_resources(site, path):
     for address in (answer.json[name] for name in ("param", "service", "topic", "node", "openapi.json")):
         assert (await site.daemon.ask("GET", address.removeprefix(prefix))).status == 200
     paths = (await site.daemon.ask("GET", "/openapi.json")).json["paths"]
-    for name in ("topic_data", "topic_stream"):
+    for name in ("topic_data", "topic_stream", "history"):
         assert answer.json[name].removeprefix(prefix) in paths
+    routed = {path.split("/")[1] for path in paths}
+    beside = {"health", "ready", "metrics"}
+    assert set(answer.json) == routed | beside | {"openapi.json"}
     await site.get(f"/_svc{path}", Accept="*/*")
     assert json.loads(site.text) == answer.json
 

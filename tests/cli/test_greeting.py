@@ -21,6 +21,6 @@ def test_the_greeting_shows_light_only_with_a_lamp():
 def test_the_greeting_shows_an_address_that_can_be_typed(listens: str, shown: str):
     printed = _greeting(Config(), Running(f"http://{listens}:5984", "embedded", Path("data")))
     assert f"http://{listens}:" not in printed
-    assert f"page       http://{shown}:5984/ (and all other addresses of this machine)" in printed
+    assert f"page       http://{shown}:5984 (and all other addresses of this machine)" in printed
     assert f"API page   http://{shown}:5984/_svc/api/\n" in printed
     assert f"curl http://{shown}:5984/_svc/api/0.0.1/topic_data/" in printed

@@ -89,7 +89,7 @@ async def started(
         assert process.stdout is not None
         greeting = await asyncio.wait_for(process.stdout.readuntil(b"Ctrl-C.\n"), PATIENCE_S)
         printed = greeting.decode()
-        found = re.search(r"page +(http://\S+)/", printed)
+        found = re.search(r"page +(http://\S+)", printed)
         assert found, printed
         yield Program(process, found[1], printed)
     finally:

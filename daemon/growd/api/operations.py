@@ -224,11 +224,10 @@ class Api:
         return resource, name
 
     async def _list_addresses(self, _: web.BaseRequest) -> web.StreamResponse:
-        names = ("param", "service", "topic", "node", "stream", "openapi.json")
-        listed = {name: f"{self.prefix}/{name}" for name in names}
-        named = {name: f"{self.prefix}/{name}/{{topic}}" for name in ("topic_data", "topic_stream")}
+        named = {each.resource: f"{self.prefix}/{each.resource}/{{{each.kind}}}" for each in OPERATIONS}
+        whole = {each.resource: f"{self.prefix}/{each.resource}" for each in OPERATIONS if not each.kind}
         beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics")}
-        return json_answer(listed | named | beside)
+        return json_answer(named | whole | beside)
 
     def _no_such_path(self, path: str) -> ApiError:
         sentence = f"there is no path {shown(path)}; {self.prefix}/openapi.json lists all paths"

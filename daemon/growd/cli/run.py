@@ -117,7 +117,7 @@ def _greeting(config: Config, running: Running) -> str:
     lines = f"""
 growd is running with {hardware}{pace}.
 
-  page       {address}/{everywhere}
+  page       {address}{everywhere}
   API page   {address}/_{config.http.name}/api/
   database   {running.database}
   data       {running.data}{chambers}
