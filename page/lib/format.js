@@ -1,5 +1,4 @@
 /** Numbers, units and times in the browser's locale. */
-import { t } from "./i18n.js";
 
 const LOCALES = navigator.languages;
 const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s" };
@@ -49,7 +48,7 @@ export function duration(seconds) {
   if (minutes < 60) return `${minutes} min`;
   if (minutes < 2880) return `${Math.floor(minutes / 60)} h${minutes % 60 ? ` ${minutes % 60} min` : ""}`;
   const hours = Math.round(s / 3600);
-  return `${Math.floor(hours / 24)} ${t("days_short")}${hours % 24 ? ` ${hours % 24} h` : ""}`;
+  return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
 }
 
 // Times are those of the chamber's time zone on all views. A chart of uPlot has `tzDate: zoned`.

@@ -63,7 +63,7 @@ async def test_two_presses_make_all_safe_and_a_release_ends_it(
 
 
 @pytest.mark.parametrize(
-    ("viewport", "locale", "name"), [(PHONE, "de-DE", "Alles sicher"), (DESK, "en-GB", "All safe")]
+    ("viewport", "locale", "name"), [(PHONE, "de-DE", "Sicher schalten"), (DESK, "en-GB", "All safe")]
 )
 async def test_the_button_is_at_the_top_right_of_each_view(
     shared: Program, browser: Browser, viewport, locale, name
