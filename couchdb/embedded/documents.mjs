@@ -1,7 +1,7 @@
 // Reads of single documents and attachments, which express-pouchdb does not answer as CouchDB does.
 
 import { checkOpenRevs } from './guards.mjs';
-import { HttpError, queryStrings, sendJSON } from './http.mjs';
+import { HttpError, queryStrings, sandbox, sendJSON } from './http.mjs';
 
 const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
 
@@ -35,6 +35,7 @@ export async function getAttachment(req, res) {
   }
   res.set({ ETag: JSON.stringify(stub.digest.slice('md5-'.length)), 'Accept-Ranges': 'bytes' });
   res.setHeader('Content-Type', stub.content_type);
+  sandbox(res);
   if (req.fresh) {
     res.status(304).end();
     return;

@@ -18,6 +18,11 @@ export function sendJSON(res, status, body) {
   res.end(res.req.method === 'HEAD' ? undefined : bytes);
 }
 
+/** Keep the scripts of an attachment or list from running with the rights of growd's page, as CouchDB does. */
+export function sandbox(res) {
+  res.setHeader('Content-Security-Policy', 'sandbox');
+}
+
 /** Answer with `{"error", "reason"}`, or break off an answer that has begun. */
 export function sendError(res, error) {
   if (res.headersSent) {

@@ -2,7 +2,7 @@
 //
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html, https://docs.couchdb.org/en/stable/ddocs/ddocs.html#list-functions
 
-import { HttpError } from './http.mjs';
+import { HttpError, sandbox } from './http.mjs';
 import { checkNoStartId, checkReduce, queryOptions } from './queries.mjs';
 import { compileLimited } from './sandbox.mjs';
 
@@ -25,6 +25,7 @@ export async function serveList(req, res) {
   const answer = runList(source, ddoc, rows, requestObject(req));
   res.status(answer.code);
   Object.entries(answer.headers).forEach(([header, value]) => res.setHeader(header, value));
+  sandbox(res);
   res.setHeader('Content-Length', answer.body.length);
   res.end(req.method === 'HEAD' ? undefined : answer.body);
 }

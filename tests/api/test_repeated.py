@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from growd.api.openapi import _query_parameter
-from growd.api.operation import Operation, Repeated
-from growd.api.operations import Api
+from growd.api.operation import MOST_FIELDS, Operation, Repeated
+from growd.api.operations import OPERATIONS, Api
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
+from growd.server.errors import ApiError
 
 NAMES = Repeated(Field("name", Kind.STRING, max_length=5, doc="a name"), most=3, least=1)
 SIZES = Repeated(Field("size", Kind.INT64, 1, 9), most=2)
@@ -42,6 +43,18 @@ def test_a_refusal_says_which_value_does_not_fit(query, said):
     with pytest.raises(BusError) as refusal:
         OPERATION.read_query(query)
     assert str(refusal.value) == said
+
+
+def test_a_query_of_too_many_fields_is_refused_before_it_is_split():
+    assert OPERATION.read_query("&".join(["name=a", *["b"] * (MOST_FIELDS - 1)]))["name"] == ["a"]
+    with pytest.raises(ApiError) as refusal:
+        OPERATION.read_query("&".join(["name=a", *["%41"] * MOST_FIELDS]))
+    assert (refusal.value.status, refusal.value.code) == (400, "too_many_fields")
+
+
+def test_an_operation_without_parameters_reads_no_query():
+    session = next(each for each in OPERATIONS if each.is_open)
+    assert session.read_query("&".join(["%41"] * 10 * MOST_FIELDS)) == {}
 
 
 def test_the_document_says_how_often_it_may_be_given():

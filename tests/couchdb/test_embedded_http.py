@@ -195,6 +195,29 @@ async def test_an_attachment_of_a_design_document(node: Client, store: str) -> N
     assert (await node("GET", f"{store}/_design/d/sub/page.html")).body == TEXT
 
 
+@pytest.mark.parametrize("headers", [{}, {"Range": "bytes=0-1"}, {"Range": "bytes=900-"}])
+async def test_the_scripts_of_an_attachment_do_not_run(
+    node: Client, store: str, headers: dict[str, str]
+) -> None:
+    await node("PUT", f"{store}/doc/page.html", TEXT, headers={"Content-Type": "text/html"})
+    answer = await node("GET", f"{store}/doc/page.html", headers=headers)
+    assert answer.headers["Content-Security-Policy"] == "sandbox"
+    tag = {"If-None-Match": answer.headers["ETag"]}
+    again = await node("GET", f"{store}/doc/page.html", headers=tag)  # the browser updates what it keeps
+    assert (again.status, again.headers["Content-Security-Policy"]) == (304, "sandbox")
+
+
+async def test_the_scripts_of_a_list_do_not_run(node: Client, store: str) -> None:
+    start = 'start({headers: {"Content-Type": "text/html", "Content-Security-Policy": "default-src *"}})'
+    design = {
+        "views": {"all": {"map": "function (doc) { emit(doc._id); }"}},
+        "lists": {"page": f"function () {{ {start}; return '<script></script>'; }}"},
+    }
+    await put(node, f"{store}/_design/d", design)
+    answer = await node("GET", f"{store}/_design/d/_list/page/all")
+    assert (answer.status, answer.headers["Content-Security-Policy"]) == (200, "sandbox")
+
+
 async def test_an_attachment_from_a_form(node: Client, store: str) -> None:
     rev = await put(node, f"{store}/doc", {"a": 1})
     form = aiohttp.FormData({"_rev": rev})

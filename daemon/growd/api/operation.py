@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
     from growd.bus.fields import Field
 
+MOST_FIELDS: Final = 500
+"""Of a query: a stream may have 200 topics. Parsing more would hold up everything else."""
 _FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
 
@@ -112,8 +114,16 @@ class Operation:
 
     def read_query(self, query: str) -> dict[str, Any]:
         """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""
-        given = parse_qs(query, keep_blank_values=True) if query else {}
+        given = _fields(query) if query and self.query else {}
         return {each.name: _query_value(each, given.get(each.name, [])) for each in self.query}
+
+
+def _fields(query: str) -> dict[str, list[str]]:
+    try:
+        return parse_qs(query, keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    except ValueError:
+        sentence = f"the query has more than {MOST_FIELDS} fields"
+        raise ApiError(400, "too_many_fields", sentence) from None
 
 
 def _query_value(parameter: Field | Repeated, given: list[str]) -> Any:
