@@ -90,7 +90,7 @@ function TakeOver({ environment, told, plan, elapsed, isWaiting }) {
     ${!isWaiting && !isOpen && html`<button onClick=${() => open(true)}>${t("recipe_compare")}</button>`}
     ${answer && html`<${Findings} findings=${answer.findings} />
       ${answer.plan ? html`<h3>${t("recipe_compared")}</h3><${Plan} ...${{ plan: answer.plan, before: plan, elapsed }} />` : html`<p class="bad">${answer.message}</p>`}
-      <div class="row"><${Action} class="primary" disabled=${!answer.plan} run=${service(environment, "change_recipe")}>${t("recipe_take_over")}<//>
+      <div class="row"><${Action} class="primary" disabled=${!answer.plan} run=${service(environment, "change_recipe", { recipe_id: told.recipe_id, revision: told.changed })}>${t("recipe_take_over")}<//>
       <button onClick=${() => open(false)}>${t("cancel")}</button></div>`}
   </section>`;
 }

@@ -273,6 +273,37 @@ async def test_two_changes_at_once_are_one_after_another(running):
     assert sorted(answer["success"] for answer in answers) == [False, True]
 
 
+@pytest.mark.parametrize("next_one", ["mine", "other"])
+async def test_a_change_does_not_reach_a_run_that_began_after_the_call(running, next_one):
+    """Someone stops the recipe and starts one while the change reads the recipe from a slow database."""
+    running.recipes["other"] = {**FIRST, "_id": "other"}
+    read, slow = running.library.read, asyncio.Event()
+
+    async def read_slowly(recipe_id):
+        found = await read(recipe_id)
+        await slow.wait()
+        return found
+
+    running.library.read = read_slowly
+    call = asyncio.create_task(change(running), name="change")
+    await running.clock.until(lambda: slow._waiters)
+    running.library.read = read
+    await running.ask("stop_recipe", "bert")
+    running.recipes["mine"] = FIRST
+    await running.start(next_one, 0, "bert")
+    before = dict(running.journal.run)
+    slow.set()
+    sentence = f"the run of mine has ended meanwhile, and {next_one} was started: nothing was changed"
+    assert await call == {"success": False, "message": sentence}
+    assert (running.journal.run, before["recipe_id"]) == (before, next_one)
+
+
+async def test_a_change_to_a_revision_that_is_not_the_newest_is_refused(running):
+    answer = await running.ask("change_recipe", "", "bert", "1-x")
+    assert answer == {"success": False, "message": "the recipe mine has the revision 2-x by now, not 1-x"}
+    assert (await running.ask("change_recipe", "", "bert", "2-x"))["success"]
+
+
 async def test_a_change_completes_after_its_caller_is_cancelled(running):
     running.journal.hold = asyncio.Event()
     call = asyncio.create_task(running.call("change_recipe"), name="change")

@@ -256,7 +256,7 @@ async def test_each_run_has_one_document(on):
     await on.start("weeks", 0, "Ada")
     (begun,) = on.journal.documents
     assert begun == {
-        "_id": f"run {BEGAN:g}",
+        "_id": f"run {BEGAN:.15g}",
         "environment": "e",
         "recipe_id": "weeks",
         "recipe_rev": "3-abc",

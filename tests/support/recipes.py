@@ -43,7 +43,7 @@ class MemoryJournal:
         return copy.deepcopy(self.run)
 
     def new_run_id(self, time):
-        return f"run {time:g}"
+        return f"run {time:.15g}"
 
     async def commit(self, run, variable, value, time, document):
         if self.hold is not None:

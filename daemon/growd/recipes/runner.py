@@ -152,14 +152,17 @@ class RecipeRunner:
         """The run. Raises `RecipeRefusedError` if there is none."""
         return self._running().run
 
-    async def take_over(self, recipe_id: str, recipe: dict[str, Any], plan: Plan, by: str) -> str:
-        """Let another recipe, or another revision, take over at the present position of the run, durably.
+    async def take_over(self, meant: Run, recipe_id: str, recipe: dict[str, Any], plan: Plan, by: str) -> str:
+        """Let another recipe, or another revision, take over at the present position of a run, durably.
 
-        Returns the message. Raises `RecipeRefusedError`.
+        Returns the message. Raises `RecipeRefusedError`, also if another run than `meant` is active by now.
         """
         async with self._lock:
             active = self._changeable()
             run, revision = active.run, str(recipe.get("_rev", ""))
+            if run.run_id != meant.run_id:
+                what = f"the run of {meant.recipe_id} has ended meanwhile, and {run.recipe_id} was started"
+                raise RecipeRefusedError(f"{what}: nothing was changed")
             if revision and (recipe_id, revision) == (run.recipe_id, run.revision):
                 raise RecipeRefusedError(f"the recipe {recipe_id} runs revision {_number(revision)} already")
             elapsed = active.elapsed()

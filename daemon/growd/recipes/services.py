@@ -38,14 +38,17 @@ _AT: Final = Field(
     "at", Kind.FLOAT64, 0, default=0.0, unit="s", doc="UNIX time of the start, within a year; 0: now"
 )
 _NEW_ID: Final = Field("recipe_id", Kind.STRING, default="", doc="by default the running recipe")
+_REVISION: Final = Field(
+    "revision", Kind.STRING, default="", max_length=200, doc="refuse unless it is the newest one"
+)
 _PHASE: Final = Field("phase", Kind.JSON, doc="the name of a phase, or its number from 1")
 
 
 class RecipeServices:
     """Services below `<environment>/`, which answer once the change is durable.
 
-    `start_recipe` (recipe_id, offset, at), `stop_recipe`, `change_recipe` (recipe_id), `pause_recipe`,
-    `resume_recipe`, `skip_to_phase` (phase); each takes `by`.
+    `start_recipe` (recipe_id, offset, at), `stop_recipe`, `change_recipe` (recipe_id, revision),
+    `pause_recipe`, `resume_recipe`, `skip_to_phase` (phase); each takes `by`.
     """
 
     def __init__(
@@ -78,6 +81,7 @@ class RecipeServices:
             "growd/ChangeRecipe",
             self._take_over,
             (_NEW_ID,),
+            (_REVISION,),
             doc="Let the newest revision of a recipe take over at the present position of the run.",
         )
         self._serve("pause_recipe", "growd/By", self._pause, doc="Pause the recipe and hold its set points.")
@@ -135,12 +139,18 @@ class RecipeServices:
     async def _stop(self, by: str) -> str:
         return await self._complete(self._runner.stop(STOPPED, by))  # type: ignore[no-any-return]
 
-    async def _take_over(self, recipe_id: str, by: str) -> str:
-        recipe_id = recipe_id or self._runner.running().recipe_id
+    async def _take_over(self, recipe_id: str, by: str, revision: str) -> str:
+        run = self._runner.running()
+        recipe_id = recipe_id or run.recipe_id
         recipe = await self._library.read(recipe_id)
+        found = str(recipe.get("_rev", ""))
+        if revision and revision != found:
+            raise RecipeRefusedError(
+                f"the recipe {recipe_id} has the revision {found} by now, not {revision}"
+            )
         plan, warnings = await self._library.interpret(recipe_id, recipe)
         self._refuse_unless_possible(plan)
-        sentence = await self._complete(self._runner.take_over(recipe_id, recipe, plan, by))
+        sentence = await self._complete(self._runner.take_over(run, recipe_id, recipe, plan, by))
         return f"{sentence}{warning_text(warnings)}{self._clock_warning(plan)}"
 
     async def _pause(self, by: str) -> str:
