@@ -143,9 +143,9 @@ async def test_a_client_that_goes_away_ends_its_work(daemon, stored):
     async with StandIn(serve) as hanging:
         stored.history._source = lambda: PointSource(URL(hanging.url), "a", "b", "svc")
         asking = asyncio.create_task(daemon.ask("GET", CALL))
-        await until(lambda: hanging.connections and stored.history._requests == 1)
+        await until(lambda: hanging.connections and stored.history._requests.total() == 1)
         asking.cancel()
-        await until(lambda: stored.history._requests == 0)
+        await until(lambda: stored.history._requests.total() == 0)
 
 
 async def test_an_answer_that_is_not_read_counts_as_under_way(daemon, stored):
@@ -158,14 +158,14 @@ async def test_an_answer_that_is_not_read_counts_as_under_way(daemon, stored):
     async with raw_client(daemon.port) as slow:
         await slow.send(f"GET {daemon.api.prefix}{CALL} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await slow.head()
-        assert stored.history._requests == 1
+        assert stored.history._requests.total() == 1
         slow.reset()
-        await until(lambda: stored.history._requests == 0)
+        await until(lambda: stored.history._requests.total() == 0)
     async with raw_client(daemon.port) as quick:
         await quick.send(f"GET {daemon.api.prefix}{CALL} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         head = await quick.head()
         length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r")[0])
         assert len(await quick.exactly(length)) > 30_000_000
-        await until(lambda: stored.history._requests == 0)
+        await until(lambda: stored.history._requests.total() == 0)
         await quick.send(b"GET /_svc/api/0.0.1/session HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await quick.head()).startswith(b"HTTP/1.1 200 OK\r\n")

@@ -253,6 +253,23 @@ class TestRefusals:
             await past.ask(T, T + 60, points=600)
         assert (await past.ask(T, T + 60, points=600, with_series=False))["series"] == []
 
+    async def test_too_many_variables_in_the_database(self, past, monkeypatch):
+        monkeypatch.setattr(module, "MOST_VARIABLES", 2)
+        await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T), measured("light_par", 1, T))
+        with pytest.raises(InvalidValueError, match="variable: expected at most 2 by name, got 3"):
+            await past.ask(T, T + 60)
+        assert len((await past.ask(T, T + 60, WARMTH, CO2))["series"]) == 2
+
+    async def test_kinds_of_events_beyond_a_limit_are_left_out(self, past, monkeypatch):
+        monkeypatch.setattr(module, "MOST_VARIABLES", 2)
+        kinds = ("one", "three", "two")
+        await past.store(*(measured(kind, "x: y", T, category="event") for kind in kinds))
+        found = await past.ask(T, T + 60)
+        assert ({each["kind"] for each in found["events"]}, found["events_truncated"]) == (
+            {"one", "three"},
+            True,
+        )
+
 
 async def test_series_are_encoded_one_by_one(database_server):
     """Encoding an answer of the largest size at once takes a tenth of a second."""
@@ -274,6 +291,20 @@ async def test_too_many_requests_are_refused(database_server, monkeypatch):
         results = await asyncio.gather(*(past.ask(T, T + 60) for _ in range(3)), return_exceptions=True)
         assert [type(one) for one in results] == [dict, BusyError, BusyError]
         assert (await past.ask(T, T + 60))["series"] == []
+
+
+async def test_one_client_leaves_three_quarters_of_the_places_to_others(database_server, monkeypatch):
+    monkeypatch.setattr(module, "MOST_REQUESTS", 8)
+    query = HistoryQuery("environment_1", (), T, T + 60, 300)
+    async with stored_past(database_server) as past:
+        async with past.history.answering(query, "192.0.2.1"), past.history.answering(query, "192.0.2.1"):
+            with pytest.raises(BusyError, match=r"2 requests of 192.0.2.1 for the history are under way"):
+                async with past.history.answering(query, "192.0.2.1"):
+                    pass
+            async with past.history.answering(query, "192.0.2.2"), past.history.answering(query):
+                pass
+        async with past.history.answering(query, "192.0.2.1"):  # its places are free again
+            pass
 
 
 async def test_an_absent_database(database_server):

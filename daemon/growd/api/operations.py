@@ -348,12 +348,13 @@ class Api:
         self.history.check_environment(environment)
         query = history_query(environment, call.query, self.bus.clock.time())
         try:
-            async with self.history.answering(query) as past:
+            async with self.history.answering(query, client_of(call.request)) as past:
                 answer = json_answer(past)
                 await answer.send(call.request)
                 return answer
         except StoreError as error:
-            raise ApiError(503, "database_unavailable", str(error)) from None
+            later = {"Retry-After": "5"}
+            raise ApiError(503, "database_unavailable", str(error), later) from None
 
     # nodes
 

@@ -41,6 +41,8 @@ STATUS_OF: Final[tuple[tuple[type[BusError], int, str], ...]] = (
     (InvalidAnswerError, 500, "invalid_answer"),
 )
 
+_LATER: Final = {"Retry-After": "2"}
+
 
 class ApiError(Exception):
     """A refusal with its HTTP status, a code for programs and a sentence for people.
@@ -68,7 +70,7 @@ class ApiError(Exception):
     def from_bus(cls, error: BusError) -> ApiError:
         for kind, status, code in STATUS_OF:
             if isinstance(error, kind):
-                return cls(status, code, str(error))
+                return cls(status, code, str(error), _LATER if kind is BusyError else None)
         return cls(400, "refused", str(error))
 
     def again(self) -> ApiError:

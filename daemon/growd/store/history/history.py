@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import time
+from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -91,7 +92,7 @@ class History:
         self._building = building
         self._holds_s = holds_s
         self._limit = limit_s
-        self._requests = 0
+        self._requests: Counter[str | None] = Counter()  # under way, by client
         self._session: aiohttp.ClientSession | None = None
         self._series: dict[str, _Known] = {}
 
@@ -111,20 +112,26 @@ class History:
         self._known(environment)
 
     @asynccontextmanager
-    async def answering(self, query: HistoryQuery) -> AsyncIterator[dict[str, Any]]:
+    async def answering(
+        self, query: HistoryQuery, client: str | None = None
+    ) -> AsyncIterator[dict[str, Any]]:
         """The answer of the API; series are JSON already. Send it in the body.
 
-        So answers that clients read slowly count as requests under way, which bounds their memory. Raises
-        `StoreError` and `BusError`.
+        So answers that clients read slowly count as requests under way, which bounds their memory. One
+        `client` may have a quarter of them; None has no limit of its own. Raises `StoreError` and `BusError`.
         """
         self._check(query)
-        if self._requests >= MOST_REQUESTS:
+        if self._requests.total() >= MOST_REQUESTS:
             raise BusyError("requests for the history", MOST_REQUESTS)
-        self._requests += 1
+        if client is not None and self._requests[client] >= MOST_REQUESTS // 4:
+            raise BusyError(f"requests of {client} for the history", MOST_REQUESTS // 4)
+        self._requests[client] += 1
         try:
             yield await self._answer_in_time(query)
         finally:
-            self._requests -= 1
+            self._requests[client] -= 1
+            if not self._requests[client]:
+                del self._requests[client]
 
     async def _answer_in_time(self, query: HistoryQuery) -> dict[str, Any]:
         assert self._session is not None  # noqa: S101  it is entered
@@ -138,8 +145,6 @@ class History:
     def _check(self, query: HistoryQuery) -> None:
         """Refuse unknown environments, and more than one request may ask for."""
         self.check_environment(query.environment)
-        if len(query.variables) > MOST_VARIABLES:
-            raise InvalidValueError("variable", f"at most {MOST_VARIABLES}", len(query.variables))
         _check_size(query, len(query.variables))
 
     async def _why_late(self) -> str:
@@ -254,6 +259,8 @@ class _Known:
 
 def _check_size(query: HistoryQuery, number: int) -> None:
     """Refuse more buckets than one answer may have, for a number of variables."""
+    if number > MOST_VARIABLES:
+        raise InvalidValueError("variable", f"at most {MOST_VARIABLES} by name", number)
     if query.points * number > MOST_BUCKETS:
         expected = f"at most {MOST_BUCKETS // number} for {number} variables"
         raise InvalidValueError("points", expected, query.points)
@@ -265,7 +272,8 @@ async def _events(
     """The newest events of the range, in their order, and whether there are more."""
     if not query.with_events:
         return [], False
-    kinds = {*KINDS, *known.by_category["event"]}  # the first of a kind is in the next answer
+    others = sorted({*known.by_category["event"]} - {*KINDS})  # the first of a kind is in the next answer
+    kinds = [*KINDS, *others[:MOST_VARIABLES]]
     places = [*(("event", kind) for kind in kinds), *(("desired", mark) for mark in MARKS)]
     read = await _together(
         [
@@ -280,7 +288,8 @@ async def _events(
     )
     inside = (point for some in read for point in some if point.timestamp < grid.end)
     points = sorted(inside, key=lambda point: point.timestamp)
-    return [as_event(point) for point in points[-MOST_EVENTS:]], len(points) > MOST_EVENTS
+    is_truncated = len(points) > MOST_EVENTS or len(others) > MOST_VARIABLES
+    return [as_event(point) for point in points[-MOST_EVENTS:]], is_truncated
 
 
 async def _breaks(
