@@ -47,6 +47,12 @@ class Watched:
         return self.watch.node.details()["attainment"][0]["state"]
 
     @property
+    def band(self):
+        """The values that count as at the set point."""
+        band = self.watch.node.details()["attainment"][0]["band"]
+        return band and [round(limit, 6) for limit in band]
+
+    @property
     def is_lasting(self):
         return self.watch.node.details()["attainment"][0]["is_lasting"]
 
@@ -299,10 +305,11 @@ async def test_a_changed_set_point_is_judged_at_once():
         on.loop.want(3_000)
         await on.advance(300)
         assert on.state == "reached"
+        assert on.band == [2_700, 3_300]
         on.loop.want(9_000)
-        assert on.state == "settling"
+        assert (on.state, on.band) == ("settling", [8_100, 9_900])
         on.loop.want(None)
-        assert on.state == "idle"
+        assert (on.state, on.band) == ("idle", None)
 
 
 async def test_a_miss_lasts_when_it_is_a_problem():

@@ -169,6 +169,35 @@ async def test_a_second_hold_without_a_reason_keeps_the_first_one(tmp_path):
         assert await on.call("set", "") == first
 
 
+async def test_a_reason_that_is_given_later_keeps_the_time_of_the_hold(tmp_path):
+    async with at_work(tmp_path) as on:
+        status = StatusNode(on.bus, ["environment_1"])
+        with on.bus.node("reader").subscribe("environment_1/events") as events:
+            began = on.clock.time()
+            await on.call("set", "")
+            await on.clock.advance(30.0)
+            await on.call("set", "smell of smoke", who="bob")
+            said = [event.value["message"] for event in iter(events.get_nowait, None)]
+        (hold,) = status.snapshot().holds
+        assert (hold.reason, hold.by) == ("smell of smoke", "bob")
+        assert began <= hold.since < began + 10.0  # in the chamber's time, which a simulation makes run fast
+        assert said[-1] == "all outputs are still held by bob: smell of smoke"
+
+
+async def test_a_release_that_names_another_hold_is_refused(tmp_path):
+    async with at_work(tmp_path) as on:
+        await on.call("set", "power work")
+        mine = StatusNode(on.bus, []).snapshot().holds[0].since
+        await on.call("release")
+        await on.clock.advance(30.0)
+        await on.call("set", "man in chamber")
+        answer = await on.call("release", mine)
+        assert not answer["success"]
+        assert answer["message"].startswith("this is another hold, it was not released: all outputs are safe")
+        assert on.hold.reason
+        assert (await on.call("release"))["success"]
+
+
 async def test_clients_are_answered_what_becomes_of_their_messages(tmp_path):
     async with at_work(tmp_path) as on:
         await on.call("set", "cleaning")
@@ -289,6 +318,10 @@ async def test_a_failed_output_is_named_in_the_answer(tmp_path):
         status = node.snapshot()
         assert status.unsafe == ["environment_1/actuators/valve"]
         assert "outputs are held and not known to be safe: environment_1/actuators/valve" in status.failures
+        assert report(status).startswith(
+            "HELD: all outputs are held, but not all are known to be safe, since "
+        )
+        assert "all outputs are safe" not in report(status) + service_line(status)
         on.rig.machine.faults.clear()
         await on.clock.until(lambda: not node.snapshot().unsafe, within=70)
         assert on.is_safe()

@@ -247,6 +247,16 @@ def test_a_repeated_record_is_logged_once_a_minute_with_its_count(log: logging.L
     ]
 
 
+def test_an_event_is_logged_each_time_and_never_later(log: logging.Logger):
+    time, said = Time(), io.StringIO()
+    log.addHandler(OncePerMinute(terminal_handler(said, {}), time))
+    for _ in range(2):
+        log.warning("all outputs are held", extra={"is_event": True})
+    time.now = 120
+    log.warning("another")
+    assert lines(said) == ["all outputs are held", "all outputs are held", "another"]
+
+
 def test_an_error_in_the_arguments_of_a_record_does_not_end_the_program(capsys: pytest.CaptureFixture[str]):
     said = io.StringIO()
     handler = OncePerMinute(terminal_handler(said, {}), Time())

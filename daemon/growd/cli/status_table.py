@@ -38,7 +38,7 @@ def report(status: Status) -> str:
     now = status.time
     replications = [_replication_row(each, status.machine_time) for each in status.replications]
     parts = [
-        _lines(f"HELD: {hold}" for hold in status.holds),
+        _lines(f"HELD: {hold}" for hold in status.held),
         _table(_HEADINGS, [_row(device, now) for device in status.devices]),
         _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in status.variables])
         if status.variables
@@ -58,8 +58,7 @@ def report(status: Status) -> str:
 
 def _verdict(status: Status) -> Iterator[str]:
     yield from (f"FAILED: {sentence}" for sentence in status.failures)
-    above = {str(hold) for hold in status.holds}
-    yield from (f"warning: {sentence}" for sentence in status.warnings if sentence not in above)
+    yield from (f"warning: {sentence}" for sentence in status.warnings if sentence not in status.held)
     if not status.failures and not status.warnings:
         yield "All is well."
 

@@ -121,6 +121,7 @@ class _LoopState:
     is_low: bool | None = None  # whether it is below its set point
     blocked_since: float | None = None  # when a cause began to hold it off its set point
     last: tuple[float | None, float | None] = (None, None)  # measured value, set point
+    band: tuple[float, float | None] | None = None  # values that count as at the set point
     set_points: deque[tuple[float, float]] = field(default_factory=deque)
     is_logged: bool = False
 
@@ -206,6 +207,7 @@ class AttainmentWatch:
             "value": value,
             "set_point": set_point,
             "is_lasting": track.is_problem(now),
+            "band": track.band,
         }
 
     def _problems(self) -> list[dict[str, Any]]:
@@ -231,9 +233,12 @@ class AttainmentWatch:
         set_point = self._set_point(track.loop)
         if set_point is None or set_point <= track.loop.idle_up_to or self._is_overridden(track.loop):
             track.set_points.clear()
+            track.band = None
             track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
             return
         is_step = self._note_set_point(track, set_point, now)
+        allowed = track.loop.band(set_point)
+        track.band = set_point - allowed, set_point + allowed if track.loop.lowers else None
         if as_is is not None and as_is.quality is Quality.OK:
             self._judge(track, set_point, float(as_is.value), now, is_step=is_step)
         elif as_is is None or as_is.quality is Quality.WARM_UP:

@@ -126,7 +126,14 @@ class Autotuner:
         """For `growd status`."""
         if not self.running:
             return []
-        return [{"environment": self._environment, "name": self.running, "text": self._stage}]
+        return [
+            {
+                "environment": self._environment,
+                "name": self.running,
+                "text": self._stage,
+                "variable": CARBON_DIOXIDE,
+            }
+        ]
 
     async def _stop(self, who: str) -> dict[str, Any]:
         if not self.running:

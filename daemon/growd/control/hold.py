@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from growd.bus.fields import Field, Kind
 from growd.control.topics import EVENT, events
@@ -26,6 +26,9 @@ _CHECK_S: Final = 0.02
 _REASON: Final = Field(
     "reason", Kind.STRING, default="", max_length=MOST_CHARACTERS, doc="the reason, in words"
 )
+_SINCE: Final = Field(
+    "since", Kind.FLOAT64, default=0.0, unit="s", doc="`since` of the hold that is meant (default: any)"
+)
 
 
 class OutputHold:
@@ -40,6 +43,7 @@ class OutputHold:
 
     def __init__(self, bus: Bus, data: Path, environments: Iterable[str]) -> None:
         self.node = bus.node("hold")
+        self._clock = bus.clock
         self._data = data
         self._holds: list[Hold] | None = None  # None: not read yet
         self._save_error = ""  # why the hold of a person is not on the disk
@@ -61,6 +65,7 @@ class OutputHold:
             "hold/release",
             "growd/ReleaseHold",
             self._release,
+            arguments=(_SINCE,),
             names_caller=True,
             doc="Release the hold of hold/set: the outputs follow their commands again.",
         )
@@ -105,9 +110,10 @@ class OutputHold:
             changed()
 
     async def _set(self, reason: str, who: str) -> dict[str, Any]:
-        hold = self._of_person()
-        if hold is None or reason:  # setting it again without a reason keeps the first one
-            hold = Hold(Holder.PERSON, reason, who, time.time())
+        before = self._of_person()
+        hold = before or Hold(Holder.PERSON, reason, who, self._clock.time())
+        if before is not None and reason:  # setting it again without a reason keeps the first one
+            hold = replace(before, reason=reason, by=who)
         self._setting += 1
         self._holds = [hold, *self._others()]  # before the disk, which may be slow
         self._notify()
@@ -119,7 +125,7 @@ class OutputHold:
             self._save_error = error.strerror or str(error)
         finally:
             self._setting -= 1
-        self._publish(f"all outputs are held{hold.why}")
+        self._publish(f"all outputs are {'still ' if before else ''}held{hold.why}")
         unsafe = await self._until_safe()
         if unsafe:
             sentence = f"the hold is set, but these outputs are not known to be safe: {', '.join(unsafe)}"
@@ -129,9 +135,11 @@ class OutputHold:
             return {"success": True, "message": str(hold)}
         return {"success": False, "message": sentence}
 
-    async def _release(self, who: str) -> dict[str, Any]:
+    async def _release(self, since: float, who: str) -> dict[str, Any]:
         async with self._changing:
-            before = self._holds or []
+            before, hold = self._holds or [], self._of_person()
+            if since and hold is not None and hold.since != since:
+                return {"success": False, "message": f"this is another hold, it was not released: {hold}"}
             try:
                 was_saved = await asyncio.to_thread(release_hold, self._data, Holder.PERSON)
             except OSError as error:
@@ -180,7 +188,7 @@ class OutputHold:
                 self._publish(f"the hold{hold.why} is released")
 
     def _publish(self, message: str) -> None:
-        logger.warning("%s", message)
+        logger.warning("%s", message, extra={"is_event": True})
         for publisher in self._events:
             publisher.publish({"kind": "hold", "source": self.node.name, "message": message})
 

@@ -13,6 +13,7 @@ from growd.bus.messages import MessageType, Quality
 from growd.control.errors import ControlError
 from growd.control.light_curve import problem_of
 from growd.control.topics import commanded, desired, raw
+from growd.variables import ILLUMINANCE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -137,7 +138,14 @@ class LightCalibration:
         """For `growd status`."""
         if not self.running:
             return []
-        return [{"environment": self._environment, "name": self.running, "text": self._stage}]
+        return [
+            {
+                "environment": self._environment,
+                "name": self.running,
+                "text": self._stage,
+                "variable": ILLUMINANCE,
+            }
+        ]
 
     async def _begin(self) -> dict[str, Any]:
         """The service."""

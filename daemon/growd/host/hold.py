@@ -56,8 +56,13 @@ class Hold(msgspec.Struct, frozen=True):
     since: float = 0.0
 
     def __str__(self) -> str:
+        return self.sentence()
+
+    def sentence(self, *, is_safe: bool = True) -> str:
+        """It in words; `is_safe`: whether all outputs are known to be safe."""
         began = f" since {_moment(self.since)}" if self.since else ""
-        return f"all outputs are safe{began}{self.why}; {_RELEASE[self.holder]}"
+        state = "safe" if is_safe else "held, but not all are known to be safe,"
+        return f"all outputs are {state}{began}{self.why}; {_RELEASE[self.holder]}"
 
     @property
     def why(self) -> str:

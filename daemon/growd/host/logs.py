@@ -117,6 +117,7 @@ class OncePerMinute(logging.Handler):
 
     The repetitions are counted. The count is logged with the next record after that minute, or at the end. At
     most `MOST_REMEMBERED` different records are remembered. Debug records are not held back.
+    Nor are those with `extra={"is_event": True}`: acts of persons, of which each counts.
     """
 
     def __init__(self, target: logging.Handler, monotonic: Callable[[], float] = time.monotonic) -> None:
@@ -126,7 +127,7 @@ class OncePerMinute(logging.Handler):
         self._seen: OrderedDict[tuple[str, int, str], _Seen] = OrderedDict()
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno < logging.INFO:
+        if record.levelno < logging.INFO or getattr(record, "is_event", False):
             self._target.handle(record)
             return
         now = self._monotonic()

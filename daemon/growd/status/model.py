@@ -172,7 +172,8 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     """Whether a controlled variable reaches its set point.
 
     `state` is "idle", "settling", "reached" or "missed"; `text` gives the reason. `value` and `set_point` are
-    None unless the set point is missed; `is_lasting`: missed for so long that it is a problem.
+    None unless the set point is missed; `is_lasting`: missed for so long that it is a problem. `band` has the
+    least and the greatest value that counts as at the set point (None: no limit), None if it is not judged.
     """
 
     environment: str
@@ -182,14 +183,16 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     value: float | None
     set_point: float | None
     is_lasting: bool = False
+    band: tuple[float, float | None] | None = None
 
 
 class ExperimentStatus(msgspec.Struct, frozen=True):
-    """A running autotune or calibration of the lamp, and its progress in words."""
+    """A running autotune or calibration of the lamp: its progress in words, the variable that it drives."""
 
     environment: str
     name: str
     text: str
+    variable: str = ""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -274,7 +277,8 @@ class Status(msgspec.Struct, frozen=True):
 
     Times of replications are of the machine's clock, as `machine_time` is. `stuck` names the loops that have
     not advanced in time. `recipe_ends` lists the last recipe ends since growd started, oldest first. While
-    there are `holds`, all outputs are safe but those of the actuators in `unsafe`.
+    there are `holds`, all outputs are safe but those of the actuators in `unsafe`. `speed`: how many times
+    faster than real time a simulation runs.
     """
 
     time: float
@@ -302,6 +306,12 @@ class Status(msgspec.Struct, frozen=True):
     lines: list[LineStatus] = []
     alerts: list[OpenAlert] = []
     unsafe: list[str] = []
+    speed: float = 1.0
+
+    @property
+    def held(self) -> list[str]:
+        """The holds in sentences."""
+        return [hold.sentence(is_safe=not self.unsafe) for hold in self.holds]
 
     @property
     def failures(self) -> list[str]:
@@ -339,9 +349,9 @@ class Status(msgspec.Struct, frozen=True):
 
     def _warnings(self) -> Iterator[Notice]:
         warns = partial(Notice, "warning")
-        for hold in self.holds:
+        for hold, text in zip(self.holds, self.held, strict=True):
             service = "hold/release" if hold.holder is Holder.PERSON else ""
-            yield warns("hold", str(hold), since=hold.since, service=service)
+            yield warns("hold", text, since=hold.since, service=service)
         for lock in self.interlocks:
             if lock.tripped and not lock.needs_reset:
                 yield warns("interlock", f"{lock.name} has tripped: {lock.reason}", lock.name, lock.since)

@@ -61,7 +61,8 @@ MOST_RECIPE_ENDS: Final = 64
 class StatusNode:
     """Gathers a `Status` on demand; it does no work in between."""
 
-    def __init__(self, bus: Bus, environments: Collection[str]) -> None:
+    def __init__(self, bus: Bus, environments: Collection[str], speed: float = 1.0) -> None:
+        self._speed = speed
         self._stage: Stage = "starting"
         self._bus = bus
         self._environments = tuple(environments)
@@ -126,6 +127,7 @@ class StatusNode:
             lines=[*{line.name: line for line in found.each("line", LineStatus)}.values()],
             alerts=found.several("alerts", OpenAlert),
             unsafe=found.several("unsafe", str),
+            speed=self._speed,
         )
 
     def _components(self) -> list[ComponentStatus]:

@@ -43,7 +43,7 @@ def service_line(status: Status) -> str:
     points = f"{counted(waiting, 'point')} waiting"
     if status.store is not None and status.store.shipping:
         points += f", the database stores no points: {status.store.shipping}"
-    held = [f"HELD: {hold}" for hold in status.holds]
+    held = [f"HELD: {hold}" for hold in status.held]
     return "; ".join([*held, *_failure(status), devices, *recipes, points])
 
 

@@ -147,7 +147,7 @@ class App:
         declare_topics(config, bus)
         describe_chambers(config, bus, await asyncio.to_thread(time_zone_name, config))
         bus.node("configuration").describe("problems", lambda: self._problems)
-        status = StatusNode(bus, config.chambers())
+        status = StatusNode(bus, config.chambers(), config.simulator.speed)
         self._hold = OutputHold(bus, self.data, config.chambers())
         await self._hold.read()
         machine = MachineNode(bus, self.data)
