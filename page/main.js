@@ -1,13 +1,13 @@
 /** The frame of the page: header, problems, navigation, and one view. */
 import { clock, isAbroad } from "./lib/format.js";
-import { html, render, useEffect, useRef, useState } from "./lib/html.js";
+import { html, render, useEffect, useRef } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
-import { begin, chambers, connection, growdTime, isOutdated, needsLogin } from "./lib/live.js";
-import { Notices, notify } from "./lib/parts.js";
+import { begin, chambers, connection, growdTime, needsLogin } from "./lib/live.js";
+import { Loaded, Notices, notify, showInDialogs } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
-import { AllSafe, Held } from "./views/all_safe.js";
+import { AllSafe, Failed, Held } from "./views/all_safe.js";
 import { Connection } from "./views/connection.js";
 import { LogIn, User } from "./views/login.js";
 import { Now } from "./views/now.js";
@@ -33,7 +33,7 @@ function Page() {
   const mustLogIn = useSignal(needsLogin);
   useSignal(session);
   const several = environments.length > 1;
-  const view = VIEWS[asked] ? asked : "now";
+  const view = Object.hasOwn(VIEWS, asked) ? asked : "now";
   const isAll = several && !environments.includes(wanted);
   const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
   const title = isAll ? t("all") : [t(view), several && shownName(environment)].filter(Boolean).join(" · ");
@@ -41,18 +41,21 @@ function Page() {
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
     <header>
-      <h1>growd</h1>
+      <h1>${several && !isAll ? shownName(environment) : "growd"}</h1>
       ${!mustLogIn && html`<${Notes} />`}
       ${(!mustLogIn || session.value?.user) && html`<${User} />`}
       <${AllSafe} />
     </header>
     <${Title} name=${title} />
+    <${Failed} />
     ${mustLogIn && html`<main><${LogIn} reason=${mustLogIn} /></main>`}
     <div hidden=${Boolean(mustLogIn)}>
       <section aria-label=${t("problems")}>
         <${Connection} />
         <${Held} />
         <${Wrong} environment=${environment} />
+        ${wanted && environment && !several && wanted !== environment && wanted !== ALL && html`<p class="bar warn" role="alert">
+          ${t("other_chamber", { wanted: shownName(wanted), name: shownName(environment) })}</p>`}
       </section>
       ${several && html`<${Environments} all=${environments} current=${isAll ? ALL : environment} view=${view} />`}
       ${!isAll && html`<nav aria-label=${t("nav")}>
@@ -62,7 +65,7 @@ function Page() {
         <h2 class="hidden">${title}</h2>
         <${Zone} />
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
-          : environment && html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} environment=${environment} />`}
+          : environment && html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
       </main>
     </div>
     <${Notices} />`;
@@ -83,15 +86,6 @@ function Environments({ all, current, view }) {
   </nav>`;
 }
 
-/** A view that is loaded first; one that growd no longer has is of an older version of the page. */
-function Loaded({ load, environment }) {
-  const [component, setComponent] = useState(() => (load === VIEWS.now ? Now : null));
-  useEffect(() => {
-    load().then((loaded) => setComponent(() => loaded), () => (isOutdated.value = true));
-  }, [load]);
-  return component ? html`<${component} environment=${environment} />` : html`<p>${t("loading")}</p>`;
-}
-
 /** After a change of the view, the focus goes to its beginning, so that a screen reader reads its name. */
 function useFocus(title) {
   const main = useRef();
@@ -104,6 +98,7 @@ function useFocus(title) {
   return main;
 }
 
+showInDialogs(AllSafe);
 render(html`<${Page} />`, document.getElementById("page"));
 
 async function ask() {

@@ -60,7 +60,7 @@ async function request(url, method = "GET", body = undefined, timeout = TIMEOUT_
   }
   const content = await answer.json().catch(() => ({}));
   if (!answer.ok) {
-    const refusal = new Refusal(content.ERROR ?? content.reason ?? answer.statusText, answer.status, content);
+    const refusal = new Refusal(content.ERROR ?? content.reason ?? t("bad_answer", { status: `${answer.status} ${answer.statusText}`.trim() }), answer.status, content);
     refusal.retryAfter = Number(answer.headers.get("Retry-After")) || 0;
     throw refusal;
   }

@@ -17,6 +17,7 @@ const OLD_STATUS_S = 25;
 const STATUS_MS = 5_000;
 const STATUS_TIMEOUT_MS = 8_000; // less than the browser's six connections are ever in use: "all safe" needs one
 const LONGEST_PAUSE_MS = 15_000;
+const EVENT_MS = 200; // several events come at once
 
 /** What `GET node/status` answered last, null before; see daemon/growd/status/model.py. */
 export const status = new Signal(null);
@@ -47,6 +48,8 @@ let statusAt = 0;
 let asking = null;
 let pause = 1_000;
 let retry = 0;
+let lent = 0; // requests for which the stream gave its connection away
+let isCrowded = false; // a request has waited for a connection while the stream lived
 let base = { growd: 0, local: 0, rate: 1 }; // growd's time at a local one, and how fast it runs
 
 let slept = 0; // performance.now() stands still while the machine sleeps, and Date.now() jumps when it is set
@@ -76,12 +79,35 @@ export function refresh() {
   return mine;
 }
 
+/**
+ * Do a request without the stream, which gives its connection to it: the tabs of a browser share six of them.
+ *
+ * Unless `isUrgent`, only where a request has waited for one before.
+ */
+export async function alone(request, isUrgent = true) {
+  if (!isUrgent && !isCrowded) return request();
+  lent += 1;
+  close();
+  try {
+    return await request();
+  } finally {
+    lent -= 1;
+    open();
+  }
+}
+
+const askStatus = () => get("node/status", STATUS_TIMEOUT_MS);
+
 async function ask() {
   try {
     if (!known) await learn();
-    const answer = (await get("node/status", STATUS_TIMEOUT_MS)).status;
+    const answer = (await alone(askStatus, false).catch((error) => {
+      if (error.status || !stream || now() - streamAt > SILENT_S) throw error;
+      isCrowded = true; // growd answers on the stream, so the request waited in the browser
+      return alone(askStatus);
+    })).status;
     statusAt = now();
-    setClock(answer.time, answer.machine?.clock_simulated);
+    setClock(answer.time, answer.speed);
     status.value = answer;
     watch();
   } catch (error) {
@@ -100,11 +126,23 @@ async function learn() {
   setZone(described.environments[0]?.time_zone);
   if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
   known = new Set(names.results);
+  for (const { environment } of described.environments) followEvents(`${environment}/events`);
   open();
   fetch(location.pathname, { headers: { Accept: "text/html" } }).then(async (answer) => {
     const digest = /page\/([0-9a-f]+)\/main\.js/.exec(await answer.text())?.[1];
     isOutdated.value = Boolean(answer.ok && digest && !import.meta.url.includes(`/${digest}/`));
   }).catch(() => {});
+}
+
+/** Ask for the status at each event, such as a hold of another client. */
+function followEvents(name) {
+  if (users.has(name)) return;
+  users.set(name, 1);
+  topic(name).follow(({ time }) => {
+    if (time <= (status.value?.time ?? 0)) return;
+    clearTimeout(followEvents.timer);
+    followEvents.timer = setTimeout(refresh, EVENT_MS);
+  });
 }
 
 /** After a login or logout: begin again. */
@@ -148,14 +186,9 @@ export function want(name) {
   return () => users.get(name) > 1 ? users.set(name, users.get(name) - 1) : users.delete(name);
 }
 
-function open(isAlone = false) {
-  if (!known || needsLogin.value || document.hidden) return;
+function open() {
+  if (!known || needsLogin.value || document.hidden || lent) return;
   const names = [...users.keys()].filter((name) => known.has(name)).sort();
-  if (!names.length && !isAlone) {
-    want.timer = setTimeout(open, 500, true); // the view may still load
-    return;
-  }
-  if (!names.length) names.push([...known].find((name) => name.endsWith("/recipe_state"))); // for its heartbeats
   const wanted = names.map((name) => `topic=${encodeURIComponent(name)}`).join("&");
   if (!known.size || (stream && wanted === streamed)) return;
   close();
@@ -207,12 +240,8 @@ function reconnect() {
   return refresh();
 }
 
-function setClock(time, isSimulated) {
-  const local = now();
-  const passed = local - base.local;
-  if (isSimulated && base.growd && passed > 2 && passed < 60) base.rate = Math.max(1, (time - base.growd) / passed);
-  else if (!isSimulated) base.rate = 1;
-  base = { ...base, growd: time, local };
+function setClock(time, rate = 1) {
+  base = { growd: time, local: now(), rate };
 }
 
 /** Each second: is the connection alive? */

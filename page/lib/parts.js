@@ -1,21 +1,24 @@
 /** Parts that several views use. */
 import { Refusal } from "./api.js";
 import { number, parseNumber, typed } from "./format.js";
-import { html, useRef, useState, useEffect } from "./html.js";
+import { html, useEffect, useRef, useState } from "./html.js";
 import { t } from "./i18n.js";
-import { refresh } from "./live.js";
+import { alone, connection, refresh } from "./live.js";
 import { askSession, mayAdminister, mayOperate } from "./session.js";
 import { Signal, useSignal } from "./signal.js";
 
 const notices = new Signal([]);
-const NOTICE_MS = 8_000;
+const NOTICE_MS = { ok: 6_000, bad: 60_000 };
 
-/** Show a sentence for some seconds; `kind` is "ok" or "bad". Bad ones stay until they are closed. */
+/** Show a sentence for some time; `kind` is "ok" or "bad". Bad ones go with the next action that succeeds, too. */
 export function notify(text, kind = "ok") {
   const notice = { text, kind };
-  notices.value = [...notices.value.slice(-3), notice];
-  if (kind === "ok") setTimeout(() => dismiss(notice), NOTICE_MS);
+  notices.value = [...notices.value.filter((each) => each.text !== text).slice(-2), notice];
+  setTimeout(() => dismiss(notice), NOTICE_MS[kind]);
 }
+
+const forgive = () => (notices.value = notices.value.filter(({ kind }) => kind === "ok"));
+connection.follow(({ isConnected }) => isConnected && forgive());
 
 const dismiss = (notice) => (notices.value = notices.value.filter((each) => each !== notice));
 
@@ -30,9 +33,10 @@ export function Notices() {
 /** Do `work` and show growd's answer or refusal. True if it was done. */
 export async function act(work) {
   try {
-    const answer = await work();
+    const answer = await alone(work, false);
+    forgive();
     const text = answer?.hint ?? (answer?.message === "Posted message to topic" ? "" : answer?.message);
-    if (text) notify(text.replace(/: growd topic release \S+/, "")); // that is for a terminal
+    if (text) notify(withoutCommand(text));
     return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
@@ -43,6 +47,9 @@ export async function act(work) {
     refresh();
   }
 }
+
+/** A sentence without what it says for a terminal. */
+export const withoutCommand = (text) => text.replace(/: growd topic release \S+|; release with `[^`]*`/g, "");
 
 /**
  * A button that does something at growd. Not shown to users who may not do it.
@@ -67,12 +74,26 @@ export function Action({ run, confirm: question, admin = false, class: style = "
     <//>`}`;
 }
 
+/** A component that `load` imports; without it a sentence, and another try with the next connection. */
+export function Loaded({ load, first = null, ...rest }) {
+  const [component, setComponent] = useState(() => first);
+  const [hasFailed, setFailed] = useState(false);
+  const go = () => load().then((loaded) => (setComponent(() => loaded), setFailed(false)), () => setFailed(true));
+  useEffect(() => void (component || go()), [load]);
+  useEffect(() => (hasFailed ? connection.follow(({ isConnected }) => isConnected && go()) : undefined), [hasFailed]);
+  if (component) return html`<${component} ...${rest} />`;
+  return hasFailed ? html`<p role="alert">${t("not_loaded")} <button onClick=${go}>${t("safe_again")}</button></p>` : html`<p>${t("loading")}</p>`;
+}
+
 /** Labels and their values, as [[label, value]]; those without a value are left out. */
 export const Facts = ({ of }) => html`<dl class="facts small">
   ${of.filter(([, value]) => value).map(([label, value]) => html`<div key=${label}><dt>${label}</dt><dd>${value}</dd></div>`)}
 </dl>`;
 
-/** A modal dialog; `onClose` is called by Escape too. */
+let always = null; // the component that a dialog has beside its title
+export const showInDialogs = (component) => (always = component);
+
+/** A modal dialog; `onClose` is called by Escape too. "All safe" is in it, since nothing outside can be pressed. */
 export function Dialog({ title, onClose, children }) {
   const dialog = useRef();
   useEffect(() => {
@@ -81,7 +102,7 @@ export function Dialog({ title, onClose, children }) {
     return () => before?.focus?.(); // a browser does so at a close(), but not if the dialog goes away
   }, []);
   return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}>
-    <h2>${title}</h2>${children}
+    <div class="row spread top"><h2>${title}</h2>${always && html`<${always} />`}</div>${children}
   </dialog>`;
 }
 

@@ -8,8 +8,17 @@ addEventListener("hashchange", () => (route.value = read()));
 
 function read() {
   const [path, query] = location.hash.slice(1).split("?");
-  const [environment = "", view = ""] = path.split("/").map(decodeURIComponent);
+  const [environment = "", view = ""] = path.split("/").map(decoded);
   return { environment, view: view || "now", query: new URLSearchParams(query) };
+}
+
+/** A part of an address; as it is if it is malformed. */
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
 }
 
 /** The address of a view; `query` is an object. */

@@ -5,10 +5,10 @@
  * has it within half a second, with wet hands and with a broken stream, and a phone in a pocket does not end a run.
  */
 import { call } from "../lib/api.js";
-import { duration, moment } from "../lib/format.js";
+import { clock, duration, moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { growdNow, refresh, useStatus } from "../lib/live.js";
+import { alone, connection, growdNow, refresh, useNow, useStatus } from "../lib/live.js";
 import { Action, act } from "../lib/parts.js";
 import { mayOperate, session } from "../lib/session.js";
 import { Signal, useSignal } from "../lib/signal.js";
@@ -17,16 +17,18 @@ const ARMED_MS = 5_000;
 const BOUNCE_MS = 150; // one press of a wet finger may count as two
 const TIMEOUT_MS = 10_000; // growd waits up to 3 s for its outputs
 
-/** Why the outputs could not be made safe: {text, isKnown}; null if they could, or nobody tried. */
+/** Why the outputs could not be made safe: {sentence, at}; null if they could, or nobody tried. */
 const failed = new Signal(null);
 
 async function makeSafe() {
   failed.value = null;
   try {
-    await call("hold/set", {}, TIMEOUT_MS);
+    await alone(() => call("hold/set", {}, TIMEOUT_MS));
   } catch (error) {
-    // Without an answer growd may have done it. With a refusal the hold may be set, but an output does not follow.
-    failed.value = { text: error.message, isKnown: error.status >= 400 && error.status < 500 && error.code !== "refused" };
+    // Without an answer growd may have done it. After "refused" the hold is set, but an output does not follow.
+    const isKnown = error.status >= 400 && error.status < 500;
+    const sentence = error.code === "refused" ? "safe_partly" : isKnown ? "safe_failed" : "safe_unknown";
+    failed.value = { sentence: t(sentence, { reason: error.message }), at: growdNow() };
   }
   refresh();
 }
@@ -54,10 +56,21 @@ export function AllSafe() {
     <span class="hidden" aria-live="assertive">${armedAt ? t("safe_armed_hint") : ""}</span>`;
 }
 
+/** That All safe was not done, or not for all outputs; also while growd wants a login. */
+export function Failed() {
+  const failure = useSignal(failed);
+  return failure && html`<div class="bar bad row spread" role="alert">
+    <strong>✖ ${failure.at > 0 && `${clock(failure.at)} `}${failure.sentence}</strong>
+    <span class="row"><button class="bad" onClick=${makeSafe}>${t("safe_again")}</button>
+    <button onClick=${() => (failed.value = null)}>${t("close")}</button></span>
+  </div>`;
+}
+
 /** While outputs are held: why, by whom, since when, and the release. */
 export function Held() {
   const status = useStatus();
-  const failure = useSignal(failed);
+  const { isConnected } = useSignal(connection);
+  const now = useNow();
   const [reason, setReason] = useState("");
   const holds = status?.holds ?? [];
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
@@ -67,17 +80,12 @@ export function Held() {
   }, [isDone]);
   const give = (event) => {
     event.preventDefault();
-    act(() => call("hold/set", { reason })).then((isDone) => isDone && setReason(""));
+    act(() => call("hold/set", { reason }).then(() => {})).then((isDone) => isDone && setReason("")); // the bar says it
   };
   return html`
-    ${failure && html`<div class="bar bad row spread" role="alert">
-      <strong>✖ ${t(failure.isKnown ? "safe_failed" : "safe_unknown", { reason: failure.text })}</strong>
-      <span class="row"><button class="bad" onClick=${makeSafe}>${t("safe_again")}</button>
-      <button onClick=${() => (failed.value = null)}>${t("close")}</button></span>
-    </div>`}
-    ${holds.map((hold) => html`<div key=${hold.holder} class=${`bar row spread ${unsafe ? "bad" : "warn"}`} role="status">
-      <span><strong><span aria-hidden="true">◼</span> ${t(unsafe ? "held_unsafe" : "held")}</strong>${" "}
-        ${[hold.reason, hold.by && t("held_by", { name: hold.by }), hold.since > 0 && t("since", { time: moment(hold.since), lasted: duration(growdNow() - hold.since) })]
+    ${holds.map((hold) => html`<div key=${hold.holder} class=${`held bar row spread ${unsafe ? "bad" : "warn"}`}>
+      <span><strong role="status"><span aria-hidden="true">◼</span> ${t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held")}</strong>${" "}
+        ${[why(hold), hold.since > 0 && (isConnected ? t("since", { time: moment(hold.since), lasted: duration(now - hold.since) }) : moment(hold.since))]
           .filter(Boolean).join(", ")}
         ${unsafe && html`<br />${unsafe.text}`}
         ${hold.holder !== "person" && html`<br />${t("held_upgrade")}`}</span>
@@ -85,7 +93,10 @@ export function Held() {
         ${!hold.reason && mayOperate() && html`<form class="row" onSubmit=${give}>
           <input aria-label=${t("reason")} placeholder=${t("reason")} maxlength="200" required value=${reason} onInput=${(event) => setReason(event.target.value)} />
           <button>${t("save")}</button></form>`}
-        <${Action} confirm=${t("release_question")} run=${() => call("hold/release")}>${t("release")}<//>
+        <${Action} key=${`${hold.since} ${why(hold)}`} confirm=${[t("release_question"), why(hold)].filter(Boolean).join(" ")} disabled=${!isConnected}
+          run=${() => call("hold/release", { since: hold.since }).then(() => {})}>${t("release")}<//>
       </span>`}
     </div>`)}`;
 }
+
+const why = ({ reason, by }) => [reason, by && t("held_by", { name: by })].filter(Boolean).join(", ");

@@ -1,10 +1,10 @@
 /** Sensors, outputs, buses, interlocks and the machine: what they are, and how they do. */
 import { call } from "../lib/api.js";
 import { bytes, difference, duration, moment, number, percent, quantity } from "../lib/format.js";
-import { html, useEffect, useState } from "../lib/html.js";
+import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
-import { Action, Facts } from "../lib/parts.js";
+import { Action, Facts, Loaded } from "../lib/parts.js";
 
 export function Devices({ environment }) {
   const status = useStatus();
@@ -18,16 +18,12 @@ export function Devices({ environment }) {
     <div class="cards devices">
       <${Interlocks} environment=${environment} status=${status} />
       <${Machine} status=${status} />
-      ${isSimulated && html`<${Loaded} module="faults" part="Faults" />`}
+      ${isSimulated && html`<${Loaded} load=${faults} />`}
     </div>`;
 }
 
-/** A part of a module that is loaded when it is shown. */
-function Loaded({ module, part, ...rest }) {
-  const [Part, setPart] = useState(null);
-  useEffect(() => void import(`./${module}.js`).then((loaded) => setPart(() => loaded[part])), [module, part]);
-  return Part && html`<${Part} ...${rest} />`;
-}
+const calibration = async () => (await import("./calibration.js")).Calibration;
+const faults = async () => (await import("./faults.js")).Faults;
 
 const lasted = (time) => duration(growdNow() - time);
 
@@ -55,7 +51,7 @@ function Device({ environment, device, status }) {
     ${isOpen && state && html`
       <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
       ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
-      ${services.length > 0 && html`<${Loaded} module="calibration" part="Calibration" environment=${environment} device=${device} services=${services} />`}`}
+      ${services.length > 0 && html`<${Loaded} load=${calibration} environment=${environment} device=${device} services=${services} />`}`}
   </details>`;
 }
 
