@@ -10,7 +10,7 @@ import pytest
 from yarl import URL
 
 from growd.store.exporting.source import PointSource
-from support.daemon import serving
+from support.daemon import open_connections, serving
 from support.history import measured, stored_past
 from support.ports import held_port
 from support.raw_http import raw_client
@@ -159,6 +159,8 @@ async def test_an_answer_that_is_not_read_counts_as_under_way(daemon, stored):
         await slow.send(f"GET {daemon.api.prefix}{CALL} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await slow.head()
         assert stored.history._requests.total() == 1
+        (connection,) = open_connections(daemon.server)
+        assert connection._transport.get_write_buffer_size() < 1_000_000  # no copy of the answer
         slow.reset()
         await until(lambda: stored.history._requests.total() == 0)
     async with raw_client(daemon.port) as quick:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import pytest
 
-from growd.server.json_answer import JsonAnswer
+from growd.server.json_answer import PIECE, JsonAnswer
 from support.gateway_server import gateway_to
 from support.raw_http import raw_client
 
@@ -45,6 +46,19 @@ async def test_head_and_body_are_complete():
             assert len(names) == len(set(names))
             assert {b"Content-Type", b"Content-Length", b"Date", b"Cache-Control"} < set(names)
             assert b"Connection" not in names
+
+
+@pytest.mark.parametrize("size", [PIECE - 1, PIECE, PIECE + 1, 50 * PIECE + 7])
+async def test_a_large_document_is_whole_and_the_connection_stays(size):
+    document = random.Random(size).randbytes(size)
+
+    def replace(answer):
+        answer._document = document
+
+    async with client_of_server_with(replace) as client:
+        for _ in range(2):
+            await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert (await client.answer()).body == document
 
 
 async def test_head_has_no_body():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from email.utils import formatdate
 from functools import lru_cache
 from http import HTTPStatus
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
     from growd.server.client_request import ClientRequest
 
+PIECE: Final = 64 * 1024
+"""Bytes of a document that are written at once."""
 _STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n" for each in HTTPStatus}
 
 
@@ -52,9 +55,10 @@ class JsonAnswer(web.StreamResponse):
         self._closes = True
 
     async def send(self, request: web.BaseRequest) -> None:
-        """Send everything now, and return when most of it has left this process."""
+        """Send everything now, and return when most of it has left this process, or the client has gone."""
         await self.prepare(request)
-        await self.write_eof()
+        with suppress(ConnectionError):
+            await self.write_eof()
 
     async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
         """Accept the request that this answers; `write_eof` sends head and body."""
@@ -69,7 +73,12 @@ class JsonAnswer(web.StreamResponse):
         request = cast("ClientRequest", self._request)
         writer = cast("StreamWriter", request.writer)
         head = self._head(request).encode("latin-1")
-        await writer.write(head if request.method == "HEAD" else head + self._document, drain=False)
+        body = memoryview(b"" if request.method == "HEAD" else self._document)
+        await writer.write(b"".join((head, body[:PIECE])), drain=False)
+        for start in range(PIECE, len(body), PIECE):  # so that the transport holds no copy of all
+            if request.protocol.writing_paused:
+                await writer.drain()
+            await writer.write(body[start : start + PIECE], drain=False)
         if request.protocol.writing_paused:
             await writer.drain()
 

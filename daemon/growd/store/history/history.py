@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 LIMIT_S: Final = 60.0
 """How long a request may take, in real seconds. What it has read by then is remembered."""
 
-MOST_REQUESTS: Final = 16  # under way
+MOST_REQUESTS: Final = 16  # under way; the largest answers take 30 MB each
 MOST_VARIABLES: Final = 50
 MOST_BUCKETS: Final = 50_000  # variables times points
 MOST_EVENTS: Final = 1_000
