@@ -228,6 +228,8 @@ export const STRINGS = {
   recipe_discard_sure: ["Discard what was typed?", "Die Eingaben verwerfen?"],
   recipe_kept: ["Not saved yet; kept in this browser.", "Noch nicht gespeichert; nur in diesem Browser."],
   recipe_not_kept: ["The browser cannot keep a draft: save before you leave.", "Der Browser kann keinen Entwurf speichern: vor dem Verlassen der Seite speichern."],
+  recipe_file_large: ["{name} is larger than 4 MB: `growd recipe put` stores it.", "{name} ist größer als 4 MB: `growd recipe put` speichert es."],
+  recipe_file_not_json: ["{name} is not JSON.", "{name} ist kein JSON."],
   recipe_start: ["Start", "Starten"],
   recipe_busy: ["{name} runs or waits; stop it first.", "{name} läuft oder wartet und muss zuerst gestoppt werden."],
   recipe_now: ["now", "jetzt"],

@@ -47,7 +47,8 @@ export function read(text) {
         if (token !== ":") fail(":");
         next();
         const inner = `${pointer}/${name.replaceAll("~", "~0").replaceAll("/", "~1")}`;
-        found[name] = value(inner);
+        // an assignment to __proto__ would lose it
+        Object.defineProperty(found, name, { value: value(inner), enumerable: true, configurable: true, writable: true });
         places.set(inner, place);
       });
     } else if (token === "[") {

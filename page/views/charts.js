@@ -45,6 +45,9 @@ export function Charts({ environment }) {
       ${plots && html`<${Downloads} plots=${plots} />`}`}`;
 }
 
+/** A time of the address in UNIX seconds, NaN if it is not one before the year 10000. */
+const timeOf = (text) => (text >= 0 && text < 253_402_300_800 ? Number(text) : NaN);
+
 /** {range, reason}: the range for `Chart`, and why there is none. */
 function useRange(environment, { range: kind, start, end }) {
   const [run, setRun] = useState({});
@@ -57,8 +60,8 @@ function useRange(environment, { range: kind, start, end }) {
     );
   }, [environment, kind]);
   if (kind === "run") return run;
-  if (kind !== "any") return { range: { seconds: SECONDS[kind] ?? SECONDS.day } };
-  return Number(start) < Number(end) ? { range: { start: Number(start), end: Number(end) } } : { reason: t("charts_order") };
+  if (kind !== "any") return { range: { seconds: Object.hasOwn(SECONDS, kind) ? SECONDS[kind] : SECONDS.day } };
+  return timeOf(start) < timeOf(end) ? { range: { start: timeOf(start), end: timeOf(end) } } : { reason: t("charts_order") };
 }
 
 /** Two fields for the begin and the end of a range; the last two days before one is chosen. */
@@ -67,7 +70,7 @@ function Between({ chosen, choose }) {
     if (!chosen.start) choose({ start: Math.round(growdTime.value - 2 * SECONDS.day), end: Math.round(growdTime.value) });
   }, []);
   return html`<div class="row">
-    ${["start", "end"].map((name) => html`<label>${t(`charts_${name}`)} <input type="datetime-local" value=${local(Number(chosen[name] ?? 0))} onChange=${({ target }) => target.value && choose({ [name]: unix(target.value) })} /></label>`)}
+    ${["start", "end"].map((name) => html`<label>${t(`charts_${name}`)} <input type="datetime-local" value=${local(timeOf(chosen[name]) || 0)} onChange=${({ target }) => target.value && choose({ [name]: unix(target.value) })} /></label>`)}
   </div>`;
 }
 

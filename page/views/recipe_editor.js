@@ -7,6 +7,7 @@ import { placeOf, read, written } from "../lib/json_text.js";
 import { refresh, useChamber, useStatus } from "../lib/live.js";
 import { Action, Dialog, notify } from "../lib/parts.js";
 import { href } from "../lib/route.js";
+import { session } from "../lib/session.js";
 import { isByClock, Plan } from "./recipe_plan.js";
 
 const PAUSE_MS = 500;
@@ -22,35 +23,53 @@ export const content = ({ _id, _rev, ...rest }) => rest;
 // changes. The key is the id of the recipe, or one that no recipe has.
 
 const store = kept();
+const unkept = {}; // drafts for which the browser has no room: they last until the page is closed
 let hasWarned = false;
 
 function kept() {
   try {
     return localStorage;
   } catch {
-    return {}; // the browser keeps nothing; until the page is closed this does
+    return null; // the browser keeps nothing
   }
 }
+
+/** Each user has drafts of their own: a browser may be shared. */
+const nameOf = (key) => `${DRAFT}${encodeURIComponent(session.value?.user ?? "")} ${key}`;
 
 function keep(key, draft) {
-  let isKept = store instanceof Storage;
+  const [name, text] = [nameOf(key), JSON.stringify({ ...draft, time: Date.now() })];
   try {
-    store[DRAFT + key] = JSON.stringify({ ...draft, time: Date.now() });
+    store.setItem(name, text);
+    delete unkept[name];
   } catch {
-    isKept = false; // no room
+    unkept[name] = text;
+    if (!hasWarned) notify(t("recipe_not_kept"), "bad");
+    hasWarned = true;
   }
-  if (!isKept && !hasWarned) notify(t("recipe_not_kept"), "bad");
-  hasWarned ||= !isKept;
 }
 
-export const discard = (key) => delete store[DRAFT + key];
+export function discard(key) {
+  delete unkept[nameOf(key)];
+  store?.removeItem(nameOf(key));
+}
 
-/** All drafts, newest first, with their keys. */
+/** All drafts of the user, newest first, with their keys. */
 export const drafts = () =>
-  Object.keys(store)
-    .filter((name) => name.startsWith(DRAFT))
-    .map((name) => ({ key: name.slice(DRAFT.length), ...JSON.parse(store[name]) }))
+  Object.entries({ ...store, ...unkept })
+    .filter(([name]) => name.startsWith(nameOf("")))
+    .flatMap(([name, text]) => draftIn(text, name.slice(nameOf("").length)))
     .sort((one, other) => other.time - one.time);
+
+/** The draft of a text as a list, an empty one if it is damaged. */
+function draftIn(text, key) {
+  try {
+    const draft = JSON.parse(text);
+    return typeof draft.text === "string" && draft.time > 0 ? [{ ...draft, key }] : [];
+  } catch {
+    return [];
+  }
+}
 
 /** Keep a draft of a new recipe and return its key. */
 export function newDraft(id, text) {

@@ -5,7 +5,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
-import { Action } from "../lib/parts.js";
+import { Action, notify } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
@@ -14,6 +14,7 @@ import { Ahead, changeText, isByClock, Plan, Rows } from "./recipe_plan.js";
 
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
 const RUNS = 20;
+const LARGEST_FILE = 4_000_000; // bytes
 const LATE_MS = 3_000; // a record of a run comes to the database after the status
 
 /** Call a service of the environment in the name of the user. */
@@ -107,12 +108,15 @@ function Library({ environment }) {
   }, [isThere]);
   const edit = (id, text) => go(environment, { edit: newDraft(id, text) });
   const imported = async ({ target: { files: [chosen] } }) => {
+    if (chosen.size > LARGEST_FILE) return notify(t("recipe_file_large", { name: chosen.name }), "bad");
     let [id, text] = [chosen.name.replace(/\.json$/i, ""), await chosen.text()];
     try {
       const { value } = read(text);
-      [id, text] = [value._id ?? id, written(content(value))];
+      if (typeof value._id === "string") id = value._id;
+      // the others, such as attachments, are for the database, and the form does not show them
+      text = written(Object.fromEntries(Object.entries(value).filter(([name]) => name[0] !== "_" || name === "__proto__")));
     } catch {
-      // as it is; the editor shows what is wrong
+      notify(t("recipe_file_not_json", { name: chosen.name }), "bad"); // the editor shows where
     }
     edit(id, text);
   };

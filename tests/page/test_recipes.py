@@ -266,6 +266,7 @@ async def test_a_run_is_steered_while_the_database_is_away(growd: Program, brows
 
 
 TEXTS = [
+    '{"__proto__": {"a": 1}}',
     '{"a": [1, -2.5e3, {"b": null}], "c/d~": "x\\n\\u00e9", "e": {}, "f": [], "g": true}',
     "[[[[]]]]", '"text"', " 3 ", "", "{", "[1,]", '{"a": 1,}', '{"a" 1}', "{a: 1}", "[1 2]", "[01]",
     "[1] x", '"\\q"', '"\t"', "[,]", "nul", "NaN", "[1", '{"a"', '{"a":',
@@ -294,6 +295,40 @@ async def test_json_is_read_as_the_browser_reads_it(growd: Program, browser: Bro
         for text, (parsed, value, again) in zip(TEXTS, same, strict=True):
             assert (value, again) == (parsed, parsed), text
         assert repeated == "SyntaxError"
+
+
+async def test_files_that_are_hostile_too_large_or_no_recipes(growd: Program, browser: Browser) -> None:
+    async def give(page: Page, name: str, text: str) -> None:
+        file: Any = {"name": name, "mimeType": "application/json", "buffer": text.encode()}
+        await page.locator("input[type=file]").set_input_files(file)
+
+    async with recipes(growd, browser) as page:
+        await page.evaluate("localStorage['growd recipe  broken'] = 'not json'")
+        await page.evaluate("localStorage['growd recipe  null'] = 'null'")
+        await page.reload()
+        await expect(page.get_by_role("link", name="Lettuce, 41 days by the clock")).to_be_visible()
+        await expect(page.get_by_text("Not saved:")).to_have_count(0)  # the damaged drafts
+        await give(page, "large.json", " " * 4_000_001)
+        await expect(page.get_by_text("large.json is larger than 4 MB").first).to_be_visible()
+        recipe = await asked(growd, "GET", "recipes/demo_day")
+        pages = {"notes.html": {"content_type": "text/html", "data": "PGI+"}}
+        await give(page, "forum.json", json.dumps(recipe | {"_id": "forum", "_attachments": pages}))
+        await press(page, "Save")
+        await expect(page.get_by_text("forum has been saved")).to_be_visible()
+        assert "_attachments" not in await asked(growd, "GET", "recipes/forum")
+        # a recipe for which the browser has no room, which it measures in characters
+        await page.goto(f"{growd.address}/_svc/#environment_1/recipes")
+        await page.evaluate("localStorage['filled'] = 'x'.repeat(5_200_000)")
+        await give(page, "second.json", json.dumps(recipe | {"_id": "second", "note": "y" * 60_000}))
+        await expect(page.get_by_text("The browser cannot keep a draft").first).to_be_visible()
+        await press(page, "Save")
+        await expect(page.get_by_text("second has been saved")).to_be_visible()
+        await page.goto(f"{growd.address}/_svc/#environment_1/recipes")
+        await give(page, "picture.json", "PNG")
+        await expect(page.get_by_text("picture.json is not JSON.").first).to_be_visible()
+        for query in ("range=any&start=NaN&end=1e400", "range=any&start=-1e308&end=5", "range=__proto__"):
+            await page.goto(f"{growd.address}/_svc/#environment_1/charts?{query}")
+            await expect(page.get_by_role("button", name="Day", exact=True)).to_be_visible()
 
 
 async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(
