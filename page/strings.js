@@ -25,6 +25,7 @@ export const STRINGS = {
   chamber: ["Chamber", "Kammer"],
   connecting: ["Connecting to growd …", "Verbindung zu growd wird aufgebaut …"],
   no_data: ["No data for {time}. All values are old. Trying again …", "Keine Daten seit {time}. Alle Werte sind alt. Neuer Versuch läuft …"],
+  old: ["old", "alt"],
   not_loaded: ["This part of the page could not be loaded.", "Dieser Teil der Seite wurde nicht geladen."],
   other_chamber: ["This growd has no chamber {wanted}. What you see is {name}.", "Dieses growd hat keine Kammer {wanted}. Zu sehen ist {name}."],
   bad_answer: ["growd or its database does not answer ({status})", "growd oder seine Datenbank antwortet nicht ({status})"],

@@ -127,7 +127,8 @@ async function learn() {
   if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
   known = new Set(names.results);
   for (const { environment } of described.environments) followEvents(`${environment}/events`);
-  open();
+  clearTimeout(want.timer);
+  want.timer = setTimeout(open, 100); // with the topics of the view, which may be loading
   fetch(location.pathname, { headers: { Accept: "text/html" } }).then(async (answer) => {
     const digest = /page\/([0-9a-f]+)\/main\.js/.exec(await answer.text())?.[1];
     isOutdated.value = Boolean(answer.ok && digest && !import.meta.url.includes(`/${digest}/`));

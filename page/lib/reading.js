@@ -4,7 +4,7 @@ import { clock, duration, given, number, parseNumber, percent, quantity, shown, 
 import { html, useEffect, useId, useState } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./live.js";
-import { Action, act } from "./parts.js";
+import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
 
 const HOLD = "the hold"; // in `held_by` while all outputs are held
@@ -57,8 +57,12 @@ function note(name, message) {
   trends.set(name, [...(isNew ? [] : points), [message.time, message.value]].slice(-TREND_POINTS));
 }
 
-/** The rate of the last points in 1/s: 0 within the noise, null while there are too few or the way has just turned. */
-export function rateOf(all) {
+/**
+ * The rate of the last points in 1/s: 0 within the noise, null while there are too few or the way has just turned.
+ *
+ * Neither is there one if the value `present` ([time, value]) is far from the line through them: that was a step.
+ */
+export function rateOf(all, present) {
   const points = all.slice(-RATE_POINTS);
   const n = points.length;
   if (n < LEAST_POINTS) return null;
@@ -68,6 +72,11 @@ export function rateOf(all) {
   const xx = sum((x) => x * x);
   const slope = sum((x, y) => x * y) / xx;
   const error = Math.sqrt(sum((x, y) => (y - slope * x) ** 2) / (n - 2) / xx);
+  if (present) {
+    const expected = y0 + slope * (present[0] - x0);
+    const noise = error * Math.sqrt(xx); // of one point
+    if (Math.abs(present[1] - expected) > Math.max(6 * noise, 0.02 * Math.abs(y0))) return null;
+  }
   if (Math.abs(slope) <= 3 * error) return 0;
   const newest = points.at(-1)[1] - points.at(-3)[1];
   return newest * slope < 0 ? null : slope;
@@ -79,8 +88,9 @@ export function Trend({ name, variable }) {
   useEffect(() => topic(name).follow((each) => note(name, each)), [name]);
   if (message) note(name, message);
   const points = trends.get(name) ?? [];
-  const rate = rateOf(points);
-  if (rate === null || message?.quality !== "ok") return null;
+  if (message?.quality !== "ok") return null;
+  const rate = rateOf(points, [message.time, message.value]);
+  if (rate === null) return null;
   const slope = rate * (shown(1, variable.unit) - shown(0, variable.unit));
   const perMinute = Math.abs(slope * 60) >= 10 ** -Math.min(variable.precision, 1);
   const size = Math.abs(slope) * (perMinute ? 60 : 3600);
@@ -146,7 +156,7 @@ function Field({ environment, variable, value }) {
     if (!draft || error) return;
     setBusy(true);
     const name = `${environment}/desired/${variable.variable}`;
-    const isDone = await act(() => publish(name, [wanted]));
+    const isDone = await act(() => publish(name, [wanted]).then((answer) => (doubt ? null : answer))); // the field says it
     setBusy(false);
     if (!isDone) return;
     const show = () => (stop(), setDraft((now) => (now === draft ? null : now)));
@@ -189,10 +199,12 @@ export function Commander({ environment, name }) {
   const found = status?.variables.find(mine);
   const hand = status?.set_points.find(mine);
   const recipe = status?.recipes.find((each) => each.environment === environment);
-  const attained = status?.attainment.find(mine);
+  const attained = useAttained(environment, name);
+  const experiment = status?.experiments.find(mine);
   const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${found?.held_by}`);
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
+    experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
     hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
@@ -200,14 +212,31 @@ export function Commander({ environment, name }) {
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
     found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${found.held_by === HOLD ? t("held_hold") : t("held_interlock")}
-      ${found.held_by !== HOLD && html`: <span lang="en">${lock?.reason || found.held_by}</span>`}
+      ${found.held_by !== HOLD && html`: <span lang="en">${lock ? lock.reason : withoutCommand(found.held_by)}</span>`}
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
     attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,
-    attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutPlace(attained.text, environment)}</span></p>`,
-    ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.state === "reached" ? "✓ " : ""}${t(attained.state)}</p>`,
+    attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutCommand(withoutPlace(attained.text, environment))}</span></p>`,
+    ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.isReached ? "✓ " : ""}${t(attained.isReached ? "reached" : "settling")}</p>`,
     found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${setPointText(variable, found.desired.value)}. ${t("no_effect")}</p>`,
   ].filter(Boolean);
   return lines.length ? html`<div class="commander small">${lines}</div>` : null;
+}
+
+/**
+ * What growd says of a set point, and whether the present value is at it (`isReached`): the stream is ahead of the status.
+ *
+ * Nothing while there is no value, while all outputs are held, after a command by hand, and while the set point is new.
+ */
+function useAttained(environment, name) {
+  const status = useStatus();
+  const measured = useTopic(`${environment}/measured/${name}`);
+  const desired = useTopic(`${environment}/desired/${name}`);
+  const mine = (each) => each.environment === environment && each.variable === name;
+  const attained = status?.attainment.find(mine);
+  const known = status?.variables.find(mine)?.desired?.value;
+  if (!attained?.band || measured?.quality !== "ok" || status.holds.length || desired?.value !== known) return null;
+  const [least, most] = attained.band;
+  return { ...attained, isReached: measured.value >= least && (most === null || measured.value <= most) };
 }
 
 const withoutPlace = (sentence, environment) => sentence.replace(`${environment}: `, "");

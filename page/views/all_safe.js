@@ -12,6 +12,7 @@ import { alone, connection, growdNow, refresh, useNow, useStatus } from "../lib/
 import { Action, act } from "../lib/parts.js";
 import { mayOperate, session } from "../lib/session.js";
 import { Signal, useSignal } from "../lib/signal.js";
+import { readable } from "./wrong.js";
 
 const ARMED_MS = 5_000;
 const BOUNCE_MS = 150; // one press of a wet finger may count as two
@@ -87,7 +88,7 @@ export function Held() {
       <span><strong role="status"><span aria-hidden="true">◼</span> ${t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held")}</strong>${" "}
         ${[why(hold), hold.since > 0 && (isConnected ? t("since", { time: moment(hold.since), lasted: duration(now - hold.since) }) : moment(hold.since))]
           .filter(Boolean).join(", ")}
-        ${unsafe && html`<br />${unsafe.text}`}
+        ${unsafe && html`<br />${readable(unsafe.text)}`}
         ${hold.holder !== "person" && html`<br />${t("held_upgrade")}`}</span>
       ${hold.holder === "person" && html`<span class="row">
         ${!hold.reason && mayOperate() && html`<form class="row" onSubmit=${give}>

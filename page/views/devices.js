@@ -5,6 +5,7 @@ import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Action, Facts, Loaded } from "../lib/parts.js";
+import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
   const status = useStatus();
@@ -83,9 +84,6 @@ function Health({ state, line }) {
     [t("devices_line"), line && t("devices_recoveries", { name: line.name, recoveries: number(line.recoveries), threads: number(line.threads_left_behind) })],
   ]} />`;
 }
-
-/** Those of variables that a device needs are named after the variable. */
-const interlockName = (name) => (name.endsWith("_unknown") ? t("interlock_unknown", { name: variableName(name.slice(0, -8)) }) : t(`interlock_${name}`));
 
 const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : unit === "s" ? duration(value) : quantity(value, unit, value % 1 ? 1 : 0)}`;
 

@@ -1,5 +1,5 @@
 /** The chamber now: the recipe in a line, and a card for each variable and each output. */
-import { call } from "../lib/api.js";
+import { call, get } from "../lib/api.js";
 import { duration, moment } from "../lib/format.js";
 import { html, useEffect, useId, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
@@ -12,21 +12,38 @@ export function Now({ environment }) {
   const { variables } = useChamber(environment);
   const known = new Set(useStatus()?.variables.filter((each) => each.environment === environment).map((each) => each.variable));
   const driven = new Set(variables.flatMap((each) => each.outputs));
-  const shown = variables.filter((each) => each.measured || (each.controlled && !driven.has(each.variable)) || (known.has(each.variable) && !driven.has(each.variable)));
+  const kept = useKept(environment, variables.filter((each) => each.manual && !known.has(each.variable)).map((each) => each.variable));
+  const shown = variables.filter((each) => each.measured || kept[each.variable] || (each.controlled && !driven.has(each.variable)) || (known.has(each.variable) && !driven.has(each.variable)));
   return html`
     <${RecipeLine} environment=${environment} />
     ${useStatus()?.experiments.filter((each) => each.environment === environment).map(({ name, text }) => html`<p key=${name} class="bar" lang="en">${name}: ${text}</p>`)}
     ${!shown.length && html`<p>${t("now_nothing")}</p>`}
-    <div class="cards">${shown.map(({ variable }) => html`<${Card} key=${variable} environment=${environment} name=${variable} />`)}</div>`;
+    <div class="cards">${shown.map(({ variable }) => html`<${Card} key=${variable} environment=${environment} name=${variable} kept=${kept[variable]} />`)}</div>`;
+}
+
+/** The last values that were measured by hand before growd started, from the history: {variable: {value, time, quality}}. */
+function useKept(environment, names) {
+  const [kept, setKept] = useState({});
+  const wanted = names.join("&variable=");
+  const isReady = Boolean(useStatus());
+  useEffect(() => {
+    if (!isReady || !wanted) return;
+    const end = growdNow();
+    get(`history/${environment}?variable=${wanted}&start=${end - 1}&end=${end}&points=2&events=false`).then(({ series }) => {
+      const found = series.filter(({ measured }) => measured.before && measured.before.value !== null);
+      setKept(Object.fromEntries(found.map(({ variable, measured }) => [variable, { ...measured.before, quality: "ok", by: "hand" }])));
+    }, () => {}); // without the database only new ones are shown
+  }, [environment, wanted, isReady]);
+  return kept;
 }
 
 /** A card: value, age, trend, set point, who commands it, and its outputs. */
-function Card({ environment, name }) {
+function Card({ environment, name, kept }) {
   const variable = variableOf(environment, name);
   const id = useId();
   return html`<article class="card" aria-labelledby=${id}>
     <h3 id=${id}>${variableName(name)}</h3>
-    ${(variable.measured || variable.manual) && html`<${Measured} environment=${environment} variable=${variable} />`}
+    ${(variable.measured || variable.manual) && html`<${Measured} environment=${environment} variable=${variable} kept=${kept} />`}
     ${!variable.outputs.length && variable.controlled && !variable.measured && html`<${Level} environment=${environment} name=${name} />`}
     ${variable.controlled && html`<${SetPoint} environment=${environment} name=${name} />`}
     <${Commander} environment=${environment} name=${name} />
@@ -35,9 +52,9 @@ function Card({ environment, name }) {
 }
 
 /** The measured value with everything that tells how far to trust it. */
-export function Measured({ environment, variable, isCompact = false }) {
+export function Measured({ environment, variable, kept, isCompact = false }) {
   const name = `${environment}/measured/${variable.variable}`;
-  const message = useTopic(name);
+  const message = useTopic(name) ?? kept;
   const quality = message?.quality ?? "none";
   const reading = useVariable(environment, variable.variable)?.measured;
   const cause = useCause(environment, variable.variable);
@@ -49,7 +66,7 @@ export function Measured({ environment, variable, isCompact = false }) {
     </div>
     <p class="small faint">
       ${isBad && html`<strong class=${quality === "fault" || quality === "stale" ? "bad" : "warn"}>${t(`quality_${quality}`)} </strong>`}
-      ${reading?.by === "hand" && `${t("by_hand")}, `}
+      ${(reading ?? message)?.by === "hand" && `${t("by_hand")}, `}
       ${message && html`<${Age} time=${message.time} />`}
     </p>
     ${isBad && !isCompact && cause && html`<p class="small" lang="en">${cause}</p>`}

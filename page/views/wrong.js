@@ -1,15 +1,26 @@
 /** What is wrong, on every view: growd's own sentences, each with what helps. */
 import { call } from "../lib/api.js";
-import { duration, moment } from "../lib/format.js";
+import { duration, moment, number } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
-import { growdNow, useStatus } from "../lib/live.js";
+import { t, variableName } from "../lib/i18n.js";
+import { chambers, connection, growdNow, useStatus } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
 import { href } from "../lib/route.js";
+import { useSignal } from "../lib/signal.js";
 
 const FEW = 3;
 const SHAPES = { failure: "✖\ufe0e", warning: "▲", note: "●" };
 const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
+
+/** Names of interlocks; those of variables that a device needs are named after the variable. */
+export const interlockName = (name) => (name.endsWith("_unknown") ? t("interlock_unknown", { name: variableName(name.slice(0, -8)) }) : t(`interlock_${name}`));
+
+/** A sentence with names in place of paths: "CO₂ unknown has tripped", with the chamber if there are several. */
+export function readable(text) {
+  const place = (environment) => (chambers.value.length > 1 ? `${environment.replaceAll("_", " ")}: ` : "");
+  return text.replace(/\b(\w+)\/interlocks\/(\w+)/g, (_, environment, name) => place(environment) + interlockName(name))
+    .replace(/\b(\w+)\/actuators\/(\w+)/g, (_, environment, name) => place(environment) + name);
+}
 
 /** What is the same notice later on, though its numbers change. */
 const keyOf = ({ kind, name, text }) => `${kind} ${name || text.replace(/[\d.]+/g, "")}`;
@@ -35,7 +46,8 @@ export function Notes() {
   const notes = status?.notices.filter(({ severity }) => severity === "note") ?? [];
   if (!notes.length) return null;
   const others = notes.length - 1;
-  const name = status.hardware !== "simulated" ? t("notes", { n: notes.length }) : others ? `${t("simulated")} +${others}` : t("simulated");
+  const simulated = `${t("simulated")}${status.speed !== 1 ? ` ×${number(status.speed)}` : ""}`;
+  const name = status.hardware !== "simulated" ? t("notes", { n: notes.length }) : others ? `${simulated} +${others}` : simulated;
   return html`<details class="menu"><summary class="badge">${name}</summary>
     <ul class="card" lang="en">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>
   </details>`;
@@ -45,7 +57,7 @@ function Item({ notice, environment }) {
   const { severity, kind, text, since, service, arguments: values } = notice;
   const help = service && t(`help_${service.split("/").pop()}`);
   return html`<details class=${`bar ${severity === "failure" ? "bad" : "warn"}`}>
-    <summary><span aria-hidden="true">${SHAPES[severity]}</span> <strong>${t(severity)}:</strong> <span lang="en">${text}</span></summary>
+    <summary><span aria-hidden="true">${SHAPES[severity]}</span> <span class="text"><strong>${t(severity)}:</strong> <span lang="en">${readable(text)}</span></span></summary>
     <div class="row">
       ${since > 0 && html`<span>${t("since", { time: moment(since), lasted: duration(growdNow() - since) })}</span>`}
       ${VIEWS[kind] && html`<a href=${href(environment, VIEWS[kind])}>${t(VIEWS[kind])}</a>`}
@@ -60,18 +72,23 @@ function useNew(failures) {
   const known = useRef(new Set());
   const fresh = failures.filter((each) => !known.current.has(keyOf(each))).map(({ text }) => text);
   const said = useRef([]);
-  if (fresh.length) said.current = fresh;
+  const texts = failures.map(({ text }) => text);
+  said.current = fresh.length ? fresh : said.current.filter((text) => texts.includes(text)); // nothing of the past
   known.current = new Set(failures.map(keyOf));
   return said.current;
 }
 
-/** The title and the icon of the browser's tab: the view, and that something has failed. */
+/** The title and the icon of the browser's tab: the view, and that something has failed, is held, or is not heard. */
 export function Title({ name }) {
-  const failures = (useStatus()?.notices ?? []).filter(({ severity }) => severity === "failure").length;
+  const status = useStatus();
+  const failures = (status?.notices ?? []).filter(({ severity }) => severity === "failure").length;
+  const { isConnected } = useSignal(connection);
+  const isLost = status && !isConnected;
+  const marks = isLost ? `(${t("old")}) ` : failures ? `(${failures} ✖) ` : status?.holds.length ? "(◼) " : "";
   useEffect(() => {
-    document.title = `${failures ? `(${failures} ✖) ` : ""}${name} · growd`;
+    document.title = `${marks}${name} · growd`;
     const icon = document.querySelector("link[rel=icon]");
-    icon.href = icon.href.replace(/icon(_bad)?\.svg/, failures ? "icon_bad.svg" : "icon.svg");
-  }, [failures, name]);
+    icon.href = icon.href.replace(/icon(_bad)?\.svg/, failures || isLost ? "icon_bad.svg" : "icon.svg");
+  }, [marks, name]);
   return null;
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from support.browser import DESK, PHONE, opened
 from support.page import VIEWS, Client, address, connected, in_browser, sure
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, Page, Route
 
     from support.program import Program
 
@@ -53,13 +54,69 @@ async def test_two_presses_make_all_safe_and_a_release_ends_it(
         await expect(tab.page.get_by_text(re.compile("new bottle.*by 127.0.0.1"))).to_be_visible()
         assert (await client.status())["holds"][0]["reason"] == "new bottle"
         await tab.page.get_by_role("button", name="Release").last.scroll_into_view_if_needed()
-        await tab.page.get_by_role("status").get_by_role("button", name="Release").click()
+        await tab.page.locator(".held").get_by_role("button", name="Release").click()
         await sure(tab.page, "Release")
         await expect(tab.page.get_by_text(HELD)).to_have_count(0)
         await expect(other.page.get_by_text(HELD)).to_have_count(0)
         assert not await is_held(client)
     await client.until(lambda: client.last("light_channels"), lambda found: found["x"] > 0.4)
     await client.publish("desired/light_intensity_white", None)
+
+
+async def pressed_twice(page: Page) -> None:
+    await page.get_by_role("button", name="All safe").last.click()
+    await page.wait_for_timeout(200)  # shorter is the bounce of one press
+    await page.get_by_role("button", name="Press again").last.click()
+
+
+async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        await client.call("hold/set", reason="power work")
+        await tab.page.locator(".held").get_by_role("button", name="Release").click()
+        dialog = tab.page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("power work, by 127.0.0.1")
+        await client.call("hold/release")
+        await client.call("hold/set", reason="man in chamber")
+        await expect(dialog).to_have_count(0)
+        await expect(tab.page.get_by_text("man in chamber")).to_be_visible()
+        await tab.page.locator(".held").get_by_role("button", name="Release").click()
+        await expect(dialog.get_by_role("button", name="All safe")).to_be_in_viewport()
+        await dialog.get_by_role("button", name="Release", exact=True).click()
+        await expect(tab.page.get_by_text(HELD)).to_have_count(0)
+
+
+async def test_it_has_a_connection_in_six_tabs_of_one_browser(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab, AsyncExitStack() as stack:
+        for _ in range(5):
+            await connected(tab.page)
+            page = await tab.page.context.new_page()
+            stack.push_async_callback(page.close)
+            await page.goto(address(shared))
+        await client.until(client.status, lambda found: found["http"]["streams"] == 6)
+        await pressed_twice(tab.page)
+        await client.until(lambda: is_held(client), bool)
+        await expect(tab.page.get_by_text(HELD)).to_be_visible()
+        await expect(tab.page.get_by_text("NOT CONFIRMED")).to_have_count(0)
+        await client.call("hold/release")
+
+
+async def test_a_login_that_is_needed_is_said_at_once(shared: Program, browser: Browser) -> None:
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=401, json={"ERROR": "a login is required"})
+
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        for path in ("**/node/status", "**/service/hold/set"):
+            await tab.page.route(path, refuse)
+        await expect(tab.page.get_by_role("heading", name="Log in")).to_be_visible()
+        await pressed_twice(tab.page)
+        bar = tab.page.get_by_role("alert").filter(has_text="a login is required")
+        await expect(bar).to_contain_text("NOT DONE")
 
 
 @pytest.mark.parametrize(

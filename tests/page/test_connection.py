@@ -111,12 +111,21 @@ async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
             await expect(card(tab.page, "Light").get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
 
 
-async def test_a_growd_that_stands_still_is_noticed(shared: Program, browser: Browser) -> None:
+async def test_a_growd_that_stands_still_is_noticed(
+    shared: Program, browser: Browser, client: Client
+) -> None:
     async with opened(browser, address(shared)) as tab:
         await connected(tab.page)
+        await client.call("hold/set", reason="gas alarm")
+        await expect(tab.page.get_by_text("gas alarm")).to_be_visible()
         with frozen(shared):
             await is_lost(tab.page)
+            await expect(tab.page).to_have_title(re.compile(r"^\(old\) Now"))
+            await expect(tab.page.get_by_text("were held safe when growd answered last")).to_be_visible()
+            release = tab.page.locator(".held").get_by_role("button", name="Release")
+            await expect(release).to_be_disabled()
         await is_back(tab.page)
+        await client.call("hold/release")
 
 
 async def test_half_an_hour_without_network(shared: Program, browser: Browser, client: Client) -> None:

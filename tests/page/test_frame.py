@@ -9,7 +9,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import VIEWS, address, connected, in_browser
+from support.page import VIEWS, address, card, connected, in_browser
 from support.program import started
 
 if TYPE_CHECKING:
@@ -86,3 +86,25 @@ async def test_the_address_keeps_view_and_range_over_a_reload_and_back(
         await expect(tab.page).to_have_title("Data · growd")
         await tab.page.go_back()
         await expect(tab.page).to_have_title("Charts · growd")
+
+
+async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        await tab.page.route("**/views/journal.js", lambda route: route.abort(), times=1)
+        await tab.page.get_by_role("link", name="Journal").click()
+        await expect(tab.page.get_by_text("could not be loaded")).to_be_visible()
+        await expect(tab.page.get_by_text("newer version")).to_have_count(0)
+        await tab.page.get_by_role("button", name="Try again").click()
+        await expect(tab.page.get_by_role("button", name="Save").first).to_be_visible()
+
+
+@pytest.mark.parametrize("place", ["#%", "#environment_1/constructor", "#shelf_5/now"])
+async def test_an_address_that_means_nothing_leads_to_the_view_now(
+    shared: Program, browser: Browser, place
+) -> None:
+    async with opened(browser, f"{shared.address}/_svc/{place}") as tab:
+        await expect(card(tab.page, "Light")).to_be_visible()
+        await expect(tab.page.get_by_role("button", name="All safe")).to_be_visible()
+        if place == "#shelf_5/now":
+            await expect(tab.page.get_by_role("alert").get_by_text("no chamber shelf 5")).to_be_visible()

@@ -5,16 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import aiohttp
 import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import PLACE, address, card, in_browser, sure
+from support.page import PLACE, SIMULATED, Client, address, card, in_browser, sure
+from support.program import started
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import Browser
 
-    from support.page import Client
     from support.program import Program
 
 pytestmark = in_browser
@@ -170,3 +173,43 @@ async def test_a_sensor_that_dies_shows_a_fault_and_no_old_value(
         await expect(tab.page).to_have_title(re.compile(r"^\(\d ✖\) Now · growd$"))
         await client.call("simulator/clear_faults")
         await expect(light.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
+        alert = tab.page.locator(".wrong [role=alert]")
+        await expect(alert).to_have_text("")  # a screen reader finds nothing of the past
+
+
+async def test_a_set_point_is_not_called_reached_during_a_hold_and_without_its_sensor(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab:
+        light, reached = card(tab.page, "Light"), "✓ set point reached"
+        await client.publish(f"desired/{LIGHT}", 5000)
+        await expect(light).to_contain_text(reached)
+        await client.call("hold/set", reason="new bottle")
+        await expect(light).to_contain_text("Held safe")
+        await expect(light).not_to_contain_text(reached)
+        await expect(tab.page).to_have_title("(◼) Now · growd")
+        await client.call("hold/release")
+        await expect(light).to_contain_text(reached)
+        await client.call("simulator/inject_fault", device="bh1750", kind="absent")
+        await expect(light.get_by_text("fault", exact=True)).to_be_visible()
+        await expect(light).not_to_contain_text(reached)
+        await client.call("simulator/clear_faults")
+        await client.publish(f"desired/{LIGHT}", None)
+
+
+async def test_a_calibration_that_drives_the_lamp_is_said_in_its_card(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await expect(card(tab.page, "Light")).to_contain_text("lx")
+        await client.call(f"{PLACE}/controllers/{LIGHT}/calibrate_light")
+        await expect(card(tab.page, "Light")).to_contain_text("the calibration of the lamp")
+        await client.call(f"{PLACE}/controllers/{LIGHT}/stop_calibration")
+        await expect(card(tab.page, "Light")).not_to_contain_text("the calibration of the lamp")
+
+
+async def test_a_value_measured_by_hand_is_there_after_a_restart(tmp_path: Path, browser: Browser) -> None:
+    async with started(tmp_path, *SIMULATED) as program, aiohttp.ClientSession() as session:
+        await Client(program, session).publish("measured/water_potential_hydrogen", 6.1)
+    async with started(tmp_path, *SIMULATED) as program, opened(browser, address(program)) as tab:
+        await expect(card(tab.page, "pH")).to_contain_text(re.compile(r"6\.1.*by hand", re.DOTALL))

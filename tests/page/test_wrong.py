@@ -64,7 +64,7 @@ async def test_a_fault_is_on_each_view_and_leads_to_the_devices(
 
 async def test_simulated_hardware_is_said_calmly(shared: Program, browser: Browser) -> None:
     async with opened(browser, address(shared)) as tab:
-        mark = tab.page.get_by_role("banner").get_by_text("Simulated", exact=True)
+        mark = tab.page.get_by_role("banner").get_by_text(re.compile("^Simulated .10$"))
         await mark.click()
         await expect(tab.page.get_by_text("no sensor is read and no output is switched")).to_be_visible()
 
@@ -88,7 +88,7 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
         await expect(card(tab.page, "CO₂")).to_contain_text("ppm")
         await client.publish("desired/air_flush_on", 1)  # CO2 does not rise
         await client.publish("commanded/air_carbon_dioxide_valve_on", 1)
-        item = problem(tab.page, "no_rise_after_dose")
+        item = problem(tab.page, "No rise after a dose has tripped")
         await expect(item).to_be_visible()
         await expect(card(tab.page, "CO₂")).to_contain_text("Held by an interlock")
         await expect(card(tab.page, "CO₂")).to_contain_text("shut")  # whatever is commanded

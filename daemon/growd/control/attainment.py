@@ -325,7 +325,7 @@ class AttainmentWatch:
         causes = " and ".join(self._own_set_points(loop, is_low=is_low))
         return (
             f"the full light is missed because {causes}"
-            if causes and loop.variable == ILLUMINANCE
+            if causes and is_low and loop.variable == ILLUMINANCE
             else causes
         )
 
