@@ -95,7 +95,7 @@ export function Held() {
           <input aria-label=${t("reason")} placeholder=${t("reason")} maxlength="200" required value=${reason} onInput=${(event) => setReason(event.target.value)} />
           <button>${t("save")}</button></form>`}
         <${Action} key=${`${hold.since} ${why(hold)}`} confirm=${[t("release_question"), why(hold)].filter(Boolean).join(" ")} disabled=${!isConnected}
-          run=${() => call("hold/release", { since: hold.since }).then(() => {})}>${t("release")}<//>
+          run=${() => call("hold/release", { since: hold.since, reason: hold.reason }).then(() => {})}>${t("release")}<//>
       </span>`}
     </div>`)}`;
 }

@@ -13,6 +13,7 @@ from growd.bus.messages import Quality
 from growd.control.actuation import RAMP_STEP_S, LightActuator, SwitchActuator
 from growd.control.topics import declare_environment
 from growd.runtime.worker import Worker
+from growd.variables import VALVE
 from support.clock import ManualClock
 from support.running import running
 
@@ -336,6 +337,23 @@ async def test_a_switch_is_safe_at_the_start_and_when_its_command_ends_or_is_rel
         assert rig.state().value == 1 - commanded
         assert await rig.is_on_after(FLUSH, commanded) == commanded
         assert await rig.is_on_after(FLUSH, None, Quality.STALE) == 1 - commanded
+
+
+@pytest.mark.parametrize(
+    ("variable", "advice"), [(VALVE, "; the valve may be open: close the bottle"), (FLUSH, "")]
+)
+async def test_the_failure_of_a_valve_says_what_to_do(variable, advice):
+    rig = SwitchRig()
+    rig.actuator = SwitchActuator(
+        rig.bus, "e", "x", variable, write=functools.partial(rig.light.write, "x"), worker=rig.worker
+    )
+    rig.light.failing = True
+    async with running(rig.clock, rig.actuator):
+        await rig.clock.advance(1)
+        failed = rig.actuator.node.information()["device"]
+        assert (failed["state"], failed["message"]) == ("failed", f"[Errno 5] pin refuses{advice}")
+        assert failed["counters"]["last_error"].endswith(f"pin refuses{advice}")
+    await rig.worker.close()
 
 
 class Strict:

@@ -186,16 +186,21 @@ async def test_a_reason_that_is_given_later_keeps_the_time_of_the_hold(tmp_path)
 
 async def test_a_release_that_names_another_hold_is_refused(tmp_path):
     async with at_work(tmp_path) as on:
+        status = StatusNode(on.bus, [])
         await on.call("set", "power work")
-        mine = StatusNode(on.bus, []).snapshot().holds[0].since
+        mine = status.snapshot().holds[0].since
         await on.call("release")
         await on.clock.advance(30.0)
         await on.call("set", "man in chamber")
         answer = await on.call("release", mine)
         assert not answer["success"]
+        now = status.snapshot().holds[0].since
+        await on.call("set", "two men in chamber", who="bob")  # which keeps the time
+        assert not (await on.call("release", now, "man in chamber"))["success"]
+        await on.call("set", "man in chamber")
         assert answer["message"].startswith("this is another hold, it was not released: all outputs are safe")
         assert on.hold.reason
-        assert (await on.call("release"))["success"]
+        assert (await on.call("release", now, "man in chamber"))["success"]
 
 
 async def test_clients_are_answered_what_becomes_of_their_messages(tmp_path):

@@ -222,7 +222,7 @@ class TestValveOpenTooLong:
             assert "the valve may have been open (its output failed) for 60 s" in on.state(name)["reason"]
             if name == "valve_open_too_long":
                 assert on.state(name)["reason"].endswith(
-                    "; it may be open until its output works, and is then closed for 60 s"
+                    "; it may be open until its output works: close the bottle; it is then closed for 60 s"
                 )
                 on.machine.faults.clear()
                 await on.until(lambda: on.state(name)["reason"].endswith("; it stays closed for 60 s"), 30)

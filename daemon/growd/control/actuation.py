@@ -21,6 +21,7 @@ from growd.control.topics import (
     light_channels,
     switch_state,
 )
+from growd.variables import VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,6 +136,11 @@ class Actuator(ABC):
     def _output(self) -> Publisher:
         """The topic of the levels that were written."""
 
+    @property
+    def _advice(self) -> str:
+        """What to do after a failure."""
+        return "; the valve may be open: close the bottle" if VALVE in self._safe else ""
+
     @abstractmethod
     def _state(self) -> object:
         """The message for `_output`, from the levels that were written."""
@@ -245,7 +251,7 @@ class Actuator(ABC):
         self._failures += 1
         if is_news:
             self._output.publish(None, Quality.FAULT)
-        self._health.failed(str(error) or type(error).__name__)
+        self._health.failed(f"{str(error) or type(error).__name__}{self._advice}")
 
 
 class LightActuator(Actuator):

@@ -29,6 +29,9 @@ _REASON: Final = Field(
 _SINCE: Final = Field(
     "since", Kind.FLOAT64, default=0.0, unit="s", doc="`since` of the hold that is meant (default: any)"
 )
+_MEANT_REASON: Final = Field(
+    "reason", Kind.JSON, default=None, doc="`reason` of the hold that is meant (default: any)"
+)
 
 
 class OutputHold:
@@ -65,7 +68,7 @@ class OutputHold:
             "hold/release",
             "growd/ReleaseHold",
             self._release,
-            arguments=(_SINCE,),
+            arguments=(_SINCE, _MEANT_REASON),
             names_caller=True,
             doc="Release the hold of hold/set: the outputs follow their commands again.",
         )
@@ -135,10 +138,10 @@ class OutputHold:
             return {"success": True, "message": str(hold)}
         return {"success": False, "message": sentence}
 
-    async def _release(self, since: float, who: str) -> dict[str, Any]:
+    async def _release(self, since: float, reason: Any, who: str) -> dict[str, Any]:
         async with self._changing:
             before, hold = self._holds or [], self._of_person()
-            if since and hold is not None and hold.since != since:
+            if hold is not None and (since not in {0, hold.since} or reason not in {None, hold.reason}):
                 return {"success": False, "message": f"this is another hold, it was not released: {hold}"}
             try:
                 was_saved = await asyncio.to_thread(release_hold, self._data, Holder.PERSON)

@@ -200,7 +200,9 @@ class ValveOpenTooLong(Interlock):
     def _outlook(self, now: float) -> str:
         if self._times.doubt(now) > 0:
             return f"it stays closed for {self._rest:g} s"
-        return f"it may be open until its output works, and is then closed for {self._rest:g} s"
+        return (
+            f"it may be open until its output works: close the bottle; it is then closed for {self._rest:g} s"
+        )
 
 
 def _was_open(times: OnTimes, now: float, within_s: float) -> str:
