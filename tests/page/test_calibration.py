@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from support.page import Client
     from support.program import Program
 
-pytestmark = in_browser
+pytestmark = [*in_browser, pytest.mark.browser]
 
 
 async def open_device(page: Page, name: str) -> Locator:

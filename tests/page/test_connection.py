@@ -111,6 +111,7 @@ async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
             await expect(card(tab.page, "Light").get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
 
 
+@pytest.mark.browser
 async def test_a_growd_that_stands_still_is_noticed(
     shared: Program, browser: Browser, client: Client
 ) -> None:
