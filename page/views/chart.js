@@ -1,14 +1,13 @@
 /** `Chart`: variables of an environment on one axis of time, drawn by uPlot from `GET history` and the stream. */
 import { get } from "../lib/api.js";
-import { clock, day, number, second, shown, symbol, zoned } from "../lib/format.js";
+import { clock, day, duration, number, second, shown, symbol, zoned } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
 import { Signal, useSignal } from "../lib/signal.js";
+import { CATEGORIES, Timeline } from "./timeline.js";
 
-const COLUMNS = { measured: ["min", "mean", "max"], desired: ["desired"], commanded: ["commanded", "most"] };
-const CATEGORIES = Object.keys(COLUMNS);
-const MOST = { points: 1_500, rows: 300, events: 500 };
+const MOST = { points: 1_500, rows: 300 };
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
@@ -16,118 +15,19 @@ const SPAN_S = [60, 1e8]; // of a view
 const LANE = 42; // px of an output
 const MARKS = { note: "▼", bad: "✕", other: "·" };
 
-/**
- * Stored values in buckets of equal width, continued by the stream. Each variable has columns: in `min`, `mean` and
- * `max` null is a gap, and undefined a bucket without a point inside a line; `desired`, `commanded` and `most`, the
- * greatest command in the bucket, hold until they change.
- */
-export class Timeline {
-  times = [];
-
-  /** Of an answer of `GET history`, or of live values only. */
-  constructor(names, { start, end, bucket_s: width, series = [], events = [], events_truncated: isShortened }) {
-    Object.assign(this, { start, end, width, events, isShortened });
-    this.of = Object.fromEntries(names.map((name) => [name, { min: [], mean: [], max: [], desired: [], commanded: [], most: [], now: {}, at: -1, count: 0, isCut: false, reach: Math.max(1, 60 / width) }]));
-    const restarts = events.filter((each) => each.kind === "restart").map((each) => each.time);
-    for (const { variable, breaks, holds_s: holds, ...each } of series) {
-      this.of[variable].reach = Math.max(1, holds / width);
-      const cuts = [...breaks, ...restarts].sort((one, other) => one - other);
-      for (const category of CATEGORIES) {
-        const { before, time, last, min, mean, max, count } = each[category];
-        if (category !== "measured" && before) this.of[variable].now[category] = before.value;
-        time.forEach((at, n) => {
-          let cut = 0;
-          while (category === "measured" && cuts[0] < at + width) cut = cuts.shift();
-          if (cut) this.of[variable].isCut = true;
-          if (category !== "measured" || count[n]) this.put(variable, category, at, last[n], min[n], mean[n], max[n], count[n]);
-          if (cut >= at) this.of[variable].isCut = true; // before the values of this bucket, or after them
-        });
-      }
-    }
-    this.grow(Math.min(end, growdTime.value));
-  }
-
-  index(time) {
-    return Math.floor((time - this.start) / this.width);
-  }
-
-  /** Whether values that come now belong to it. */
-  get isLive() {
-    return growdTime.value < this.end + 30 * this.width;
-  }
-
-  /** Make all columns reach to a time. */
-  grow(time) {
-    this.end = Math.max(this.end, time);
-    while (this.times.length <= this.index(time)) this.times.push(this.start + (this.times.length + 0.5) * this.width);
-    for (const one of Object.values(this.of)) for (const category of CATEGORIES) fill(one, category, this.times.length);
-  }
-
-  /** Forget the oldest buckets. */
-  drop(count) {
-    this.start += count * this.width;
-    this.times.splice(0, count);
-    for (const one of Object.values(this.of)) {
-      one.at -= count;
-      for (const key in one) if (Array.isArray(one[key])) one[key].splice(0, count);
-    }
-  }
-
-  put(name, category, time, last, min = last, mean = last, max = last, count = 1) {
-    const one = this.of[name];
-    const i = this.index(time);
-    if (i < 0 || (category === "measured" && i < one.at)) return;
-    fill(one, category, i + 1);
-    if (category !== "measured") {
-      one.now[category] = last;
-      const most = Math.max(one.most[i], max);
-      for (const key of COLUMNS[category]) one[key].fill(last, i);
-      if (category === "commanded") one.most[i] = most;
-      return;
-    }
-    const before = i === one.at ? one.count : 0;
-    if (one.at >= 0 && !one.isCut && i - one.at <= one.reach) for (const key of COLUMNS.measured) one[key].fill(undefined, one.at + 1, i);
-    one.min[i] = before ? Math.min(one.min[i], min) : min;
-    one.mean[i] = (before * one.mean[i] + count * mean) / (before + count);
-    one.max[i] = before ? Math.max(one.max[i], max) : max;
-    Object.assign(one, { at: i, count: before + count, isCut: false });
-  }
-
-  /** Take a message of the stream. */
-  take(name, category, { time, value, quality }) {
-    const isKnown = quality === "ok" && Number.isFinite(value);
-    if (isKnown || (value === null && category !== "measured")) this.put(name, category, time, value);
-    else if (this.index(time) >= this.of[name].at) this.of[name].isCut = true;
-  }
-
-  note(event) {
-    if (event.kind === "restart") for (const one of Object.values(this.of)) one.isCut = true;
-    const isKnown = this.events.some((each) => Math.abs(each.time - event.time) < 0.01 && each.message === event.message);
-    if (!isKnown) this.events = [...this.events, event].slice(-MOST.events);
-  }
-
-  /** {min, mean, max, desired} at a time; of a bucket without a point, the value that holds. */
-  at(name, time) {
-    const one = this.of[name];
-    const i = Math.min(this.times.length - 1, this.index(time));
-    let n = Math.min(i, one.at);
-    const isCut = n < i && one.isCut;
-    while (one.mean[n] === undefined && n > 0) n -= 1;
-    return { desired: one.desired[i], ...(!isCut && i - n <= one.reach && { min: one.min[n], mean: one.mean[n], max: one.max[n] }) };
-  }
-}
-
-function fill(one, category, length) {
-  for (const key of COLUMNS[category]) while (one[key].length < length) one[key].push(one.now[category] ?? null);
-}
-
 let library = null; // uPlot, loaded with the first chart
 
 function loadLibrary() {
   const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("../vendor/uplot.css", import.meta.url) });
   const styled = new Promise((done) => (style.onload = style.onerror = done));
   document.head.append(style);
-  return Promise.all([import("../vendor/uplot.js"), styled]).then(([module]) => module.default);
+  return Promise.all([import("../vendor/uplot.js"), styled]).then(
+    ([module]) => module.default,
+    () => {
+      library = null; // the next try asks again
+      throw new Error(t("no_connection"));
+    },
+  );
 }
 
 /** The charts of an environment: loading, live values, drawing, zoom and pan. Signals say what to draw around them. */
@@ -262,9 +162,7 @@ class Plots {
     const points = Math.min(MOST.points, Math.round(1.5 * this.width));
     const range = { start: start - side, end: Math.min(end + side, growdTime.value) };
     const query = new URLSearchParams([...this.names.map((name) => ["variable", name]), ...Object.entries({ ...range, points, events: true })]);
-    library ??= loadLibrary();
-    this.uPlot = await library;
-    const answer = await get(`history/${this.environment}?${query}`, LONGEST_MS).catch((refusal) => ({ ...range, bucket_s: Math.max(1, (4 * side) / points), failure: refusal.message }));
+    const answer = await this.#ask(query).catch((refusal) => ({ ...range, bucket_s: Math.max(1, (4 * side) / points), failure: refusal.message }));
     this.isLoading.value = false;
     if (this.#state.isEnded) return;
     this.failure.value = answer.failure ?? "";
@@ -274,6 +172,28 @@ class Plots {
     this.timeline = new Timeline(this.names, answer);
     for (const take of this.#takes) take(); // the newest values may be too new for the database
     this.draw();
+  }
+
+  async #ask(query) {
+    library ??= loadLibrary();
+    this.uPlot = await library;
+    const answer = await get(`history/${this.environment}?${query}`, LONGEST_MS);
+    for (const each of answer.series) if (variableOf(this.environment, each.variable).manual) each.holds_s = 0; // known at its time only
+    return answer;
+  }
+
+  /** Whether what is shown was asked. */
+  get isKnown() {
+    const { start, end } = this.view.value ?? {};
+    const { timeline } = this;
+    return Boolean(timeline) && timeline.start <= start && timeline.end + timeline.width >= Math.min(end, growdTime.value) - 5;
+  }
+
+  /** [least, greatest] in the shown time, in growd's unit; null without a value. */
+  span(name, keys) {
+    const { start, end } = this.view.value;
+    const [least, greatest] = this.timeline?.span(name, start, end, keys) ?? [Infinity];
+    return least === Infinity ? null : [least, greatest];
   }
 
   /** Each second: follow now, and draw what came; not more often than the picture changes. */
@@ -318,42 +238,55 @@ class Plots {
     this.drawn.value += 1;
   }
 
+  /** Times, and columns in the shown unit; {lanes} for the outputs. A value is drawn until the next time. */
   #data(name, lanes) {
-    const { times, of } = this.timeline;
-    if (!name) return [times, ...lanes.flatMap((lane, n) => ["most", "commanded"].map((key) => of[lane][key].map((level) => level === null ? null : lanes.length - 1 - n + 0.6 * level)))];
-    const { unit } = variableOf(this.environment, name);
-    const inUnit = (value) => (value == null ? value : shown(value, unit));
-    return [times, ...["mean", "min", "max", "desired"].map((key) => of[name][key].map(inUnit))];
+    const { times, of, width } = this.timeline;
+    const inUnit = name ? (value) => shown(value, variableOf(this.environment, name).unit) : (value) => value;
+    const columns = name
+      ? ["mean", "min", "max", "desired"].map((key) => of[name][key])
+      : lanes.flatMap((lane, n) => ["most", "commanded"].map((key) => of[lane][key].map((level) => (level === null ? null : lanes.length - 1 - n + 0.6 * level))));
+    const drawn = columns.map((column) => {
+      const values = column.map((value) => (value == null ? null : inUnit(value)));
+      const last = values.findLastIndex((value) => value !== null);
+      values[last + 1] = values[last] ?? null; // the last value is drawn to the end of its bucket
+      if (values.length === times.length) values.push(null);
+      return values;
+    });
+    return [[...times, (times.at(-1) ?? this.timeline.start) + width], ...drawn];
   }
 
   #make(name, element, lanes) {
     const { uPlot } = this;
-    const { manual, precision } = variableOf(this.environment, name);
+    const { manual, precision, unit } = variableOf(this.environment, name);
     const colour = (key) => () => this.#state.colours[key];
     const axis = { stroke: colour("faint"), font: "12px system-ui", grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1, size: 4 } };
-    const line = (key, more) => ({ stroke: colour(key), width: 2, points: { show: false }, ...more });
+    const paths = uPlot.paths.stepped({ align: 1, alignGaps: 1 });
+    const line = (key, more) => ({ stroke: colour(key), width: 2, points: { show: false }, paths, ...more });
     const hidden = line("none", { width: 0 });
-    const paths = uPlot.paths.stepped({ align: 1 });
     const series = name
-      ? [line("s1", { points: manual ? { show: true, size: 6 } : {} }), hidden, hidden, line("s2", { dash: [6, 4], paths })]
-      : lanes.flatMap((_, n) => [{ ...hidden, paths, fill: colour("f3"), fillTo: () => lanes.length - 1 - n }, line("s3", { paths, width: 1.5 })]);
+      ? [line("s1", { points: manual ? { show: true, size: 6 } : {} }), hidden, hidden, line("s2", { dash: [6, 4] })]
+      : lanes.flatMap((_, n) => [{ ...hidden, fill: colour("f3"), fillTo: () => lanes.length - 1 - n }, line("s3", { width: 1.5 })]);
     const least = 20 * 10 ** -precision; // so that the noise of a steady value is not magnified
-    const range = (_, low, high) => {
-      if (low === null) return [0, 1];
+    const range = () => {
+      const found = this.span(name)?.map((value) => shown(value, unit));
+      if (!found) return [0, 1];
+      const [low, high] = found;
       const more = Math.max(0.08 * (high - low), (least - high + low) / 2);
       return [low >= 0 ? Math.max(0, low - more) : low - more, high + more];
     };
+    const numbers = (_, values, __, ___, step) => values.map((value) => (this.span(name) ? number(value, (String(step).split(".")[1] ?? "").length) : ""));
     const options = {
       tzDate: zoned,
       width: element.clientWidth,
       height: name ? (this.width < 600 ? 150 : 190) : lanes.length * LANE + 36,
       legend: { show: false },
+      tzDate: zoned,
       padding: [10, 8, 0, 0],
       scales: { x: { auto: false, range: () => [this.view.value.start, this.view.value.end] }, y: { range: name ? range : () => [0, lanes.length] } },
       cursor: { y: false, drag: { x: false }, points: { show: false }, bind: Object.fromEntries(["mousedown", "mouseup", "mousemove", "mouseenter", "mouseleave", "click", "dblclick"].map((event) => [event, () => null])) },
       axes: [
         { ...axis, size: 28, space: 72, values: (_, times, __, ___, step) => times.map((time) => timeLabel(time, step)) },
-        { ...axis, size: 56, space: 30, ...(name ? { values: (_, values, __, ___, step) => values.map((value) => number(value, (String(step).split(".")[1] ?? "").length)) } : { splits: () => lanes.map((_, n) => n), values: () => [] }) },
+        { ...axis, size: 56, space: 30, ...(name ? { values: numbers } : { splits: () => lanes.map((_, n) => n), values: () => [] }) },
       ],
       series: [{}, ...series],
       bands: name ? [{ series: [3, 2], fill: colour("f1") }] : [],
@@ -411,15 +344,15 @@ class Plots {
   rows(columns) {
     const { start, end } = this.view.value;
     const { times, width } = this.timeline;
-    const rows = times.map((time, i) => [time - width / 2, ...columns.map((column) => column[i] ?? null)]);
+    const rows = times.map((time, i) => [time, ...columns.map((column) => column[i] ?? null)]);
     return rows.filter(([time, ...values]) => time + width > start && time <= end && values.some((value) => value !== null));
   }
 
   /** {head, columns} of a variable, or of the outputs in percent. */
   columns(name) {
-    const data = this.#data(name, this.lanes).slice(1);
-    if (name) return { head: ["mean", "min", "max", "set_point"], columns: data };
-    return { head: this.lanes, columns: this.lanes.map((lane) => this.timeline.of[lane].commanded.map((level) => level && 100 * level)) };
+    if (name) return { head: ["mean", "min", "max", "set_point"], columns: this.#data(name).slice(1) };
+    const pairs = this.lanes.flatMap((lane) => [[lane, "commanded"], [lane, "most"]]);
+    return { head: pairs, columns: pairs.map(([lane, key]) => this.timeline.of[lane][key].map((level) => level && 100 * level)) };
   }
 
   /** Set the cursor to a time; null shows the newest values. */
@@ -522,8 +455,8 @@ export function Chart({ environment, variables, outputs = [], range, onPlots }) 
     <div class="row spread">
       ${view && html`<${Moment} plots=${plots} />`}
       <span class="row">
-        ${tool("◀", "charts_earlier", () => plots.pan(-0.4))}${tool("−", "charts_out", () => plots.zoom(1.6))}
-        ${tool("+", "charts_in", () => plots.zoom(1 / 1.6))}${tool("▶", "charts_later", () => plots.pan(0.4))}
+        ${tool("◀", "charts_earlier", () => plots.pan(-1))}${tool("−", "charts_out", () => plots.zoom(1.6))}
+        ${tool("+", "charts_in", () => plots.zoom(1 / 1.6))}${tool("▶", "charts_later", () => plots.pan(1))}
         <button class=${view?.follows ? "primary" : ""} aria-pressed=${Boolean(view?.follows)} onClick=${() => plots.follow()}>${t("charts_follow")}</button>
       </span>
     </div>
@@ -542,7 +475,7 @@ function Moment({ plots }) {
   const time = useSignal(plots.cursor);
   const isLoading = useSignal(plots.isLoading);
   if (time === null) return html`<span class="moment">${day(start)} ${clock(start)} – ${day(start) === day(end) ? "" : day(end)} ${clock(end)} ${isLoading && "…"}</span>`;
-  const near = plots.timeline.events.filter((each) => Math.abs(each.time - time) < (8 * (end - start)) / plots.width);
+  const near = (plots.timeline?.events ?? []).filter((each) => Math.abs(each.time - time) < (8 * (end - start)) / plots.width);
   return html`<span class="moment" role="status"><b>${day(time)} ${second(time)}</b>${near.slice(-3).map((each) => html`<br /><span class="small"><${Event} event=${each} /></span>`)}</span>`;
 }
 
@@ -552,18 +485,32 @@ export function Event({ event: { kind, source, message, by } }) {
   return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`<b>${kind.replaceAll("_", " ")}</b> ${source && `${source}: `}`}${message}${by && html` <span class="faint">· ${by}</span>`}`;
 }
 
-/** The name of a variable with its values at the cursor, or the newest. */
+/** The name of a variable with its values: at the cursor, or now, or the least and the greatest of the shown time. */
 function Legend({ plots, name }) {
   useSignal(plots.drawn);
   const time = useSignal(plots.cursor);
+  const { follows } = useSignal(plots.view) ?? {};
+  const { timeline } = plots;
   const { unit, precision } = variableOf(plots.environment, name);
-  const at = plots.timeline && (time !== null || connection.value.isConnected) ? plots.timeline.at(name, time ?? plots.timeline.end) : {};
   const text = (value) => (value == null ? "–" : number(shown(value, unit), precision));
+  const range = (low, high) => (text(low) === text(high) ? text(low) : `${text(low)} – ${text(high)}`);
+  const sign = unit === "switch" ? "" : symbol(unit);
+  const values = () => {
+    const span = plots.span(name, ["min", "max"]);
+    if (time !== null) {
+      const { min, mean, max, desired } = timeline.at(name, time);
+      const isMean = mean != null && text(min) !== text(max);
+      return [html`${isMean && html`<span class="small">${t("charts_mean_of", { time: duration(timeline.width) })}</span> `}<b>${text(mean)}</b> ${sign} ${isMean && html`<span class="faint small">${range(min, max)}</span>`}`, desired];
+    }
+    const { last, desired } = follows && connection.value.isConnected ? timeline.newest(name) : {};
+    const shownSpan = span && html`<span class="faint small">${t("charts_span", { range: `${range(...span)} ${sign}` })}</span>`;
+    if (last != null) return [html`<span class="small">${t("charts_now")}</span> <b>${text(last)}</b> ${sign} ${shownSpan}`, desired];
+    return [span ? shownSpan : html`<span class="faint">${plots.isKnown ? t("charts_nothing") : plots.failure.value ? "–" : t("loading")}</span>`, desired];
+  };
+  const [words, desired] = timeline ? values() : [html`<span class="faint">${plots.failure.value ? "–" : t("loading")}</span>`];
   return html`<div class="row spread">
     <h3>${variableName(name)}</h3>
-    <span><span class="key" aria-hidden="true"></span> <b>${text(at.mean)}</b> ${unit === "switch" ? "" : symbol(unit)}
-      ${text(at.min) !== text(at.max) && html` <span class="faint small">${text(at.min)} – ${text(at.max)}</span>`}
-      ${at.desired != null && html` · <span class="key dashed" aria-hidden="true"></span> ${t("set_point")} ${text(at.desired)}`}</span>
+    <span><span class="key" aria-hidden="true"></span> ${words}${desired != null && html` · <span class="key dashed" aria-hidden="true"></span> ${t("set_point")} ${text(desired)}`}</span>
   </div>`;
 }
 
@@ -577,7 +524,7 @@ function Table({ plots, name }) {
     const places = name ? variableOf(plots.environment, name).precision : 0;
     let before = "";
     const changed = plots.rows(columns).filter(([, ...values]) => before !== (before = values.join()));
-    return html`<table><thead><tr><th>${t("charts_time")}</th>${head.map((key) => html`<th>${name ? t(key === "set_point" ? key : `charts_${key}`) : `${variableName(key)} (%)`}</th>`)}</tr></thead>
+    return html`<table><thead><tr><th>${t("charts_time")}</th>${head.map((key) => html`<th>${name ? t(key === "set_point" ? key : `charts_${key}`) : `${variableName(key[0])} (%)${key[1] === "most" ? `, ${t("charts_max")}` : ""}`}</th>`)}</tr></thead>
       <tbody>${changed.slice(-MOST.rows).reverse().map(([time, ...values]) => html`<tr><th>${day(time)} ${second(time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, places)}</td>`)}</tr>`)}</tbody></table>`;
   };
   return html`<details onToggle=${(event) => setOpen(event.target.open)}>

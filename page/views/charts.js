@@ -84,7 +84,7 @@ function Downloads({ plots }) {
   const columns = key(["time", "category", "variable", "value", "unit", "is_manual", "by"]);
   const save = () => {
     const tables = [...variables, ""].map((each) => [each, plots.columns(each)]);
-    const head = ["time", ...tables.flatMap(([each, table]) => table.head.map((key) => (each ? `${each} ${key}` : `${key} %`)))];
+    const head = ["time", ...tables.flatMap(([each, table]) => table.head.map((key) => (each ? `${each} ${key}` : `${key[0]} %${key[1] === "most" ? " max" : ""}`)))];
     const rows = plots.rows(tables.flatMap(([, table]) => table.columns)).map(([time, ...values]) => [iso(time), ...values]);
     const text = [head, ...rows].map((row) => `${row.join()}\r\n`).join(""); // null is empty
     const link = Object.assign(document.createElement("a"), { download: `${name}.csv`, href: URL.createObjectURL(new Blob([text], { type: "text/csv" })) });
@@ -93,6 +93,6 @@ function Downloads({ plots }) {
   };
   return html`<p class="row small">
     <a href=${databaseAddress(`environmental_data_point/${DESIGN}/_list/csv/by_timestamp?cols=${columns}&startkey=${key([environment, start])}&endkey=${key([environment, end])}`)} download=${`${name} points.csv`}>${t("charts_points_csv")}</a>
-    <button class="quiet" onClick=${save}>${t("charts_csv")}</button>
+    <button onClick=${save}>${t("charts_csv")}</button>
   </p>`;
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 T = 1_790_000_000
-MODULE = "document.querySelector('script[type=module]').src.replace('main.js', 'views/chart.js')"
+MODULE = "document.querySelector('script[type=module]').src.replace('main.js', 'views/timeline.js')"
 NOTHING: dict[str, Any] = {"before": None} | {
     key: [] for key in ("time", "min", "mean", "max", "last", "count")
 }
@@ -68,6 +68,10 @@ def past(minutes: list[int], **more: Any) -> dict[str, Any]:
     return answer | {"series": [temperature | more]}
 
 
+def event(kind: str, second: int) -> dict[str, Any]:
+    return {"time": T + second, "kind": kind, "message": ""}
+
+
 async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, int, Any]) -> dict[str, Any]:
     """The columns that a chart makes of a history and of later messages (category, minute, value)."""
     script = f"""async ([answer, messages]) => {{
@@ -78,27 +82,29 @@ async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, i
             line.take("air_temperature", category, {{ time: {T} + 60 * minute, value, quality }});
         }}
         const {{ mean, min, max, desired }} = line.of.air_temperature;
-        const sign = (value) => (value === undefined ? "-" : value === null ? "." : "x");
+        const sign = (value) => (value === null ? "." : "abcdefghijk"[value - 20]);
         return {{ line: mean.map(sign).join(""), mean, min, max, desired }};
     }}"""
     found: dict[str, Any] = await page.evaluate(script, [answer, messages])
     return found
 
 
-async def test_lines_go_on_while_a_value_holds_and_have_gaps_where_it_is_not_known(
+async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(
     growd: Program, browser: Browser
 ) -> None:
     async with opened(browser, view(growd, "now")) as tab:
         page = tab.page
         await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
         for answer, messages, expected in (
-            (past([0, 5, 16]), (), "x----x----------x"),
-            (past([0, 12]), (), "x...........x"),
-            (past([0, 5], breaks=[T + 200]), (), "x....x"),
-            (past([0, 5, 8], breaks=[T + 310]), (), "x....x..x"),
-            (past([0, 1, 5], breaks=[T + 30]), (), "xx---x"),
-            (past([0, 5]) | {"events": [{"time": T + 200, "kind": "restart"}]}, (), "x....x"),
-            (past([0]), (("measured", 3, 21), ("measured", 5, None), ("measured", 7, 22)), "x--x...x"),
+            (past([0, 5, 16]), (), "aaaaabbbbbbbbbbbcccccccccccc"),
+            (past([0, 14]), (), "aaaaaaaaaaaa..bbbbbbbbbbbb"),
+            (past([0, 5], breaks=[T + 200]), (), "aaa..bbbbbbbbbbbb"),
+            (past([0, 5, 8], breaks=[T + 310]), (), "aaaaab..cccccccccccc"),
+            (past([0, 5, 8], breaks=[T + 310], resumes=[T + 320]), (), "aaaaabbbcccccccccccc"),
+            (past([0, 5]) | {"events": [event("restart", 200)]}, (), "a....bbbbbbbbbbbb"),
+            (past([0, 5]) | {"events": [event("restart", 310)]}, (), "a....bbbbbbbbbbbb"),
+            (past([0, 5]) | {"events": [event("stop", 130), event("restart", 200)]}, (), "aa...bbbbbbbbbbbb"),
+            (past([0]), (("measured", 3, 21), ("measured", 5, None), ("measured", 7, 22)), "aaabb..cccccccccccc"),
         ):
             line = (await columns_of(page, answer, *messages))["line"]
             assert line.rstrip(".") == expected
@@ -112,6 +118,8 @@ async def test_live_values_join_their_bucket_and_set_points_hold(growd: Program,
         found = await columns_of(page, past([0, 2]), *messages)
         assert (found["min"][2], found["mean"][2], found["max"][2]) == (21, pytest.approx(91 / 3), 40)
         assert found["desired"][:5] == [22, 22, 22, 25, 25]
+        stopped = past([0, 5]) | {"events": [event("stop", 130), event("restart", 200)]}
+        assert (await columns_of(page, stopped))["desired"][:4] == [22, 22, None, None]
 
 
 async def test_the_charts_follow_now_until_one_pans(growd: Program, browser: Browser) -> None:

@@ -110,6 +110,7 @@ class TestSeries:
         answer = await past.ask(T, T + 60, WARMTH, CO2)
         warmth, carbon_dioxide = answer["series"]
         assert (warmth["breaks"], carbon_dioxide["breaks"]) == ([T + 9, T + 30], [])
+        assert warmth["resumes"] == [T + 20]
         assert warmth["holds_s"] == 660
 
     async def test_texts_are_no_series(self, past):

@@ -49,6 +49,7 @@ HISTORY_SCHEMA: Final = _object(
             unit=_TEXT,
             holds_s={"type": "number", "description": "how long a measurement holds at most"},
             breaks={**_array(_NUMBER), "description": "when the measured value was no longer known"},
+            resumes={**_array(_NUMBER), "description": "when it was known again"},
             measured=_COLUMNS,
             desired=_COLUMNS,
             commanded=_COLUMNS,

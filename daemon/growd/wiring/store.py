@@ -87,12 +87,15 @@ class Storage:
             store = StoreNode(self._bus, self.outbox, self.shipper, self.losses, notices)
             store.node.describe("problems", self._problems, prepare=self._local.look)
             await self._note_start(notices)
-            async with Supervisor(clock, self._bus.liveness) as parts:
-                parts.start("outbox", self.outbox.run)
-                parts.start("shipper", self.shipper.run)
-                parts.start("recorder", self._recorder.run)
-                parts.start("losses", self.losses.run)
-                yield
+            try:
+                async with Supervisor(clock, self._bus.liveness) as parts:
+                    parts.start("outbox", self.outbox.run)
+                    parts.start("shipper", self.shipper.run)
+                    parts.start("recorder", self._recorder.run)
+                    parts.start("losses", self.losses.run)
+                    yield
+            finally:
+                self._record("stop", "growd stopped", clock.time())
         finally:
             try:
                 await self._save_last_points()

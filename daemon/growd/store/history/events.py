@@ -1,4 +1,4 @@
-"""The events of an environment: faults, interlocks, recipes, notes, restarts."""
+"""The events of an environment: faults, interlocks, recipes, notes, restarts and stops."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
 """Desired points with the id of a recipe, and what happened to it."""
 
-KINDS: Final = ("fault", "hold", "interlock", "note", "recipe", "recovery", "restart")
+KINDS: Final = ("fault", "hold", "interlock", "note", "recipe", "recovery", "restart", "stop")
 """The kinds of events that growd records. Other programs may use others."""
 
 _BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it

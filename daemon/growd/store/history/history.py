@@ -46,6 +46,7 @@ SERIES_S: Final = 10.0
 
 _CONNECTIONS: Final = 8
 _AT_ONCE: Final = 4  # series of one request
+_NO_BREAKS: Final[dict[str, list[float]]] = {"breaks": [], "resumes": []}
 _EMPTY: Final = {"before": None, **Buckets(1).columns()}
 
 
@@ -180,7 +181,7 @@ class History:
                     "variable": variable,
                     "unit": VARIABLES[variable].unit if variable in VARIABLES else "",
                     "holds_s": self._holds_s(variable),
-                    "breaks": breaks.get(variable, []),
+                    **breaks.get(variable, _NO_BREAKS),
                     **{category: by_name.get((variable, category), _EMPTY) for category in CATEGORIES},
                 }
                 for variable in variables
@@ -298,15 +299,18 @@ async def _breaks(
     environment: str,
     variables: Sequence[str],
     grid: Grid,
-) -> dict[str, list[float]]:
-    """The newest times at which measured variables were no longer known, by variable, oldest first."""
+) -> dict[str, dict[str, list[float]]]:
+    """The newest times at which measured variables were no longer known, or again, by variable, oldest first."""
     places = asyncio.Semaphore(_AT_ONCE)
 
-    async def read(variable: str) -> list[float]:
+    async def read(variable: str) -> dict[str, list[float]]:
         series = Series((environment, "quality", variable), {}, source.events)
         async with places:
             points = await reader.newest(series, grid.start, grid.end, MOST_BREAKS)
-        return [point.timestamp for point in reversed(points) if point.value != Quality.OK]
+        times: dict[str, list[float]] = {"breaks": [], "resumes": []}
+        for point in reversed(points):
+            times["resumes" if point.value == Quality.OK else "breaks"].append(point.timestamp)
+        return times
 
     return dict(zip(variables, await _together([read(variable) for variable in variables]), strict=True))
 
