@@ -280,7 +280,6 @@ class Plots {
       width: element.clientWidth,
       height: name ? (this.width < 600 ? 150 : 190) : lanes.length * LANE + 36,
       legend: { show: false },
-      tzDate: zoned,
       padding: [10, 8, 0, 0],
       scales: { x: { auto: false, range: () => [this.view.value.start, this.view.value.end] }, y: { range: name ? range : () => [0, lanes.length] } },
       cursor: { y: false, drag: { x: false }, points: { show: false }, bind: Object.fromEntries(["mousedown", "mouseup", "mousemove", "mouseenter", "mouseleave", "click", "dblclick"].map((event) => [event, () => null])) },
