@@ -418,7 +418,9 @@ export const STRINGS = {
   journal_notes: ["Notes", "Notizen"],
   journal_measurements: ["Measurements", "Messungen"],
   journal_events: ["Events", "Ereignisse"],
-  journal_none: ["There are no entries in this time.", "In dieser Zeit gibt es keine Einträge."],
+  journal_search: ["Search in all entries", "In allen Einträgen suchen"],
+  journal_shortened: ["Of the events, only the newest are shown.", "Von den Ereignissen sind nur die neuesten zu sehen."],
+  journal_none: ["There are no such entries in this time.", "In dieser Zeit gibt es keine solchen Einträge."],
   journal_more: ["Show {count} days", "{count} Tage anzeigen"],
   journal_failure: ["The entries cannot be read: {reason}", "Die Einträge lassen sich nicht lesen: {reason}"],
 

@@ -13,7 +13,7 @@ const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
 const SPAN_S = [60, 1e8]; // of a view
 const LANE = 42; // px of an output
-const MARKS = { note: "▼", bad: "✕", other: "·" };
+const MARKS = { note: "▼", bad: "▲", other: "·" };
 
 let library = null; // uPlot, loaded with the first chart
 
@@ -426,7 +426,7 @@ function timeLabel(time, step) {
   return step < 60 ? second(time) : clock(time);
 }
 
-const markOf = (kind) => (kind === "note" ? kind : /fault|fail|interlock|hold|lost|error/.test(kind) ? "bad" : "other");
+const markOf = (kind) => (kind === "note" ? kind : /(^|_)(fault|fail(ed|ure)?|interlock|hold|lost|error)(_|$)/.test(kind) ? "bad" : "other");
 
 /**
  * `range`: {seconds} up to now, or {start, end} in UNIX seconds with `end` null for now. `outputs`: variables whose
@@ -481,7 +481,7 @@ function Moment({ plots }) {
 /** An event in words, with its mark. */
 export function Event({ event: { kind, source, message, by } }) {
   const mark = markOf(kind);
-  return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`<b>${kind.replaceAll("_", " ")}</b> ${source && `${source}: `}`}${message}${by && html` <span class="faint">· ${by}</span>`}`;
+  return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`${!`${source} ${message}`.includes(kind) && html`<b>${kind.replaceAll("_", " ")}</b> `}${source && `${source}: `}`}${message}${by && html` <span class="faint">· ${by}</span>`}`;
 }
 
 /** The name of a variable with its values: at the cursor, or now, or the least and the greatest of the shown time. */

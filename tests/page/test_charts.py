@@ -149,6 +149,31 @@ async def test_the_charts_follow_now_until_one_pans(growd: Program, browser: Bro
         await expect(follow).to_have_attribute("aria-pressed", "true")
 
 
+async def test_a_time_without_data_is_called_so(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "charts?range=day&variables=air_temperature")) as tab:
+        page = tab.page
+        await drawn(page)
+        temperature = page.locator("section", has=page.get_by_role("heading", name="Air temperature"))
+        await expect(temperature.get_by_text("now")).to_be_visible()
+        today = await moment(page).inner_text()
+        await page.get_by_role("button", name="Earlier").click()
+        await expect(temperature.get_by_text("no data in this time")).to_be_visible()
+        await expect(temperature.locator("b")).to_have_count(0)
+        first, last = (re.findall(r"\d\d:\d\d", text) for text in (today, await moment(page).inner_text()))
+        assert first[0] == last[1] or first[1] == last[1]  # the same time, a day before
+
+
+async def test_a_library_that_did_not_come_is_asked_for_again(growd: Program, browser: Browser) -> None:
+    async with opened(browser, f"{growd.address}/_svc/") as tab:
+        page = tab.page
+        await page.route("**/vendor/uplot.js", lambda route: route.abort(), times=1)
+        await page.goto(view(growd, "charts?range=hour&variables=air_temperature"))
+        await expect(page.get_by_text("Stored values are missing")).to_be_visible()
+        await page.get_by_role("button", name="Earlier").click()
+        await drawn(page)
+        tab.errors.clear()
+
+
 async def test_a_week_zoomed_by_wheel_and_buttons(growd: Program, browser: Browser) -> None:
     async with opened(browser, view(growd, "charts?range=week"), viewport=DESK) as tab:
         page = tab.page
@@ -235,7 +260,7 @@ async def test_entries_of_the_journal_have_their_time_and_author(growd: Program,
         await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
         await expect(page.get_by_text("seedlings are up · Ada")).to_be_visible()
         await page.get_by_role("combobox", name="Entry").select_option("water_potential_hydrogen")
-        await page.get_by_label("pH (pH)").fill("5.9")
+        await page.get_by_label("pH (pH)").fill("5,9")
         await page.get_by_label("Time (empty: now)").fill("2026-01-02T03:04")
         await page.get_by_role("button", name="Save").click()
         await expect(page.get_by_label("pH (pH)")).to_have_value("")
@@ -246,6 +271,12 @@ async def test_entries_of_the_journal_have_their_time_and_author(growd: Program,
             ) as answer,
         ):
             assert (await answer.json())["result"] == 5.9
+        search = page.get_by_label("Search in all entries")
+        await search.fill("ph 5.9")
+        await expect(page.get_by_role("listitem")).to_have_text(re.compile("pH 5.9 · Ada"))
+        await search.fill("not written")
+        await expect(page.get_by_text("There are no such entries")).to_be_visible()
+        await search.fill("")
         await page.get_by_label("Events").uncheck()
         await expect(page.get_by_text("restart")).to_have_count(0)
         await expect(page.get_by_text("seedlings are up")).to_be_visible()
