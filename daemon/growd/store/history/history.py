@@ -300,7 +300,7 @@ async def _breaks(
     variables: Sequence[str],
     grid: Grid,
 ) -> dict[str, dict[str, list[float]]]:
-    """The newest times at which measured variables were no longer known, or again, by variable, oldest first."""
+    """The newest times at which measured values became unknown, or known again, by variable, oldest first."""
     places = asyncio.Semaphore(_AT_ONCE)
 
     async def read(variable: str) -> dict[str, list[float]]:
