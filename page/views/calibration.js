@@ -4,7 +4,7 @@ import { duration, moment, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { useStatus, useTopic } from "../lib/live.js";
-import { Action } from "../lib/parts.js";
+import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 
 const POLL_MS = 2_000;
@@ -24,7 +24,7 @@ export function Calibration({ environment, device, services }) {
 /** A sensor in air whose CO2 is known. growd judges whether the air is steady, and says what is missing. */
 function InAir({ environment, device, service, name }) {
   const [found, setFound] = useState(null);
-  const [reference, setReference] = useState("");
+  const [reference, setReference] = useState(null); // what is typed, NaN if it cannot be
   useEffect(() => {
     let isShown = true;
     const ask = async () => {
@@ -39,7 +39,7 @@ function InAir({ environment, device, service, name }) {
   }, [service]);
   if (!found) return html`<p>${t("loading")}</p>`;
   const { reference_range_ppm: range, reason, reading_ppm: reading, last } = found;
-  const value = reference || (range ? Math.max(range[0], FRESH_AIR_PPM) : found.reference_ppm);
+  const value = reference ?? (range ? Math.max(range[0], FRESH_AIR_PPM) : found.reference_ppm);
   const isDone = last?.success;
   return html`<ol class="steps">
     <li>${t(`calibration_air_${name}`)} <span class="faint">${t("calibration_why")}</span></li>
@@ -48,11 +48,11 @@ function InAir({ environment, device, service, name }) {
       <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
       <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? `✕ ${reason}` : `✓ ${t("calibration_is_steady", { reading: quantity(reading, "ppm") })}`}
         ${found.wait_s > 0 && !/ more$/.test(reason) && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
-    <li aria-current=${reason ? null : "step"}>${t(range ? "calibration_enter" : "calibration_fixed", { reference: quantity(value, "ppm") })}
+    <li aria-current=${reason ? null : "step"}>${t(range ? "calibration_enter" : "calibration_fixed", { reference: quantity(found.reference_ppm, "ppm") })}
       <div class="row">${range && html`<label>${t("calibration_reference")}
-        <input type="number" min=${range[0]} max=${range[1]} step="1" value=${value} onInput=${(event) => setReference(event.target.value)} /></label>`}
-      <${Action} admin class="primary" disabled=${Boolean(reason)} confirm=${t("calibration_question", { device: device.name, reference: quantity(Number(value), "ppm") })}
-        run=${() => call(service, range ? { reference: Math.round(Number(value)) } : {})}>${t("calibration_calibrate")}<//></div>
+        <${NumberInput} least=${range[0]} most=${range[1]} decimals=${0} value=${value} onNumber=${setReference} /></label>`}
+      <${Action} admin class="primary" disabled=${Boolean(reason) || Number.isNaN(value)} confirm=${t("calibration_question", { device: device.name, reference: quantity(value, "ppm") })}
+        run=${() => call(service, range ? { reference: Math.round(value) } : {})}>${t("calibration_calibrate")}<//></div>
       <span class="faint small">${t("calibration_ceiling")}</span></li>
     ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} ${last.message}</b> ${isDone && t("calibration_after")}</li>`}
   </ol>`;

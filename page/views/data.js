@@ -17,7 +17,7 @@ export function Data({ environment }) {
   const status = useStatus();
   const { variables } = useChamber(environment);
   if (!status) return html`<p>${t("loading")}</p>`;
-  return html`<h2 class="hidden">${t("data")}</h2><div class="cards">
+  return html`<div class="cards">
     <${Database} status=${status} />
     ${status.store && html`<${Outbox} status=${status} />`}
     <${Replications} all=${status.replications} machineTime=${status.machine_time} />
@@ -118,8 +118,8 @@ function Exports({ environment, variables }) {
   return html`<section class="card wide"><h3>${t("data_export")}</h3>
     <div class="fields">${field("start", start)}${field("end", end)}</div>
     ${start >= end ? html`<p class="bad">${t("charts_order")}</p>` : html`
-    <div class="scroll table"><table class="small exports"><thead><tr><th>${t("data_variable")}</th>${["measured", "desired", "commanded"].map((each) => html`<th key=${each}>${t(`data_${each}`)}</th>`)}</tr></thead>
-      <tbody>${[...variables].sort((one, other) => one.manual - other.manual).map((each) => html`<tr key=${each.variable}><th>${variableName(each.variable)}</th>
+    <div class="scroll table" tabindex="0" role="region" aria-label=${t("data_export")}><table class="small exports"><thead><tr><th scope="col">${t("data_variable")}</th>${["measured", "desired", "commanded"].map((each) => html`<th scope="col" key=${each}>${t(`data_${each}`)}</th>`)}</tr></thead>
+      <tbody>${[...variables].sort((one, other) => one.manual - other.manual).map((each) => html`<tr key=${each.variable}><th scope="row">${variableName(each.variable)}</th>
         <td>${(each.measured || each.manual) && link(POINTS, "measured", each)}</td>
         <td>${each.controlled && link(POINTS, "desired", each)}</td>
         <td>${each.controlled && link(EVENTS, "commanded", each)}</td></tr>`)}</tbody></table></div>

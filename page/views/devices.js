@@ -1,10 +1,11 @@
 /** Sensors, outputs, buses, interlocks and the machine: what they are, and how they do. */
 import { call } from "../lib/api.js";
-import { bytes, difference, duration, moment, number, percent, quantity } from "../lib/format.js";
+import { bytes, difference, duration, moment, number, quantity } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Action, Facts, Loaded } from "../lib/parts.js";
+import { Age, levelText, useWritten } from "../lib/reading.js";
 import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
@@ -12,8 +13,7 @@ export function Devices({ environment }) {
   const { devices } = useChamber(environment);
   if (!status) return html`<p>${t("loading")}</p>`;
   const isSimulated = status.hardware === "simulated";
-  return html`<h2 class="hidden">${t("devices")}</h2>
-    <div class="cards devices">
+  return html`<div class="cards devices">
       ${devices.map((device) => html`<${Device} key=${device.name} environment=${environment} device=${device} status=${status} />`)}
     </div>
     <div class="cards devices">
@@ -40,13 +40,16 @@ function Device({ environment, device, status }) {
     setOpen(event.currentTarget.open);
     sessionStorage.setItem(name, event.currentTarget.open ? "open" : "");
   };
-  const part = device.part === "lamp" ? t("lamp") : device.part;
+  const isOutput = device.role === "output";
+  const part = device.kind === "lamp" ? t("lamp") : isOutput ? variableName(device.variables[0]) : device.part;
+  const guides = services.map((each) => t(`calibration_${each.split("/").pop()}`)).join(" · ");
   const place = device.line ?? `GPIO ${device.pins.join(", ")}`;
   return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
     <summary>
       <span class="row spread"><h3>${device.name}</h3>
         <span class=${`badge ${kind}`}>${kind === "bad" ? "✕ " : kind ? "! " : "✓ "}${t(`devices_${state?.state ?? "starting"}`)}</span></span>
-      <span class="row spread"><span class="faint small">${part} · ${place}</span>${kind !== "bad" && html`<${Present} environment=${environment} device=${device} />`}</span>
+      <span class="row spread"><span class="faint small">${part} · ${place}</span>${kind !== "bad" && html`<${isOutput ? Written : Measured} environment=${environment} device=${device} />`}</span>
+      ${guides && !isOpen && html`<span class="small guides">${guides}</span>`}
       ${kind && html`<span class=${`small ${kind}`}>${state?.message}</span>`}
     </summary>
     ${isOpen && state && html`
@@ -56,23 +59,28 @@ function Device({ environment, device, status }) {
   </details>`;
 }
 
-/** What a device measures or does now. */
-function Present({ environment, device }) {
-  return html`<span class="row present">${device.topics.map((topic, index) => html`<${Value} key=${topic} topic=${topic} device=${device} variable=${variableOf(environment, device.variables[index])} />`)}</span>`;
+/** What a sensor measures now, and how old that is. */
+function Measured({ environment, device }) {
+  const first = useTopic(device.topics[0]);
+  return html`<span class="row present">${device.topics.map((topic, index) => html`<${Reading} key=${topic} topic=${topic} variable=${variableOf(environment, device.variables[index])} />`)}
+    ${first && html`<${Age} time=${first.time} />`}</span>`;
 }
 
-function Value({ topic, device, variable }) {
+function Reading({ topic, variable }) {
   const message = useTopic(topic);
   if (!message) return "–";
   const { value, quality } = message;
   if (quality !== "ok") return html`<span class="warn">${t(`quality_${quality}`)}</span>`;
-  if (device.kind === "lamp") {
-    const [, ...channels] = device.variables;
-    return channels.map((channel) => html`<b title=${variableName(channel)}>${variableName(channel).slice(0, 1)} ${percent(value[{ white: "x", red: "y", blue: "z" }[channel.slice(16)]])}</b>`);
-  }
-  if (device.role === "output") return html`<b>${t(value ? "on" : "off")}</b>`;
   return html`<b title=${variableName(variable.variable)}>${quantity(value, variable.unit, variable.precision)}</b>`;
 }
+
+/** What an output does now; of a lamp each channel. */
+function Written({ environment, device: { kind, variables } }) {
+  const isLamp = kind === "lamp"; // its first variable is the light of all channels
+  return html`<span class="row present">${variables.slice(isLamp ? 1 : 0).map((name) => html`<${Channel} key=${name} environment=${environment} name=${name} isNamed=${isLamp} />`)}</span>`;
+}
+
+const Channel = ({ environment, name, isNamed }) => html`<span>${isNamed && `${variableName(name)} `}<b>${levelText(variableOf(environment, name), useWritten(environment, name))}</b></span>`;
 
 function Health({ state, line }) {
   const { successes, failures, outages, outage_seconds: out, last_error: error, last_error_time: at } = state.counters;
@@ -102,7 +110,7 @@ function Interlocks({ environment, status }) {
 }
 
 function Machine({ status }) {
-  const { machine, components } = status;
+  const { machine, components, speed } = status;
   if (!machine) return null;
   const heat = Object.entries(machine.temperatures_degc ?? {}).map(([name, degc]) => `${name} ${quantity(degc, "degC", 0)}`);
   const { disk_free_bytes: free, disk_bytes: size } = machine;
@@ -114,7 +122,7 @@ function Machine({ status }) {
       [t("devices_temperature"), heat.join(", ")],
       [t("devices_load"), machine.load_5min !== undefined && t("devices_of_cores", { load: number(machine.load_5min, 2), cores: machine.cores })],
       [t("devices_disk"), size && t("devices_free", { free: bytes(free), size: bytes(size) })],
-      [t("devices_clock"), t(machine.clock_simulated ? "devices_clock_simulated" : machine.clock_synchronised ? "devices_synchronised" : "devices_not_synchronised")],
+      [t("devices_clock"), speed !== 1 ? t("devices_speed", { times: number(speed, speed % 1 ? 1 : 0) }) : t(machine.clock_simulated ? "devices_clock_simulated" : machine.clock_synchronised ? "devices_synchronised" : "devices_not_synchronised")],
       [t("devices_power"), machine.troubles && (machine.troubles.join(", ") || t("devices_no_trouble"))],
       [t("devices_power_before"), machine.earlier_troubles?.join(", ")],
     ]} />

@@ -14,6 +14,7 @@ from yarl import URL
 
 from growd.api.page_files import PageFiles, read_page
 from growd.server.client_limits import ClientLimits, Clients
+from growd_hwsim.fault_kinds import KINDS
 from support.checkout import ROOT
 from support.daemon import serving
 
@@ -323,6 +324,11 @@ def test_what_a_module_imports_is_served(shipped):
         if posixpath.normpath(posixpath.join(posixpath.dirname(each[0]), each[1])) not in modules
     ]
     assert missing == []
+
+
+def test_each_kind_of_fault_has_a_text(shipped):
+    texts = shipped["strings.js"].content.decode()
+    assert [kind for kind in KINDS if f"  fault_{kind}: [" not in texts] == []
 
 
 def test_what_a_document_names_is_served(shipped):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -31,9 +32,9 @@ async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd: Program
     async with opened(browser, view(growd, "devices")) as tab:
         page = tab.page
         lux = card(page, "bh1750_1")
-        await expect(lux).to_contain_text("ok")
+        await expect(lux).to_contain_text(re.compile("ok.*lx.*(just now|ago)", re.DOTALL))
         await page.get_by_label("Where").select_option("bh1750")
-        await page.get_by_label("What").select_option("nak")
+        await page.get_by_label("What").select_option(label="nak (refuses data)")
         await expect(page.get_by_text("The address answers, and refuses data.")).to_be_visible()
         await page.get_by_role("button", name="Inject").click()
         await expect(lux).to_contain_text("failed")
@@ -49,6 +50,8 @@ async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(
     async with opened(browser, view(growd, "devices")) as tab:
         page = tab.page
         await expect(card(page, "bh1750_1")).to_contain_text("lx")
+        await expect(card(page, "light")).to_contain_text("Measure the curve of the lamp")  # when closed
+        await expect(card(page, "valve")).to_contain_text("shut")
         await card(page, "light").locator("summary").click()
         await page.get_by_role("button", name="Start").click()
         await page.get_by_role("dialog").get_by_role("button", name="Start").click()
@@ -78,7 +81,11 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
 
         await page.route(node, steady)
         await expect(page.get_by_text("Steady at 433 ppm.")).to_be_visible()
-        await expect(page.get_by_label("True CO₂ (ppm)")).to_have_value("420")
+        reference = page.get_by_label("True CO₂ (ppm)")
+        await expect(reference).to_have_value("420")
+        await reference.fill("4,2,0")
+        await expect(calibrate).to_be_disabled()
+        await reference.fill("433")
         await calibrate.click()
         await page.get_by_role("dialog").get_by_role("button", name="Calibrate").click()
         refusal = page.locator(".notices").get_by_text("scd30_1 must measure for 120 s")

@@ -23,7 +23,7 @@ pytestmark = in_browser
 
 GERMAN = ("Jetzt", "Verlauf", "Rezepte", "Geräte", "Journal", "Daten")
 MISSING_TEXT = re.compile(
-    r"\b(now|charts|recipe|devices|journal|data|quality|run|calibration|faults|help|safe|hold|interlock)_\w+"
+    r"\b(now|charts|recipe|devices|journal|data|quality|run|calibration|faults?|help|safe|hold|interlock)_\w+"
 )
 
 
