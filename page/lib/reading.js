@@ -63,7 +63,7 @@ function note(name, message) {
  * Neither is there one if the value `present` ([time, value]) is far from the line through them: that was a step.
  */
 export function rateOf(all, present) {
-  const points = all.slice(-RATE_POINTS);
+  const points = afterStep(all.slice(-RATE_POINTS));
   const n = points.length;
   if (n < LEAST_POINTS) return null;
   const mean = (index) => points.reduce((sum, point) => sum + point[index], 0) / n;
@@ -80,6 +80,15 @@ export function rateOf(all, present) {
   if (Math.abs(slope) <= 3 * error) return 0;
   const newest = points.at(-1)[1] - points.at(-3)[1];
   return newest * slope < 0 ? null : slope;
+}
+
+/** The points after the last step: a jump of more than half of what they span; noise is less than 2 %. */
+function afterStep(points) {
+  const values = points.map((point) => point[1]);
+  const [least, most] = [Math.min(...values), Math.max(...values)];
+  const isStep = (value, i) => i > 0 && most - least > 0.02 * Math.abs(most + least) / 2 && Math.abs(value - values[i - 1]) > (most - least) / 2;
+  const step = values.findLastIndex(isStep);
+  return step > 0 ? afterStep(points.slice(step)) : points;
 }
 
 /** The arrow, the rate of change and a small line of the last minutes. */

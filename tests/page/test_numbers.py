@@ -55,8 +55,8 @@ async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(
     noisy = [[5 * i, 20 + 0.1 * (-1) ** i] for i in range(20)]
     turned = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(16)]
     fallen = [[5 * i, 20 + 0.1 * min(i, 26 - i)] for i in range(30)]
+    stepped = [[5 * i, 8000 if i < 9 else 6500 if i < 10 else 6000 + (-1) ** i] for i in range(18)]
+    series = rising, noisy, rising[:5], turned, fallen, stepped[:12], stepped
     async with opened(browser, f"{growd.address}/_svc/") as tab:
-        found = await computed(
-            tab.page, "lib/reading.js", "rateOf", rising, noisy, rising[:5], turned, fallen
-        )
-    assert found == [pytest.approx(0.02), 0, None, None, pytest.approx(-0.02)]
+        found = await computed(tab.page, "lib/reading.js", "rateOf", *series)
+    assert found == [pytest.approx(0.02), 0, None, None, pytest.approx(-0.02), None, 0]
