@@ -2,10 +2,11 @@
 import { clock, date, duration, local, number, quantity, shown, symbol, unix } from "../lib/format.js";
 import { html, useMemo, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
+import { VARIABLES } from "../strings.js";
 
 const DAY = 86_400;
 const TALL = 100; // of a drawing; its width is in seconds of the recipe
-const STEPS = [1, 5, 10, 30, 60, 300, 600, 1_800, 3_600, 3 * 3_600];
+const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400];
 const SHOWN = 8; // of the changes ahead, until all are asked for
 /** A set point with its unit; null is none. */
 const level = (value, unit) =>
@@ -43,66 +44,111 @@ export const Rows = ({ heads, rows }) => html`<div class="scroll"><table>
  * A plan: all days, and one of them large.
  *
  * `before` is a plan to compare with from `elapsed` on, the present in seconds of the recipe (null before a start).
- * `picked` is a chosen place; `onPick` is called with another one.
+ * `isDated`: its times are those of the clock. `picked` is a chosen place; `onPick` is called with another one.
  */
-export function Plan({ plan, before, elapsed = null, picked = null, onPick }) {
+export function Plan({ plan, before, elapsed = null, isDated, picked = null, onPick }) {
   const [chosen, choose] = useState(null);
-  const dated = elapsed !== null || isByClock(plan);
+  const dated = isDated || elapsed !== null || isByClock(plan);
   const days = useMemo(() => daysOf(plan, dated), [plan, dated]);
   const lines = useMemo(() => linesOf(plan, before, elapsed), [plan, before]);
-  const strip = useMemo(() => lines.map(({ paths }, i) => html`<g class=${`s${(i % 4) + 1}`} transform=${`translate(0 ${i * TALL})`}>${paths}</g>`), [lines]);
-  const differs = useMemo(() => days.filter(differing(lines, days)), [lines, days]);
-  const dayAt = (at) => Math.max(0, days.findLastIndex(([from]) => from <= at));
-  const current = dayAt(elapsed ?? picked ?? 0);
+  const current = dayAt(days, elapsed ?? picked ?? 0);
   const index = Math.min(chosen ?? current, days.length - 1);
   const [from, to] = days[index];
-  const [first, last] = [days[0][0], days.at(-1)[1]];
-  const tall = lines.length * TALL;
-  const phase = plan.phases.findLast(({ begin }) => begin <= Math.max(from, Math.min(elapsed ?? picked ?? 0, to))) ?? plan.phases[0];
-  const place = t("recipe_day", { day: index + 1, days: days.length });
-  const marks = (tall) => [[elapsed, "now"], [picked, "picked"]].map(([at, style]) => at !== null && html`<path class=${style} d=${`M${at} 0V${tall}`} />`);
-  const box = ([from, to], style, tall) => html`<rect class=${style} x=${from} width=${to - from} height=${tall} />`;
+  const about = { plan, days, lines, index, current, from, to, elapsed, picked, dated, choose };
   return html`<div class="plan">
-    ${days.length > 1 && html`
-      <div class="phases small">${plan.phases.map(({ name, duration }, i) => html`<span title=${name} style=${{ flexGrow: duration - (i ? 0 : first) }}>${name}</span>`)}</div>
-      <svg class="strip" viewBox=${`${first} -8 ${last - first} ${tall + 8}`} preserveAspectRatio="none" aria-hidden="true" onClick=${(event) => choose(dayAt(clicked(event, first, last)))}>
-        ${strip}<g transform="translate(0 -8)">${differs.map((day) => box(day, "differs", 6))}</g>${box([from, to], "chosen", tall)}${marks(tall)}
-      </svg>
-      <input type="range" min="1" max=${days.length} value=${index + 1} aria-label=${t("recipe_choose_day")} aria-valuetext=${place} onInput=${({ target }) => choose(target.value - 1)} />
-      <p class="faint small">${t("recipe_differs")}</p>
-      <div class="turn">
-        <button aria-label=${t("recipe_day_before")} disabled=${!index} onClick=${() => choose(index - 1)}>◀</button>
-        <b aria-live="polite">${[place, dated && date(plan.start + (from + to) / 2), phase.name].filter(Boolean).join(" · ")}</b>
-        ${index !== current && html`<button onClick=${() => choose(null)}>${t(elapsed === null ? "recipe_to_start" : "recipe_today")}</button>`}
-        <button aria-label=${t("recipe_day_after")} disabled=${index > days.length - 2} onClick=${() => choose(index + 1)}>▶</button>
-      </div>`}
-    ${lines.map(({ variable, unit, line, low, high, paths }, i) => html`<figure key=${variable} class=${`s${(i % 4) + 1}`}>
-      <figcaption class="row spread small">
-        <span><i></i>${variableName(variable)} <b>${elapsed >= from && elapsed < to && elapsed !== null && level(valueAt(line, elapsed), unit)}</b></span>
-        <span class="faint">${[low, high].map((value) => number(shown(value, unit), high - low < 10 ? 1 : 0)).join(" – ")} ${symbol(unit)}</span>
-      </figcaption>
-      <svg viewBox=${`${from} 0 ${to - from} ${TALL}`} preserveAspectRatio="none" aria-hidden="true" class=${onPick && "pick"} onClick=${onPick && ((event) => onPick(Math.max(0, Math.min(plan.duration, clicked(event, from, to)))))}>${paths}${marks(TALL)}</svg>
-    </figure>`)}
-    <${Ticks} ...${{ plan, from, to, dated, isDay: days.length > 1 }} />
+    ${days.length > 1 && html`<${Strip} ...${about} /><${DayPicker} ...${about} />`}
+    ${lines.map((line) => html`<${Line} key=${line.variable} ...${about} ...${line} onPick=${onPick} />`)}
+    <${Ticks} ...${about} />
     ${plan.truncated && html`<p class="warn">${t("recipe_truncated")}</p>`}
-    <details><summary>${t("recipe_table")}</summary>
-      <${Rows} heads=${["recipe_when", "recipe_variable", "recipe_value"]} rows=${lines
-        .flatMap(({ variable, unit, line }) => inside(line, from, to).filter(([, value], i, all) => value !== all[i - 1]?.[1]).map(([at, value]) => ({ at, row: [variableName(variable), level(value, unit)] })))
-        .sort((one, other) => one.at - other.at)
-        .map(({ at, row }) => [dated ? clock(plan.start + at) : duration(at), ...row])} />
-    </details>
+    <${AsTable} ...${about} />
   </div>`;
 }
 
+const dayAt = (days, at) => Math.max(0, days.findLastIndex(([from]) => from <= at));
+
+/** Lines at the present and at the chosen place. */
+const marks = (elapsed, picked, tall) =>
+  [[elapsed, "now"], [picked, "picked"]].map(([at, style]) => at !== null && html`<path class=${style} d=${`M${at} 0V${tall}`} />`);
+
+/** All days, small; a tap chooses one. */
+function Strip({ plan, days, lines, from, to, elapsed, picked, choose }) {
+  const drawn = useMemo(() => lines.map(({ style, paths }, i) => html`<g class=${style} transform=${`translate(0 ${i * TALL})`}>${paths}</g>`), [lines]);
+  const differs = useMemo(() => days.filter(differing(lines, days)), [lines, days]);
+  const [first, last] = [days[0][0], days.at(-1)[1]];
+  const tall = lines.length * TALL;
+  const box = ([from, to], style, tall) => html`<rect class=${style} x=${from} width=${to - from} height=${tall} />`;
+  return html`<div class="phases small">
+      ${plan.phases.map(({ name, duration }, i) => html`<span title=${name} style=${{ flexGrow: duration - (i ? 0 : first) }}>${name}</span>`)}
+    </div>
+    <svg class="strip" viewBox=${`${first} -8 ${last - first} ${tall + 8}`} preserveAspectRatio="none" aria-hidden="true"
+      onClick=${(event) => choose(dayAt(days, clicked(event, first, last)))}>
+      ${drawn}<g transform="translate(0 -8)">${differs.map((day) => box(day, "differs", 6))}</g>
+      ${box([from, to], "chosen", tall)}${marks(elapsed, picked, tall)}
+    </svg>`;
+}
+
+function DayPicker({ plan, days, index, current, from, to, elapsed, picked, dated, choose }) {
+  const at = Math.max(from, Math.min(elapsed ?? picked ?? 0, to));
+  const phase = plan.phases.findLast(({ begin }) => begin <= at) ?? plan.phases[0];
+  const place = t("recipe_day", { day: index + 1, days: days.length });
+  return html`<input type="range" min="1" max=${days.length} value=${index + 1} aria-label=${t("recipe_choose_day")} aria-valuetext=${place}
+      onInput=${({ target }) => choose(target.value - 1)} />
+    <p class="faint small">${t("recipe_differs")}</p>
+    <div class="turn">
+      <button aria-label=${t("recipe_day_before")} disabled=${!index} onClick=${() => choose(index - 1)}>◀</button>
+      <b aria-live="polite">${[place, dated && date(plan.start + (from + to) / 2), phase.name].filter(Boolean).join(" · ")}</b>
+      ${index !== current && html`<button onClick=${() => choose(null)}>${t(elapsed === null ? "recipe_to_start" : "recipe_today")}</button>`}
+      <button aria-label=${t("recipe_day_after")} disabled=${index > days.length - 2} onClick=${() => choose(index + 1)}>▶</button>
+    </div>`;
+}
+
+/** The day of a variable, large. */
+function Line({ plan, from, to, elapsed, picked, onPick, variable, unit, style, line, ends, paths }) {
+  const decimals = ends.at(-1) - ends[0] < 10 && ends.some((value) => value % 1) ? 1 : 0;
+  const pick = (event) => onPick(Math.max(0, Math.min(plan.duration, clicked(event, from, to))));
+  return html`<figure class=${style}>
+    <figcaption class="row spread small">
+      <span><i></i>${variableName(variable)} <b>${elapsed !== null && elapsed >= from && elapsed < to && level(valueAt(line, elapsed), unit)}</b></span>
+      <span class="faint">${ends.map((value) => number(shown(value, unit), decimals)).join(" – ")} ${symbol(unit)}</span>
+    </figcaption>
+    <svg viewBox=${`${from} 0 ${to - from} ${TALL}`} preserveAspectRatio="none" aria-hidden="true" class=${onPick && "pick"} onClick=${onPick && pick}>
+      ${paths}${marks(elapsed, picked, TALL)}
+    </svg>
+  </figure>`;
+}
+
+/** The set points of the day as a table. */
+function AsTable({ plan, lines, from, to, dated }) {
+  const changes = ({ variable, unit, line }) => inside(line, from, to)
+    .filter(([, value], i, all) => value !== all[i - 1]?.[1])
+    .map(([at, value]) => ({ at, row: [variableName(variable), level(value, unit)] }));
+  const rows = lines.flatMap(changes).sort((one, other) => one.at - other.at);
+  return html`<details><summary>${t("recipe_table")}</summary>
+    <${Rows} heads=${["recipe_when", "recipe_variable", "recipe_value"]}
+      rows=${rows.map(({ at, row }) => [dated && plan.duration > 3_600 ? clock(plan.start + at) : exact(at), ...row])} />
+  </details>`;
+}
+
 /** Times below the charts: of the day, or since the start. */
-function Ticks({ plan, from, to, dated, isDay }) {
-  const step = STEPS.find((each) => (to - from) / each <= 8) ?? DAY / 8;
+function Ticks({ plan, days, from, to, dated }) {
+  const step = STEPS.find((each) => (to - from) / each <= 6) ?? DAY / 6;
   const byClock = dated && step >= 300;
   const ticks = [];
-  for (let at = byClock && !isDay ? Math.ceil((plan.start + from) / step) * step - plan.start : from; at < to; at += step) ticks.push(at);
+  for (let at = byClock && days.length < 2 ? Math.ceil((plan.start + from) / step) * step - plan.start : from; at < to; at += step) ticks.push(at);
   return html`<div class="ticks small faint" aria-hidden="true">
-    ${ticks.map((at) => html`<span style=${{ left: `${((at - from) / (to - from)) * 100}%` }}>${byClock ? clock(plan.start + at) : duration(at)}</span>`)}
+    ${ticks.map((at) => html`<span style=${{ left: `${((at - from) / (to - from)) * 100}%` }}>${byClock ? clock(plan.start + at) : exact(at)}</span>`)}
   </div>`;
+}
+
+/** Seconds in words, without rounding: "2 min 30 s". */
+export function exact(seconds) {
+  let rest = Math.round(seconds);
+  const parts = [[DAY, t("days_short")], [3_600, "h"], [60, "min"], [1, "s"]].map(([size, unit]) => {
+    const count = Math.floor(rest / size);
+    rest -= count * size;
+    return count && `${count} ${unit}`;
+  });
+  return parts.filter(Boolean).join(" ") || "0 s";
 }
 
 function clicked(event, from, to) {
@@ -119,7 +165,12 @@ function daysOf({ start, duration }, dated) {
   return edges.slice(1).map((edge, i) => [edges[i], edge]);
 }
 
-/** {variable, unit, line, low, high, paths} of each variable, on its own scale. */
+const NAMES = Object.keys(VARIABLES);
+
+/** A variable has the same colour in each plan. */
+const styleOf = (variable) => `s${(Math.max(0, NAMES.indexOf(variable)) % 4) + 1}`;
+
+/** {variable, unit, style, line, ends, paths} of each variable, on its own scale. */
 function linesOf(plan, before, elapsed) {
   const units = Object.fromEntries([...plan.set_points, ...(before?.set_points ?? [])].map(({ variable, unit }) => [variable, unit]));
   return Object.entries(units).map(([variable, unit]) => {
@@ -129,11 +180,13 @@ function linesOf(plan, before, elapsed) {
     for (const [, value] of [...line, ...other]) {
       if (value !== null) [low, high] = [Math.min(low, value), Math.max(high, value)];
     }
-    if (low >= 0 && low <= high / 2) low = 0; // from zero, unless the values are far from it
-    if (low === high) [low, high] = [low - 1, high + 1];
-    const y = (value) => 96 - ((value - low) / (high - low)) * 92;
+    const isFlat = low === high;
+    if (!isFlat && low >= 0 && low <= high / 2) low = 0; // from zero, unless the values are far from it
+    const ends = isFlat ? [low] : [low, high];
+    if (isFlat) [low, high] = [low - (low ? 1 : 0), high + 1];
+    const y = (value) => 99 - ((value - low) / (high - low)) * 95;
     const paths = [html`<path class="line" d=${path(line, y)} />`, html`<path class="before" d=${path(inside(other, elapsed ?? 0, Infinity), y)} />`];
-    return { variable, unit, line, low, high, paths };
+    return { variable, unit, style: styleOf(variable), line, ends, paths };
   });
 }
 

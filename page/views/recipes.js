@@ -5,16 +5,17 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
-import { Action, notify } from "../lib/parts.js";
+import { Action, notify, NumberInput } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 import { blank, content, discard, documentPath, drafts, Editor, Findings, newDraft, usePlan } from "./recipe_editor.js";
-import { Ahead, changeText, isByClock, Plan, Rows } from "./recipe_plan.js";
+import { Ahead, changeText, exact, isByClock, Plan, Rows } from "./recipe_plan.js";
 
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
 const RUNS = 20;
 const LARGEST_FILE = 4_000_000; // bytes
+const AGAIN_MS = 30_000;
 const LATE_MS = 3_000; // a record of a run comes to the database after the status
 
 /** Call a service of the environment in the name of the user. */
@@ -49,29 +50,49 @@ function Running({ environment }) {
   if (!told) return null;
   if (isIdle) return html`<section class="card"><h2>${t("recipe_none")}</h2></section>`;
   const drawn = plan?.recipe_id === id && plan;
-  const run = (name, args) => service(environment, name, args);
   const isWaiting = state === "waiting";
-  const next = drawn && state === "running" && drawn.next.find((change) => change.time > now);
-  const number = drawn ? drawn.phases.findLastIndex((each) => each.begin <= elapsed) : -1;
+  const run = { environment, told, plan: drawn, id, state, phase, elapsed, remaining, now, isWaiting };
+  const place = isWaiting ? { isDated: true, picked: elapsed || null } : { elapsed };
   return html`<div class="pair">
     <section class="card">
-      <div class="row spread"><h2>${id}</h2><span class=${`badge ${state === "running" ? "" : "warn"}`}>${t(`recipe_is_${state}`)}</span></div>
-      ${isWaiting ? html`<p>${t("recipe_waits", { when: moment(told.starts_at), time: duration(told.starts_at - now) })}</p>` : html`
-        ${phase && html`<p>${t("recipe_phase", { name: phase, number: number + 1 || "–", count: drawn ? drawn.phases.length : "–" })}</p>`}
-        <progress max="1" value=${elapsed / (elapsed + remaining || 1)} aria-label=${t("recipe_progress")}></progress>
-        <p>${t("recipe_place", { elapsed: duration(elapsed), remaining: duration(remaining) })} ${state === "running" && t("recipe_ends", { when: moment(now + remaining) })}</p>
-        ${next && html`<p>${t("recipe_next", { time: duration(next.time - now) })} <b>${variableName(next.variable)} ${changeText(next)}</b></p>`}`}
-      <p class="faint small">${facts(told.started > 0 && t("recipe_started", { when: moment(told.started) }), told.by && t("recipe_by", { by: told.by }), t("recipe_revision", { revision: short(told.revision) }), told.revised_at > 0 && t("recipe_since", { when: moment(told.revised_at) }))}</p>
-      <div class="row">
-        ${state === "running" && html`<${Action} run=${run("pause_recipe")}>${t("recipe_pause")}<//>`}
-        ${state === "paused" && html`<${Action} class="primary" run=${run("resume_recipe")}>${t("recipe_resume")}<//>`}
-        ${!isWaiting && drawn && mayOperate() && html`<${Skip} phases=${drawn.phases} number=${number} run=${run} />`}
-        <${Action} class="bad" confirm=${t(isWaiting ? "recipe_cancel_sure" : "recipe_stop_sure", { name: id })} run=${run("stop_recipe")}>${t("recipe_stop")}<//>
-      </div>
+      <div class="row spread"><h2><${Name} name=${drawn?.name} id=${id} /></h2>
+        <span class=${`badge ${state === "running" ? "" : "warn"}`}>${t(`recipe_is_${state}`)}</span></div>
+      ${isWaiting ? html`<p>${t("recipe_waits", { when: moment(told.starts_at), time: duration(told.starts_at - now) })}</p>` : html`<${Progress} ...${run} />`}
+      <p class="faint small">${origin(told)}</p>
+      <${Buttons} ...${run} />
     </section>
     ${drawn && html`<section class="card"><h2>${t("recipe_ahead")}</h2><${Ahead} plan=${drawn} now=${now} /></section>`}</div>
-    ${told.changed && drawn && html`<${TakeOver} key=${told.changed} ...${{ environment, told, plan: drawn, elapsed, isWaiting }} />`}
-    ${drawn && html`<section class="card"><h2>${t("recipe_plan")}</h2><${Plan} ...${{ plan: drawn, elapsed }} /></section>`}`;
+    ${told.changed && drawn && html`<${TakeOver} key=${told.changed} ...${run} />`}
+    ${drawn && html`<section class="card"><h2>${t("recipe_plan")}</h2><${Plan} plan=${drawn} ...${place} /></section>`}`;
+}
+
+/** The title of a recipe with its id; the id alone if it has no title. */
+const Name = ({ name, id }) => (facts(name) ? html`${name} <span class="faint small">${id}</span>` : id);
+
+/** When and by whom the recipe was started, and which revision runs. */
+const origin = ({ started, by, revision, revised_at: revised }) => facts(
+  started > 0 && t("recipe_started", { when: moment(started) }), by && t("recipe_by", { by }),
+  t("recipe_revision", { revision: short(revision) }), revised > 0 && t("recipe_since", { when: moment(revised) }));
+
+const numberOf = ({ phases = [] }, elapsed) => phases.findLastIndex((each) => each.begin <= elapsed);
+
+/** Phase, time done and left, and the next change of a recipe that has begun. */
+function Progress({ plan, state, phase, elapsed, remaining, now }) {
+  const next = state === "running" && plan?.next?.find((change) => change.time > now);
+  return html`${phase && html`<p>${t("recipe_phase", { name: phase, number: numberOf(plan, elapsed) + 1 || "–", count: plan ? plan.phases.length : "–" })}</p>`}
+    <progress max="1" value=${elapsed / (elapsed + remaining || 1)} aria-label=${t("recipe_progress")}></progress>
+    <p>${t("recipe_place", { elapsed: duration(elapsed), remaining: duration(remaining) })} ${state === "running" && t("recipe_ends", { when: moment(now + remaining) })}</p>
+    ${next && html`<p>${t("recipe_next", { time: duration(next.time - now) })} <b>${variableName(next.variable)} ${changeText(next)}</b></p>`}`;
+}
+
+function Buttons({ environment, plan, id, state, elapsed, isWaiting }) {
+  const run = (name, args) => service(environment, name, args);
+  return html`<div class="row">
+    ${state === "running" && html`<${Action} run=${run("pause_recipe")}>${t("recipe_pause")}<//>`}
+    ${state === "paused" && html`<${Action} class="primary" run=${run("resume_recipe")}>${t("recipe_resume")}<//>`}
+    ${!isWaiting && plan && mayOperate() && html`<${Skip} phases=${plan.phases} number=${numberOf(plan, elapsed)} run=${run} />`}
+    <${Action} class="bad" confirm=${t(isWaiting ? "recipe_cancel_sure" : "recipe_stop_sure", { name: id })} run=${run("stop_recipe")}>${t(isWaiting ? "recipe_cancel" : "recipe_stop")}<//>
+  </div>`;
 }
 
 function Skip({ phases, number, run }) {
@@ -104,7 +125,11 @@ function Library({ environment }) {
   const file = useRef();
   const chamber = useChamber(environment);
   useEffect(() => {
-    database("GET", "recipes/_all_docs?include_docs=true").then(({ rows }) => (setRecipes(rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), setProblem("")), ({ message }) => setProblem(message));
+    const show = ({ rows }) => (setRecipes(rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), setProblem(""));
+    const ask = () => database("GET", "recipes/_all_docs?include_docs=true").then(show, ({ message }) => setProblem(message.replace(/\.$/, "")));
+    ask();
+    const timer = setInterval(ask, AGAIN_MS); // others save recipes too
+    return () => clearInterval(timer);
   }, [isThere]);
   const edit = (id, text) => go(environment, { edit: newDraft(id, text) });
   const imported = async ({ target: { files: [chosen] } }) => {
@@ -147,6 +172,7 @@ function Entry({ environment, recipe }) {
   return html`<a href=${href(environment, "recipes", { recipe: id })}>
     <span><b>${facts(name) || id}</b><br /><span class="faint small">${facts(name && id, author, format, check?.duration > 0 && duration(check.duration))}</span></span>
     ${check && html`<span class=${`badge ${check.valid ? "" : "bad"}`}>${check.valid ? "✓" : "✕"} ${t(check.valid ? "recipe_valid" : "recipe_invalid")}</span>`}
+    <span class="faint" aria-hidden="true">›</span>
   </a>`;
 }
 
@@ -209,11 +235,11 @@ function Start({ environment, id, plan, at, offset, pick, setAt }) {
       ${plan.phases.length > 1 && html`<label>${t("recipe_begin_with")}<br /><select value=${plan.phases.findIndex(({ begin }) => begin === offset)} onChange=${({ target }) => pick(plan.phases[target.value]?.begin ?? offset)}>
         <option value="-1">${t("recipe_a_place")}</option>
         ${plan.phases.map(({ name }, i) => html`<option value=${i}>${i + 1}. ${name}</option>`)}</select></label>`}
-      <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><input type="number" min="0" step="any" value=${+(offset / size).toFixed(4)} onChange=${({ target }) => pick(target.value * size)} /></label>
+      <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><${NumberInput} value=${offset / size} least=${0} onNumber=${(place) => place >= 0 && pick(place * size)} /></label>
     </div>
     <p class="faint small">${t("recipe_pick")}</p>
     <div class="row"><${Action} class="primary" run=${start}>${t("recipe_start")}<//>
-      ${t("recipe_start_says", { when: at ? moment(at) : t("recipe_now"), place: duration(offset) })}</div>
+      ${at ? moment(at) : t("recipe_now")}${offset > 0 && t("recipe_start_says", { place: exact(offset) })}</div>
   </section>`;
 }
 
@@ -231,12 +257,22 @@ function Runs({ environment }) {
   }, [told?.started, told?.revised_at, isThere]);
   return html`<section class="card"><h2>${t("recipe_runs")}</h2>
     ${problem ? html`<p class="bad">${problem}</p>` : !runs?.length && html`<p>${t(runs ? "recipe_no_runs" : "loading")}</p>`}
-    ${runs?.length > 0 && html`<${Rows} heads=${["recipe_run_start", "recipe", "recipe_run_end"]} rows=${runs.map((run) => [
-      html`${moment(run.started)}<br /><span class="faint small">${run.started_by}</span>`,
-      html`${run.recipe_id} <span class="faint small">${short(run.recipe_rev)}</span>
-        ${run.revisions?.map((each) => html`<br /><span class="small">${t("recipe_revised", { when: moment(each.time), name: `${each.recipe_id} ${short(each.recipe_rev)}`, by: each.by })}</span>`)}`,
-      html`${run.ended === null ? t("recipe_is_running") : t(`recipe_${String(run.end_reason).replaceAll(" ", "_")}`)}<br /><span class="faint small">${facts(run.ended && moment(run.ended), run.elapsed !== null && duration(run.elapsed), run.ended_by)}</span>
-        <br /><a href=${href(environment, "charts", { range: "any", start: Math.floor(run.started), end: Math.ceil(run.ended ?? growdTime.value) })}>${t("charts")}</a>`,
-    ])} />`}
+    ${runs?.length > 0 && html`<${Rows} heads=${["recipe_run_start", "recipe", "recipe_run_end"]} rows=${runs.map((run) => runCells(run, environment))} />`}
   </section>`;
+}
+
+const small = (text) => html`<br /><span class="faint small">${text}</span>`;
+
+/** The cells of a past run: its start, what ran, and its end. */
+function runCells(run, environment) {
+  const { started, started_by: by, ended, end_reason: reason, elapsed } = run;
+  const revised = ({ time, recipe_id: id, recipe_rev: revision, by }) =>
+    facts(t("recipe_revised", { when: moment(time), name: `${id} ${short(revision)}` }), by && t("recipe_by", { by }));
+  const chart = href(environment, "charts", { range: "any", start: Math.floor(started), end: Math.ceil(ended ?? growdTime.value) });
+  return [
+    [moment(started), small(by)],
+    [html`<${Name} name=${run.recipe?.name} id=${facts(run.recipe_id, short(run.recipe_rev))} />`, run.revisions?.map((each) => small(revised(each)))],
+    [t(ended === null ? "recipe_is_running" : `recipe_${String(reason).replaceAll(" ", "_")}`),
+      small(facts(ended && moment(ended), elapsed !== null && duration(elapsed), run.ended_by)), html`<br /><a href=${chart}>${t("charts")}</a>`],
+  ];
 }

@@ -150,7 +150,7 @@ async def test_the_recipe_in_a_line_pauses_resumes_and_stops(
         await line.get_by_role("button", name="Resume").click()
         await expect(line).to_contain_text("running")
         await line.get_by_role("button", name="Stop").click()
-        await tab.page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
+        await tab.page.get_by_role("dialog").get_by_role("button", name="Back").click()
         assert (await client.run())["state"] == "running"
         await line.get_by_role("button", name="Stop").click()
         await sure(tab.page, "Stop")

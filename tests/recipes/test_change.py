@@ -143,6 +143,14 @@ async def test_the_record_has_all_recipes_that_ran(running):
     assert len({document["_id"] for document in running.journal.documents}) == 1
 
 
+async def test_a_caller_who_gives_no_name_is_recorded_as_growd_knows_them(running):
+    service = running.bus.services.get("e/pause_recipe")
+    await service.call({}, "192.0.2.7")
+    await running.bus.services.get("e/resume_recipe").call({"by": "anna"}, "192.0.2.7")
+    await running.bus.services.get("e/stop_recipe").call({"by": ""}, "192.0.2.7")
+    assert running.journal.documents[-1]["ended_by"] == "192.0.2.7"
+
+
 async def test_the_change_is_an_event_and_in_the_status(running):
     await change(running)
     event = running.bus.topics.get("e/events").last.value

@@ -98,6 +98,7 @@ def test_the_plan_has_phases_and_set_points_in_seconds():
         "duration": 93_600.0,
         "state": "idle",
         "elapsed": 0.0,
+        "name": None,
         "next": [
             {"time": NOON + 1_800, "variable": AIR, "from": None, "to": 20.0, "unit": "degC"}
             | {"to_next": "hold"},

@@ -162,7 +162,7 @@ def test_a_valid_recipe_has_no_findings():
         ({"course": {AIR: [{"value": 1}]}}, f"/course/{AIR}/0/at", "a number, 0 or more; it is missing"),
         ({"course": {AIR: points((2, 20))}}, f"/course/{AIR}/0/at", "2 days is not before the end, at 2"),
         ({"cycle": 1, "course": {AIR: points((0, 1), (1, 2))}}, f"/course/{AIR}/1/at", "end, at 1"),
-        ({"course": {AIR: points((0, 1), (0, 2))}}, f"/course/{AIR}/1/at", "set point 0 is at the same"),
+        ({"course": {AIR: points((0, 1), (0, 2))}}, f"/course/{AIR}/1/at", "set point 1 is at the same"),
     ],
 )
 def test_an_error_names_its_place(change, place, sentence):

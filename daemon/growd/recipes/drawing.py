@@ -66,6 +66,7 @@ def plan_of(
     written = sum(len(track.points) for phase in plan.phases for track in phase.tracks.values())
     return {
         "recipe_id": recipe_id,
+        "name": recipe.get("name"),
         "format": recipe["format"],
         "start": start_wall,
         "duration": plan.duration,

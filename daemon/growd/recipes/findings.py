@@ -79,7 +79,7 @@ def check_value(place: str, variable: str | None, value: Any) -> Iterator[Recipe
     try:
         _FIELDS[variable].check(value)
     except InvalidValueError as wrong:
-        yield error(place, str(wrong))
+        yield error(place, str(wrong).replace("float64", "a number", 1))
 
 
 def check_time(

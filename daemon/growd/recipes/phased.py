@@ -233,7 +233,7 @@ def _check_order(place: str, times: list[float]) -> Iterator[RecipeFinding]:
     for index, time in enumerate(times):
         first = seen.setdefault(float(time), index)
         if first != index:
-            yield error(f"{place}/{index}/at", f"set point {first} is at the same time")
+            yield error(f"{place}/{index}/at", f"set point {first + 1} is at the same time")
 
 
 def _check_ends(place: str, points: list[dict[str, Any]], *, is_repeated: bool) -> Iterator[RecipeFinding]:

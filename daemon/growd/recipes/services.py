@@ -29,7 +29,13 @@ logger = logging.getLogger(__name__)
 PAST_S: Final = 10.0  # an earlier start is refused, a later one is now
 AHEAD_S: Final = 366 * 86_400.0  # a later start is refused
 
-_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="name of the caller, for the record")
+_BY: Final = Field(
+    "by",
+    Kind.STRING,
+    default="",
+    max_length=200,
+    doc="name of the caller, for the record; by default the user, else the address",
+)
 _RECIPE_ID: Final = Field("recipe_id", Kind.STRING, doc="the id of a document in the database recipes")
 _OFFSET: Final = Field(
     "offset", Kind.FLOAT64, 0, default=0.0, unit="s", doc="begin at this time of the recipe"
@@ -105,14 +111,16 @@ class RecipeServices:
         `more` are the arguments after `by`, for clients that give arguments in order.
         """
 
-        async def answer(**given: Any) -> dict[str, Any]:
+        async def answer(who: str, by: str, **given: Any) -> dict[str, Any]:
             try:
-                return {"success": True, "message": await work(**given)}
+                return {"success": True, "message": await work(by=by or who, **given)}
             except RecipeRefusedError as error:
                 return {"success": False, "message": str(error)}
 
         service = f"{self._environment}/{name}"
-        self._runner.node.serve(service, request_type, answer, arguments=(*arguments, _BY, *more), doc=doc)
+        self._runner.node.serve(
+            service, request_type, answer, arguments=(*arguments, _BY, *more), names_caller=True, doc=doc
+        )
 
     async def _start(self, recipe_id: str, offset: float, by: str, at: float) -> str:
         """Cancelling the caller cancels the start while the database is asked, but not afterwards."""
