@@ -5,7 +5,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { placeOf, read, written } from "../lib/json_text.js";
 import { refresh, useChamber, useStatus } from "../lib/live.js";
-import { Action, Dialog, notify } from "../lib/parts.js";
+import { Action, Dialog, notify, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { session } from "../lib/session.js";
 import { isByClock, Plan } from "./recipe_plan.js";
@@ -85,8 +85,19 @@ export function blank({ variables }) {
   return { format: "phased", name: "", phases: [{ name: "growth", duration: 14, time_units: "days", daily }] };
 }
 
+const PLACE = /^\/phases\/(\d+)(?:\/(?:(?:daily|course)\/([^/]+)(?:\/(\d+)(?:\/(\w+))?)?|(\w+)))?$/;
+const MEMBERS = { at: "when", value: "value", to_next: "to_next", duration: "lasts", time_units: "unit", cycle: "cycle", otherwise: "otherwise", name: "name" };
+
+/** The place of a finding in words: "Phase 2 · Light · 3. · Set point". */
+function placeText({ pointer }) {
+  const [isPhased, phase, variable, point, member, own] = PLACE.exec(pointer) ?? [];
+  const name = MEMBERS[member ?? own];
+  const words = [t("recipe_phase_number", { number: +phase + 1 }), variable && variableName(variable), point && t("recipe_row", { number: +point + 1 }), name && t(`recipe_${name}`)];
+  return isPhased ? html`<i>${words.filter(Boolean).join(" · ")}:</i>` : pointer && html`<code>${pointer}</code>`;
+}
+
 /** growd's errors and warnings; `where` shows the place of one. */
-export const Findings = ({ findings, where = ({ pointer }) => html`<code>${pointer}</code>` }) =>
+export const Findings = ({ findings, where = placeText }) =>
   findings.length > 0 && html`<ul class="findings">${findings.map((each) => html`<li class=${each.severity === "error" ? "bad" : "warn"}><b>${t(`recipe_${each.severity}`)}</b> ${where(each)} ${each.sentence}</li>`)}</ul>`;
 
 /** growd's {plan, findings}, or {message, findings} without a plan; asked again when `key` changes. */
@@ -123,10 +134,15 @@ export function Editor({ environment, name }) {
   const isChecked = text === checkedText;
   const before = usePlan(environment, running && {}, running?.revision)?.plan;
   const answer = usePlan(environment, isObject(current.value) && { recipe: current.value, start: before?.start ?? 0 }, `${checkedText} ${before?.start}`);
+  const drawn = useRef(null);
+  if (answer?.plan) drawn.current = answer.plan;
   if (!draft) return html`<p>${problem || t("loading")}</p>`;
 
   const { id, rev, saved } = draft;
   const findings = current.findings ?? answer?.findings ?? [];
+  const [errors, warnings] = ["error", "warning"].map((kind) => findings.filter(({ severity }) => severity === kind).length);
+  const obstacle = !("value" in current) ? "recipe_no_json" : !id && "recipe_needs_id";
+  const plan = answer?.plan ?? drawn.current;
   const isForm = !wantsText && fitsForm(current.value);
   const edit = (members) => {
     const next = { ...draft, ...members };
@@ -163,18 +179,20 @@ export function Editor({ environment, name }) {
   return html`<p><a href=${href(environment, "recipes", saved && { recipe: name })}>← ${saved ? name : t("recipe_all")}</a></p>
     <section class="card">
       <div class="row"><label>${t("recipe_id")}<br /><input value=${id} maxlength="200" required onInput=${({ target }) => edit({ id: target.value })} /></label>
-        <${Action} class="primary" disabled=${!("value" in current) || !id} run=${() => save()}>${t("save")}<//>
+        <${Action} class="primary" disabled=${Boolean(obstacle)} run=${() => save()}>${t("save")}<//>
         ${text !== saved && html`<${Action} confirm=${t("recipe_discard_sure")} run=${async () => void (discard(name), close(saved && { recipe: name }))}>${t("recipe_discard")}<//>`}
-        <span class="faint small">${[rev && id === name ? t("recipe_revision", { revision: rev.slice(0, 8) }) : t("recipe_is_new"), running && t("recipe_it_runs"), text !== saved && t("recipe_kept")].filter(Boolean).join(" · ")}</span></div>
+        <span class="faint small">${[rev && id === name ? t("recipe_revision", { revision: rev.slice(0, 8) }) : t("recipe_is_new"), running && t("recipe_it_runs"), text !== saved && t("recipe_kept")].filter(Boolean).join(" · ")}
+          ${obstacle && html` <b class="warn">${t(obstacle)}</b>`}</span></div>
       <div class="row">
         <button aria-pressed=${isForm} disabled=${!fitsForm(current.value)} onClick=${() => setWantsText(false)}>${t("recipe_form")}</button>
         <button aria-pressed=${!isForm} onClick=${() => setWantsText(true)}>JSON</button>
-        <span role="status">${!isChecked ? t("recipe_checking") : findings.length ? "" : answer?.plan ? `✓ ${t("recipe_no_findings")}` : answer?.message}</span>
+        <span role="status">${!isChecked ? t("recipe_checking") : findings.length ? t(errors ? "recipe_found" : "recipe_found_warnings", { errors, warnings }) : answer?.plan ? `✓ ${t("recipe_no_findings")}` : answer?.message}</span>
       </div>
       <div class="editor">
         <div>${isForm ? html`<${Form} ...${{ recipe: current.value, change, findings, chamber }} />` : html`<${Text} ...${{ text, findings, places: current.places, edit }} />`}</div>
-        <div>${answer?.plan && html`<h3>${t(before ? "recipe_compared" : isByClock(answer.plan) ? "recipe_plan_if_now" : "recipe_plan")}</h3>
-          <${Plan} plan=${answer.plan} before=${before} elapsed=${before ? running?.elapsed_s : null} />`}</div>
+        <div>${plan && html`<h3>${t(before ? "recipe_compared" : isByClock(plan) ? "recipe_plan_if_now" : "recipe_plan")}</h3>
+          ${!answer?.plan && html`<p class="warn">${t("recipe_old_plan")}</p>`}
+          <${Plan} plan=${plan} before=${before} elapsed=${before ? running?.elapsed_s : null} />`}</div>
       </div>
     </section>
     ${conflict && html`<${Dialog} title=${t(!conflict.other ? "recipe_gone" : conflict.as === name ? "recipe_conflict" : "recipe_exists", { name: conflict.as })} onClose=${() => setConflict(null)}>
@@ -249,6 +267,7 @@ function Phase({ phase, i, change, findings, chamber }) {
   const tracks = KINDS.flatMap((kind) => Object.entries(phase[kind] ?? {}).map(([variable, points]) => ({ kind, variable, points, place: `/phases/${i}/${kind}/${variable}/` })));
   const isIn = ({ pointer }, { place }) => `${pointer}/`.startsWith(place);
   const set = (name) => (value) => change((copy) => (copy[name] = value ?? undefined));
+  const field = (name, label, more) => html`<${Field} name=${label} value=${phase[name]} set=${set(name)} wrong=${isWrong(findings, `/phases/${i}/${name}`)} ...${more} />`;
   const add = ({ target }) => {
     const [kind, variable] = target.value.split("/");
     if (kind) change((copy) => ((copy[kind] ??= {})[variable] = [{ at: kind === "daily" ? "06:00" : 0, value: 0 }]));
@@ -257,10 +276,10 @@ function Phase({ phase, i, change, findings, chamber }) {
   return html`<fieldset><legend>${t("recipe_phase_number", { number: i + 1 })}</legend>
     <div class="row">
       <label>${t("recipe_name")}<br /><input value=${phase.name ?? ""} onInput=${({ target }) => set("name")(target.value)} /></label>
-      <${Field} name="lasts" value=${phase.duration} set=${set("duration")} />
-      <${Field} name="unit" of=${["days", "hours", "minutes", "seconds"]} value=${phase.time_units} set=${set("time_units")} />
-      ${phase.course && html`<${Field} name="cycle" value=${phase.cycle} set=${set("cycle")} />`}
-      <${Field} name="otherwise" of=${["hold", "release"]} prefix="otherwise_" value=${phase.otherwise ?? "hold"} set=${set("otherwise")} />
+      ${field("duration", "lasts")}
+      ${field("time_units", "unit", { of: ["days", "hours", "minutes", "seconds"] })}
+      ${phase.course && field("cycle", "cycle")}
+      ${field("otherwise", "otherwise", { of: ["hold", "release"], prefix: "otherwise_", value: phase.otherwise ?? "hold" })}
     </div>
     <${Findings} findings=${findings.filter((each) => !tracks.some((track) => isIn(each, track)))} />
     ${tracks.map((track) => html`<${Track} key=${track.place} ...${track} findings=${findings.filter((each) => isIn(each, track))} about=${chamber.variables.find((each) => each.variable === track.variable)} change=${(work) => change((copy) => {
@@ -280,18 +299,20 @@ function Phase({ phase, i, change, findings, chamber }) {
 }
 
 /** The set points of a variable in a phase, one a row. */
-function Track({ kind, variable, points, about, findings, change }) {
+function Track({ kind, variable, points, place, about, findings, change }) {
   const name = variableName(variable);
-  const set = (i, member) => (value) => change((copy) => (copy[i][member] = value));
-  const later = ({ at, ...rest }) => ({ ...rest, at: kind === "course" ? at + 1 : `${String((parseInt(at) + 1) % 24).padStart(2, "0")}${at.slice(2)}` });
+  const set = (i, member) => (value) => change((copy) => (copy[i][member] = value ?? undefined));
+  const nextHour = (at) => `${String(((parseInt(at) || 0) + 1) % 24).padStart(2, "0")}${String(at ?? "00:00").slice(2)}`;
+  const later = ({ at, ...rest }) => ({ ...rest, at: kind === "course" ? (at ?? 0) + 1 : nextHour(at) });
+  const wrong = (i, member) => isWrong(findings, `${place}${i}/${member}`);
   return html`<div class="track" role="group" aria-label=${name}>
     <p><b>${name}</b> <span class="faint small">${symbol(about?.unit ?? "")} · ${t(`recipe_${kind}`)}</span></p>
     ${points.map((point, i) => html`<div class="point">
       ${kind === "daily"
-        ? html`<input type="time" step=${point.at?.length > 5 ? 1 : 60} aria-label=${t("recipe_when")} value=${point.at} onChange=${({ target }) => set(i, "at")(target.value)} />`
-        : html`<${Field} label="when" value=${point.at} set=${set(i, "at")} />`}
-      <${Field} label="value" value=${point.value} unit=${about?.unit} set=${set(i, "value")} />
-      <${Field} label="to_next" of=${["hold", "ramp", "sine"]} prefix="to_" value=${point.to_next ?? "hold"} set=${set(i, "to_next")} />
+        ? html`<input type="time" step=${point.at?.length > 5 ? 1 : 60} aria-label=${t("recipe_when")} aria-invalid=${wrong(i, "at")} value=${point.at} onChange=${({ target }) => set(i, "at")(target.value)} />`
+        : html`<${Field} label="when" value=${point.at} set=${set(i, "at")} wrong=${wrong(i, "at")} />`}
+      <${Field} label="value" value=${point.value} unit=${about?.unit} set=${set(i, "value")} wrong=${wrong(i, "value")} />
+      <${Field} label="to_next" of=${["hold", "ramp", "sine"]} prefix="to_" value=${point.to_next ?? "hold"} set=${set(i, "to_next")} wrong=${wrong(i, "to_next")} />
       <button class="quiet" aria-label=${t("recipe_remove_point")} onClick=${() => change((copy) => copy.splice(i, 1))}>✕</button>
     </div>`)}
     <${Findings} findings=${findings} />
@@ -299,11 +320,15 @@ function Track({ kind, variable, points, about, findings, change }) {
   </div>`;
 }
 
+/** Whether an error is at a place. */
+const isWrong = (findings, place) => findings.some(({ severity, pointer }) => severity === "error" && pointer === place);
+
 /** A choice `of` some, or else a number in the unit that is shown; null without one. */
-function Field({ name, label, of, prefix = "", value, unit, set }) {
+function Field({ name, label, of, prefix = "", value, unit, set, wrong }) {
+  const about = { "aria-label": label && t(`recipe_${label}`), "aria-invalid": wrong };
+  const number = typeof value === "number" ? shown(value, unit) : NaN;
   const control = of
-    ? html`<select aria-label=${label && t(`recipe_${label}`)} value=${value} onChange=${({ target }) => set(target.value)}>${of.map((each) => html`<option value=${each}>${t(`recipe_${prefix}${each}`)}</option>`)}</select>`
-    : html`<input type="number" step="any" inputmode="decimal" aria-label=${label && t(`recipe_${label}`)} value=${typeof value === "number" ? +shown(value, unit).toFixed(4) : ""}
-        onInput=${({ target }) => set(target.value === "" ? null : +given(+target.value, unit).toFixed(6))} />`;
+    ? html`<select ...${about} value=${value} onChange=${({ target }) => set(target.value)}>${of.map((each) => html`<option value=${each}>${t(`recipe_${prefix}${each}`)}</option>`)}</select>`
+    : html`<${NumberInput} ...${about} value=${number} onNumber=${(typed) => set(Number.isNaN(typed) ? null : +given(typed, unit).toFixed(6))} />`;
   return name ? html`<label>${t(`recipe_${name}`)}<br />${control}</label>` : control;
 }

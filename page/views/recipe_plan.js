@@ -8,6 +8,7 @@ const DAY = 86_400;
 const TALL = 100; // of a drawing; its width is in seconds of the recipe
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 14_400];
 const SHOWN = 8; // of the changes ahead, until all are asked for
+
 /** A set point with its unit; null is none. */
 const level = (value, unit) =>
   value === null ? t("recipe_released") : quantity(value, unit, Math.abs(shown(value, unit) % 1) < 0.005 ? 0 : 2);
@@ -143,7 +144,7 @@ function Ticks({ plan, days, from, to, dated }) {
 /** Seconds in words, without rounding: "2 min 30 s". */
 export function exact(seconds) {
   let rest = Math.round(seconds);
-  const parts = [[DAY, t("days_short")], [3_600, "h"], [60, "min"], [1, "s"]].map(([size, unit]) => {
+  const parts = [[DAY, "d"], [3_600, "h"], [60, "min"], [1, "s"]].map(([size, unit]) => {
     const count = Math.floor(rest / size);
     rest -= count * size;
     return count && `${count} ${unit}`;

@@ -110,9 +110,27 @@ async def test_a_start_waits_for_its_time_in_the_middle_of_a_recipe(growd: Progr
         line = page.locator("main").get_by_text("waits for its start")
         await expect(line.locator("..")).to_contain_text(at[-5:])
         await page.evaluate("location.hash = '#environment_1/recipes'")
-        await press(page, "Stop")
+        await expect(page.locator("svg.strip")).to_be_visible()
+        assert not await page.locator("path.now").count()
+        await press(page, "Cancel the start")
+        await expect(page.get_by_role("dialog")).to_contain_text("no set point changes")
         await confirm(page)
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
+
+
+async def test_an_error_is_said_in_words_and_marked_in_its_field(growd: Program, browser: Browser) -> None:
+    async with recipes(growd, browser, "?edit=lettuce_days", locale="de-DE") as page:
+        phase = page.get_by_role("group", name="Phase 1", exact=True)
+        level = phase.get_by_label("Sollwert", exact=True).first
+        await level.fill("abc")
+        place = page.locator(".findings").get_by_text(re.compile("Phase 1 · .* · Zeile 1 · Sollwert:"))
+        await expect(place).to_be_visible()
+        await expect(level).to_have_attribute("aria-invalid", "true")
+        await expect(page.get_by_text("growd würde es nicht starten")).to_be_visible()
+        await expect(page.get_by_text("Dies ist der Plan vor den Fehlern.")).to_be_visible()
+        await level.fill("1,7")
+        await expect(page.get_by_text("keine Fehler")).to_be_visible()
+        assert '"value": 1.7' in await as_json(page)
 
 
 async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(
