@@ -391,6 +391,8 @@ class TestUnusualAnswers:
         answer = await daemon.read(known)
         assert (answer.status, answer.json["reason"]) == (429, "Account is temporarily locked")
         assert answer.headers["Retry-After"] == "300"
+        session = await daemon.request("GET", "/_svc/api/0.0.1/session", known)
+        assert (session.status, session.headers["Retry-After"]) == (429, "300")  # not "nobody is logged in"
 
 
 class TestOpenPages:

@@ -98,6 +98,7 @@ REFUSALS = {
     "start=yesterday": 'start: expected UNIX seconds or ISO 8601, got "yesterday"',
     "end=nan": 'end: expected UNIX seconds or ISO 8601, got "nan"',
     "end=true": "end: expected UNIX seconds or ISO 8601, got true",
+    "start=1_000": 'start: expected UNIX seconds or ISO 8601, got "1_000"',
     "start=-1": "start: expected UNIX seconds or ISO 8601, got -1",
     "start=1e300": "start: expected UNIX seconds or ISO 8601, got 1e+300",
     "start=200&end=100": (

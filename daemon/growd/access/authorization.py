@@ -109,12 +109,15 @@ class Authorization:
         request[_SESSION] = session
 
     async def identify(self, request: web.BaseRequest) -> tuple[str, str]:
-        """The user and the role, "" without a valid login. `ApiError` 503 if the database cannot say."""
+        """The user and the role, "" without a valid login.
+
+        `ApiError` 503 if the database cannot say, 429 if the login is locked for a while.
+        """
         user, permission = "", Permission.READING if self._section.open_reading else None
         try:
             session = request[_SESSION] = await self._session(request)
         except ApiError as refusal:
-            if refusal.status == HTTPStatus.SERVICE_UNAVAILABLE:
+            if refusal.status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}:
                 raise
         else:
             user = session.name

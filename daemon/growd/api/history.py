@@ -50,7 +50,8 @@ def history_query(environment: str, values: Mapping[str, Any], now: float) -> Hi
 def _time(field: str, value: Any) -> float:
     text = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
     try:
-        seconds = unix_time(text)
+        # float() takes digits of all scripts, and underscores between them
+        seconds = unix_time(text) if text.isascii() and "_" not in text else -1.0
     except (ValueError, OverflowError):
         seconds = -1.0
     if seconds < 0 and " " in text:  # a plus sign that was not encoded

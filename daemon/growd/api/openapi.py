@@ -69,7 +69,7 @@ REFUSALS = {
     409: "The name needs ?new=true, or conflicts with another parameter",
     413: "The body is too large",
     415: "The Content-Type is not application/json",
-    429: "Too many clients wait for messages",
+    429: "Too many clients wait for messages, or too many logins failed",
     503: "It could not be saved, clients send too much at once, the database is not reachable, or growd is "
     "stopping",
     507: "There is no room for more parameters",

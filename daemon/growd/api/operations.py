@@ -482,7 +482,7 @@ OPERATIONS: Final = (
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(
         "GET", "session", "", "Who the client is, and what it may do", Api.get_session,
-        answer="session", refusals=(503,), is_open=True,
+        answer="session", refusals=(429, 503), is_open=True,
     ),
     Operation(
         "GET", "openapi.json", "", "This document", Api.get_openapi,
