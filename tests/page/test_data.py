@@ -26,7 +26,7 @@ async def test_database_and_outbox(shared: Program, browser: Browser, look) -> N
     async with opened(browser, address(shared, "data"), viewport=look, locale=locale) as tab:
         await expect(tab.page.get_by_text(re.compile("✓ (answers|antwortet)"))).to_be_visible()
         await expect(tab.page.get_by_text(re.compile(r"\d (points|Messpunkte)"))).to_be_visible()
-        await expect(tab.page.get_by_text(re.compile("✓ (works|arbeitet)"))).to_be_visible()
+        await expect(tab.page.get_by_text(re.compile("✓ (works|in Ordnung)"))).to_be_visible()
         await expect(tab.page.get_by_text(re.compile("embedded")).first).to_be_visible()
 
 
