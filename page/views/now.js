@@ -110,7 +110,8 @@ export function RecipeLine({ environment }) {
       <span class="row">
         ${run.state === "running" && html`<${Action} run=${service("pause_recipe")}>${t("pause")}<//>`}
         ${run.state === "paused" && html`<${Action} run=${service("resume_recipe")}>${t("resume")}<//>`}
-        <${Action} class="bad" confirm=${t("stop_question", { id: run.recipe_id })} run=${service("stop_recipe")}>${t("stop")}<//>
+        <${Action} class="bad" confirm=${run.state === "waiting" ? t("recipe_cancel_sure", { name: run.recipe_id }) : t("stop_question", { id: run.recipe_id })}
+          run=${service("stop_recipe")}>${t(run.state === "waiting" ? "recipe_cancel" : "stop")}<//>
       </span>
     </div>
     ${run.state !== "waiting" && total > 0 && html`<progress max=${total} value=${run.elapsed} aria-label=${t("run_progress")}></progress>`}
