@@ -192,7 +192,7 @@ export function Editor({ environment, name }) {
         <div>${isForm ? html`<${Form} ...${{ recipe: current.value, change, findings, chamber }} />` : html`<${Text} ...${{ text, findings, places: current.places, edit }} />`}</div>
         <div>${plan && html`<h3>${t(before ? "recipe_compared" : isByClock(plan) ? "recipe_plan_if_now" : "recipe_plan")}</h3>
           ${!answer?.plan && html`<p class="warn">${t("recipe_old_plan")}</p>`}
-          <${Plan} plan=${plan} before=${before} elapsed=${before ? running?.elapsed_s : null} />`}</div>
+          <${Plan} plan=${plan} before=${before} elapsed=${before && running?.state !== "waiting" ? running?.elapsed_s : null} />`}</div>
       </div>
     </section>
     ${conflict && html`<${Dialog} title=${t(!conflict.other ? "recipe_gone" : conflict.as === name ? "recipe_conflict" : "recipe_exists", { name: conflict.as })} onClose=${() => setConflict(null)}>

@@ -171,8 +171,8 @@ function Entry({ environment, recipe }) {
   const { _id: id, name, author, format } = recipe;
   return html`<a href=${href(environment, "recipes", { recipe: id })}>
     <span><b>${facts(name) || id}</b><br /><span class="faint small">${facts(name && id, author, format, check?.duration > 0 && duration(check.duration))}</span></span>
-    ${check && html`<span class=${`badge ${check.valid ? "" : "bad"}`}>${check.valid ? "✓" : "✕"} ${t(check.valid ? "recipe_valid" : "recipe_invalid")}</span>`}
-    <span class="faint" aria-hidden="true">›</span>
+    <span>${check && html`<span class=${`badge ${check.valid ? "" : "bad"}`}>${check.valid ? "✓" : "✕"} ${t(check.valid ? "recipe_valid" : "recipe_invalid")}</span>`}
+      <span class="faint" aria-hidden="true">›</span></span>
   </a>`;
 }
 
