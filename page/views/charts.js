@@ -76,7 +76,7 @@ function Between({ chosen, choose }) {
 
 /** CSV: the stored points of the shown time, made by growd, and the values of the charts, made here. */
 function Downloads({ plots }) {
-  const { start, end } = useSignal(plots.view) ?? {};
+  const { start, end, follows } = useSignal(plots.view) ?? {};
   if (!start) return null;
   const { environment, variables } = plots;
   const iso = (time) => new Date(time * 1000).toISOString();
@@ -92,7 +92,7 @@ function Downloads({ plots }) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   };
   return html`<p class="row small">
-    <a href=${databaseAddress(`environmental_data_point/${DESIGN}/_list/csv/by_timestamp?cols=${columns}&startkey=${key([environment, start])}&endkey=${key([environment, end])}`)} download=${`${name} points.csv`}>${t("charts_points_csv")}</a>
+    <a href=${databaseAddress(`environmental_data_point/${DESIGN}/_list/csv/by_timestamp?cols=${columns}&startkey=${key([environment, start])}&endkey=${key([environment, follows ? {} : end])}`)} download=${`${name} points.csv`}>${t("charts_points_csv")}</a>
     <button onClick=${save}>${t("charts_csv")}</button>
   </p>`;
 }

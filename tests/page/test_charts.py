@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import csv
 import re
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, needs_browser, opened
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Locator, Page, Route
@@ -232,11 +234,13 @@ async def test_a_table_and_both_kinds_of_csv(growd: Program, browser: Browser) -
         rows = [*csv.reader((await (await shown.value).path()).read_text().splitlines())]
         assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]
         assert re.fullmatch(r"[\d-]+T[\d:.]+Z", rows[-1][0])
-        async with page.expect_download() as stored:
-            await page.get_by_role("link", name="CSV: all stored points").click()
-        lines = (await (await stored.value).path()).read_text().splitlines()
+        lines: list[str] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while not any(",measured,air_temperature," in line for line in lines):  # once it is sent
+                async with page.expect_download() as stored:
+                    await page.get_by_role("link", name="CSV: all stored points").click()
+                lines = (await (await stored.value).path()).read_text().splitlines()
         assert lines[0] == "time,category,variable,value,unit,is_manual,by"
-        assert any(",measured,air_temperature," in line for line in lines)
 
 
 async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown(
