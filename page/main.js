@@ -1,5 +1,6 @@
 /** The frame of the page: header, problems, navigation, and one view. */
 import { clock, isAbroad } from "./lib/format.js";
+import { keepFocus, measureBars } from "./lib/frame.js";
 import { html, render, useEffect, useRef } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
 import { begin, chambers, connection, growdTime, needsLogin } from "./lib/live.js";
@@ -40,7 +41,7 @@ function Page() {
   const main = useFocus(title);
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
-    <header>
+    <header onKeyDown=${closeMenu}>
       <h1>${several && !isAll ? shownName(environment) : "growd"}</h1>
       ${!mustLogIn && html`<${Notes} />`}
       ${(!mustLogIn || session.value?.user) && html`<${User} />`}
@@ -86,6 +87,14 @@ function Environments({ all, current, view }) {
   </nav>`;
 }
 
+/** Escape closes an open menu, as it does a dialog. */
+function closeMenu({ key, target }) {
+  const menu = key === "Escape" && target.closest("details[open]");
+  if (!menu) return;
+  menu.open = false;
+  menu.querySelector("summary").focus();
+}
+
 /** After a change of the view, the focus goes to its beginning, so that a screen reader reads its name. */
 function useFocus(title) {
   const main = useRef();
@@ -100,6 +109,8 @@ function useFocus(title) {
 
 showInDialogs(AllSafe);
 render(html`<${Page} />`, document.getElementById("page"));
+keepFocus();
+measureBars();
 
 async function ask() {
   const before = session.value?.user;

@@ -23,6 +23,7 @@ export const STRINGS = {
   zone: ["Times are those of the chamber ({name}); there it is {time}.", "Zeiten sind die der Kammer ({name}); dort ist es {time}."],
   skip: ["Skip to the content", "Zum Inhalt springen"],
   chamber: ["Chamber", "Kammer"],
+  is_over: ["resolved: {text}", "behoben: {text}"],
   connecting: ["Connecting to growd …", "Verbindung zu growd wird aufgebaut …"],
   no_data: ["No data for {time}. All values are old. Trying again …", "Keine Daten seit {time}. Alle Werte sind alt. Neuer Versuch läuft …"],
   old: ["old", "alt"],

@@ -14,6 +14,7 @@ const THROTTLE_S = 1;
 const SILENT_S = 12; // a stream that is silent for longer is broken
 const BROKEN_S = 5; // without a stream
 const OLD_STATUS_S = 25;
+const FIRST_S = 20; // for the first connection
 const STATUS_MS = 5_000;
 const STATUS_TIMEOUT_MS = 8_000; // less than the browser's six connections are ever in use: "all safe" needs one
 const LONGEST_PAUSE_MS = 15_000;
@@ -25,7 +26,7 @@ export const status = new Signal(null);
 /** What each environment measures and drives, as `GET node/chambers` lists it; asked after each reconnection. */
 export const chambers = new Signal([]);
 
-/** {isConnected, silence}: `silence` are the seconds since something arrived from growd; null before the first. */
+/** {isConnected, silence}: the seconds since something arrived from growd; null while the first may still arrive. */
 export const connection = new Signal({ isConnected: false, silence: null });
 
 /** growd's time in UNIX seconds, each second. It may differ from the browser's, and run fast in a simulation. */
@@ -45,6 +46,7 @@ let streamed = ""; // the topics of the open stream
 let openedAt = 0; // when the stream was opened, by `now()`
 let streamAt = 0; // when its last event came
 let statusAt = 0;
+let hasBegun = false; // it was connected once
 let asking = null;
 let pause = 1_000;
 let retry = 0;
@@ -100,12 +102,13 @@ const askStatus = () => get("node/status", STATUS_TIMEOUT_MS);
 
 async function ask() {
   try {
-    if (!known) await learn();
-    const answer = (await alone(askStatus, false).catch((error) => {
+    const asked = alone(askStatus, false).catch((error) => {
       if (error.status || !stream || now() - streamAt > SILENT_S) throw error;
       isCrowded = true; // growd answers on the stream, so the request waited in the browser
       return alone(askStatus);
-    })).status;
+    });
+    if (!known) await learn(asked); // at once, so that no view comes before the problems above it
+    const answer = (await asked).status;
     statusAt = now();
     setClock(answer.time, answer.speed);
     status.value = answer;
@@ -119,8 +122,8 @@ async function ask() {
 }
 
 /** What may be another after a restart of growd: topics, chambers, this page. */
-async function learn() {
-  const [names, described] = await Promise.all([get("topic", STATUS_TIMEOUT_MS), get("node/chambers", STATUS_TIMEOUT_MS)]);
+async function learn(asked) {
+  const [names, described] = await Promise.all([get("topic", STATUS_TIMEOUT_MS), get("node/chambers", STATUS_TIMEOUT_MS), asked]);
   needsLogin.value = "";
   nameDatabases(described.databases);
   setZone(described.environments[0]?.time_zone);
@@ -251,11 +254,12 @@ function watch() {
   offset += jump;
   if (jump > 2_000) slept += jump;
   growdTime.value = growdNow();
-  const silence = statusAt && Math.max(now() - streamAt, now() - statusAt);
+  const silence = now() - Math.min(streamAt, statusAt);
   const isConnected = Boolean(streamAt && statusAt) && now() - streamAt <= (stream ? SILENT_S : BROKEN_S) && now() - statusAt <= OLD_STATUS_S;
   if (stream && now() - Math.max(streamAt, openedAt) > SILENT_S) again(); // a socket may be dead without an error
+  hasBegun ||= isConnected;
   const before = connection.value;
   if (isConnected !== before.isConnected || !isConnected) {
-    connection.value = { isConnected, silence: statusAt ? Math.floor(silence) : null };
+    connection.value = { isConnected, silence: hasBegun || silence > FIRST_S ? Math.floor(silence) : null };
   }
 }

@@ -23,7 +23,7 @@ connection.follow(({ isConnected }) => isConnected && forgive());
 const dismiss = (notice) => (notices.value = notices.value.filter((each) => each !== notice));
 
 export function Notices() {
-  return html`<div class="notices" role="status" aria-live="polite">
+  return html`<div class="notices" role="status" aria-atomic="false">
     ${useSignal(notices).map((notice) => html`<p class=${notice.kind} key=${notice}>
       ${notice.text} <button class="quiet" aria-label=${t("close")} onClick=${() => dismiss(notice)}>✕</button>
     </p>`)}
@@ -65,7 +65,7 @@ export function Action({ run, confirm: question, admin = false, class: style = "
     setBusy(true);
     await act(run).finally(() => setBusy(false));
   };
-  return html`<button ...${rest} class=${style} disabled=${isBusy || rest.disabled} onClick=${() => (question ? setAsking(true) : go())}>
+  return html`<button ...${rest} class=${style} disabled=${rest.disabled} aria-disabled=${isBusy || null} onClick=${() => isBusy || (question ? setAsking(true) : go())}>
       ${children}
     </button>
     ${isAsking && html`<${Dialog} title=${question} onClose=${() => setAsking(false)}>

@@ -137,6 +137,8 @@ export function SetPointText({ environment, name }) {
 
 const isShare = (variable) => variable.unit === "fraction";
 const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
+/** How many decimals a number has, as one that was typed; undefined for one of a ramp, which has too many to show. */
+const decimalsIn = (value) => [0, 1, 2, 3].find((decimals) => Math.abs(value.toFixed(decimals) - value) < 1e-6);
 const toShown = (variable, value) => (isShare(variable) ? value * 100 : shown(value, variable.unit));
 const toGiven = (variable, value) => (isShare(variable) ? value / 100 : given(value, variable.unit));
 const unitOf = (variable) => (isShare(variable) ? "%" : symbol(variable.unit));
@@ -153,7 +155,7 @@ function Field({ environment, variable, value }) {
   const [draft, setDraft] = useState(null); // what is typed, null while the field shows the set point
   const [isBusy, setBusy] = useState(false);
   const id = useId();
-  const present = value === null ? "" : typed(toShown(variable, value), decimalsOf(variable));
+  const present = value === null ? "" : typed(toShown(variable, value), decimalsIn(toShown(variable, value)) ?? decimalsOf(variable));
   const wanted = toGiven(variable, parseNumber(draft ?? ""));
   const range = rangeText(variable, [variable.minimum, variable.maximum]);
   const error = !draft ? "" : Number.isNaN(wanted) ? t("not_a_number", { range })

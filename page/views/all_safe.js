@@ -44,6 +44,7 @@ export function AllSafe() {
   }, [armedAt]);
   if (session.value && !mayOperate()) return null; // growd decides, if it has not said who this is
   const press = () => {
+    if (isBusy) return undefined; // not disabled: that would take the focus from it
     if (!armedAt) return setArmed(performance.now());
     if (performance.now() - armedAt < BOUNCE_MS) return undefined;
     setArmed(0);
@@ -51,7 +52,7 @@ export function AllSafe() {
     return makeSafe().finally(() => setBusy(false));
   };
   const state = isBusy ? "safe_busy" : armedAt ? "safe_armed" : "safe";
-  return html`<button class=${`all_safe ${armedAt ? "armed" : ""}`} title=${t("safe_hint")} disabled=${isBusy} onClick=${press}>
+  return html`<button class=${`all_safe ${armedAt ? "armed" : ""}`} title=${t("safe_hint")} aria-disabled=${isBusy || null} onClick=${press}>
       <span aria-hidden="true">◼</span> ${t(state)}
     </button>
     <span class="hidden" aria-live="assertive">${armedAt ? t("safe_armed_hint") : ""}</span>`;
@@ -84,7 +85,7 @@ export function Held() {
     act(() => call("hold/set", { reason }).then(() => {})).then((isDone) => isDone && setReason("")); // the bar says it
   };
   return html`
-    ${holds.map((hold) => html`<div key=${hold.holder} class=${`held bar row spread ${unsafe ? "bad" : "warn"}`}>
+    ${holds.map((hold) => html`<div key=${hold.holder} class=${`held bar row spread ${unsafe ? "bad" : "warn"}`} role="group" aria-label=${t("held")}>
       <span><strong role="status"><span aria-hidden="true">◼</span> ${t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held")}</strong>${" "}
         ${[why(hold), hold.since > 0 && (isConnected ? t("since", { time: moment(hold.since), lasted: duration(now - hold.since) }) : moment(hold.since))]
           .filter(Boolean).join(", ")}

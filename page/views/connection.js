@@ -10,11 +10,11 @@ export function Connection() {
   const isLost = !isConnected && silence !== null;
   const outdated = useSignal(isOutdated);
   useEffect(() => {
-    document.documentElement.dataset.connection = isConnected ? "ok" : "lost"; // style.css greys what is old
-  }, [isConnected]);
+    document.documentElement.dataset.connection = isConnected ? "ok" : isLost ? "lost" : "new"; // style.css greys what is old
+  }, [isConnected, isLost]);
   return html`
     <div role="status" class="hidden">${isLost ? t("no_connection") : ""}</div>
     ${isLost && html`<p class="bar bad"><span aria-hidden="true">⇹ </span>${t("no_data", { time: duration(silence) })}</p>`}
-    ${!isConnected && !isLost && html`<p class="bar">${t("connecting")}</p>`}
+    ${!isConnected && !isLost && html`<p class="bar connecting" role="status">${t("connecting")}</p>`}
     ${outdated && html`<p class="bar warn row spread">${t("outdated")} <button onClick=${() => location.reload()}>${t("reload")}</button></p>`}`;
 }

@@ -9,6 +9,7 @@ import { href } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 
 const FEW = 3;
+const SAID_MS = 10_000;
 const SHAPES = { failure: "✖\ufe0e", warning: "▲", note: "●" };
 const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
 
@@ -32,7 +33,7 @@ export function Wrong({ environment }) {
   const found = notices.filter(({ severity }) => severity !== "note");
   const shown = isAll || found.length <= FEW + 1 ? found : found.slice(0, FEW);
   return html`<div class="wrong">
-    <div role="alert" class="hidden">${useNew(failures).join("; ")}</div>
+    <div role="alert" class="hidden">${useNews(failures)}</div>
     ${shown.map((notice) => html`<${Item} key=${keyOf(notice)} notice=${notice} environment=${environment} />`)}
     ${found.length > FEW + 1 && html`<button class="quiet" aria-expanded=${isAll} onClick=${() => setAll(!isAll)}>
       ${isAll ? t("fewer") : t("more", { n: found.length - FEW })}
@@ -67,15 +68,22 @@ function Item({ notice, environment }) {
   </details>`;
 }
 
-/** The texts of failures that have come since the last time, for screen readers. */
-function useNew(failures) {
-  const known = useRef(new Set());
-  const fresh = failures.filter((each) => !known.current.has(keyOf(each))).map(({ text }) => text);
-  const said = useRef([]);
-  const texts = failures.map(({ text }) => text);
-  said.current = fresh.length ? fresh : said.current.filter((text) => texts.includes(text)); // nothing of the past
-  known.current = new Set(failures.map(keyOf));
-  return said.current;
+/** Which failures have come or gone, for screen readers; said once, and not there for those who read the page later. */
+function useNews(failures) {
+  const known = useRef(new Map());
+  const [said, say] = useState("");
+  const present = new Map(failures.map((each) => [keyOf(each), each.text]));
+  useEffect(() => {
+    const less = (some, others) => [...some].filter(([key]) => !others.has(key)).map(([, text]) => text);
+    const [come, gone] = [less(present, known.current), less(known.current, present)];
+    known.current = present;
+    if (come.length || gone.length) say([...come, ...gone.map((text) => t("is_over", { text }))].join("; "));
+  }, [[...present.keys()].join()]);
+  useEffect(() => {
+    const timer = said && setTimeout(() => say(""), SAID_MS);
+    return () => clearTimeout(timer);
+  }, [said]);
+  return said;
 }
 
 /** The title and the icon of the browser's tab: the view, and that something has failed, is held, or is not heard. */
