@@ -1,0 +1,148 @@
+"""The page with large text, with the keyboard, with a screen reader, and on a slow network."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, opened
+from support.page import PLACE, VIEWS, address, card, connected, in_browser
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Route
+
+    from support.page import Client
+    from support.program import Program
+
+pytestmark = in_browser
+
+FOCUSED = "document.activeElement.textContent.trim()"
+
+
+@pytest.mark.parametrize(
+    ("width", "size"), [(360, "200%"), (320, "100%")], ids=["text of 200 %", "zoom of 400 %"]
+)
+async def test_nothing_leaves_a_narrow_screen(shared: Program, browser: Browser, width, size) -> None:
+    screen = {"width": width, "height": 800}
+    async with opened(browser, "about:blank", viewport=screen, locale="de-DE") as tab:
+        script = (
+            f"addEventListener('DOMContentLoaded', () => document.documentElement.style.fontSize = '{size}')"
+        )
+        await tab.page.add_init_script(script)
+        for view in VIEWS:
+            await tab.page.goto(address(shared, view))
+            await connected(tab.page)
+            await expect(tab.page.get_by_role("main").get_by_text("Wird geladen")).to_have_count(0)
+            for element in (
+                tab.page.get_by_role("button", name="Alles sicher"),
+                *await tab.page.get_by_role("navigation").get_by_role("link").all(),
+            ):
+                box = await element.bounding_box()
+                assert box is not None
+                assert box["x"] >= 0
+                assert box["x"] + box["width"] <= width, f"{view}: {await element.inner_text()}"
+            wide = await tab.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, f"{view} is {wide} px wide"
+
+
+async def test_the_focus_stays_where_the_work_is(shared: Program, browser: Browser, client: Client) -> None:
+    await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
+    async with opened(browser, address(shared), viewport=DESK) as tab:
+        page = tab.page
+        line = page.get_by_role("region", name="lettuce_days")
+        await line.get_by_role("button", name="Pause").focus()
+        await page.keyboard.press("Enter")
+        await expect(line.get_by_role("button", name="Resume")).to_be_focused()
+        await page.keyboard.press("Enter")
+        await expect(line.get_by_role("button", name="Pause")).to_be_focused()
+        await line.get_by_role("button", name="Stop").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("dialog")).to_be_visible()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("No recipe runs.")).to_be_visible()
+        await expect(page.locator("main :focus")).to_have_count(1)
+        light = card(page, "Light")
+        await light.get_by_label("Set point of Light").fill("5000")
+        await page.keyboard.press("Enter")
+        await light.get_by_role("button", name="Release").focus()
+        await page.keyboard.press("Enter")
+        await expect(light.get_by_label("Set point of Light")).to_be_focused()
+        await page.get_by_role("link", name="Recipes", exact=True).first.click()
+        await page.get_by_role("link", name=re.compile("demo_day")).focus()
+        await page.keyboard.press("Enter")
+        await expect(page.locator("main :focus, main:focus")).to_have_count(1)
+
+
+async def test_what_has_the_focus_is_never_behind_the_bars(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        await tab.page.get_by_role("main").focus()
+        for _ in range(20):
+            await tab.page.keyboard.press("Tab")
+            seen = await tab.page.evaluate(
+                """() => {
+                    const box = document.activeElement.getBoundingClientRect();
+                    const [top, bottom] = ["header", "nav"].map(each => document.querySelector(each));
+                    return document.activeElement.closest("main") === null
+                        || (box.top >= top.getBoundingClientRect().bottom
+                            && box.bottom <= bottom.getBoundingClientRect().top);
+                }"""
+            )
+            assert seen, await tab.page.evaluate(FOCUSED)
+
+
+async def test_a_change_is_announced_once(shared: Program, browser: Browser, client: Client) -> None:
+    async with opened(browser, address(shared), viewport=DESK) as tab:
+        await connected(tab.page)
+        alert = tab.page.get_by_role("region", name="Problems").get_by_role("alert")
+        await client.call("simulator/inject_fault", device="scd30", kind="absent")
+        await expect(alert).to_contain_text("scd30_1")
+        await client.call("simulator/clear_faults")
+        await expect(alert).to_contain_text("resolved: ")
+        await expect(alert).to_have_text("")
+        await client.call("hold/set", reason="smoke")
+        said = tab.page.get_by_role("status").filter(has_text="All outputs are held safe")
+        await expect(said).to_have_text("◼ All outputs are held safe")  # without how long
+        await client.call("hold/release")
+        await expect(said).to_have_count(0)
+
+
+async def test_a_slow_network_is_no_alarm(shared: Program, browser: Browser) -> None:
+    is_open = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await is_open.wait()
+        await route.continue_()
+
+    async with opened(browser, "about:blank") as tab:
+        await tab.page.route("**/stream?*", late)
+        await tab.page.goto(address(shared))
+        await expect(card(tab.page, "Light")).to_be_visible()
+        await expect(tab.page.get_by_text("Connecting to growd")).to_be_visible()
+        before = await card(tab.page, "CO₂").bounding_box()
+        await tab.page.wait_for_timeout(2_500)  # it would say so at the next second
+        await expect(tab.page.get_by_text("All values are old")).to_have_count(0)
+        is_open.set()
+        await connected(tab.page)
+        await expect(tab.page.get_by_text("Connecting to growd")).to_have_count(0)
+        after = await card(tab.page, "CO₂").bounding_box()
+        assert before is not None
+        assert after is not None
+        assert after["y"] == before["y"]
+
+
+async def test_a_set_point_is_shown_as_it_was_typed(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab:
+        field = card(tab.page, "CO₂").get_by_label("Set point of CO₂", exact=True)
+        await field.fill("850.5")
+        await field.press("Enter")
+        await client.until(lambda: client.last("desired/air_carbon_dioxide"), lambda value: value == 850.5)
+        await tab.page.reload()
+        await expect(field).to_have_value("850.5")
+        await client.publish("desired/air_carbon_dioxide", None)
