@@ -38,7 +38,7 @@ async def test_nothing_leaves_a_narrow_screen(shared: Program, browser: Browser,
             await connected(tab.page)
             await expect(tab.page.get_by_role("main").get_by_text("Wird geladen")).to_have_count(0)
             for element in (
-                tab.page.get_by_role("button", name="Alles sicher"),
+                tab.page.get_by_role("button", name="Sicher schalten"),
                 *await tab.page.get_by_role("navigation").get_by_role("link").all(),
             ):
                 box = await element.bounding_box()
