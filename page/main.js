@@ -42,9 +42,9 @@ function Page() {
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
     <header onKeyDown=${closeMenu}>
-      <h1>${several && !isAll ? shownName(environment) : "growd"}</h1>
+      <div class="who"><h1>${several && !isAll ? shownName(environment) : "growd"}</h1>
       ${!mustLogIn && html`<${Notes} />`}
-      ${(!mustLogIn || session.value?.user) && html`<${User} />`}
+      ${(!mustLogIn || session.value?.user) && html`<${User} />`}</div>
       <${AllSafe} />
     </header>
     <${Title} name=${title} />
