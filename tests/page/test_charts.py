@@ -78,6 +78,8 @@ async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, i
     """The columns that a chart makes of a history and of later messages (category, minute, value)."""
     script = f"""async ([answer, messages]) => {{
         const {{ Timeline }} = await import({MODULE});
+        const {{ growdTime }} = await import({MODULE}.replace("views/timeline", "lib/live"));
+        while (!growdTime.value) await new Promise((done) => setTimeout(done, 20));
         const line = new Timeline(["air_temperature"], answer);
         for (const [category, minute, value] of messages) {{
             const quality = value === null ? "fault" : "ok";
