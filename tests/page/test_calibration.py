@@ -51,7 +51,7 @@ async def test_autotune_shows_its_progress_and_can_be_stopped(
         await valve.get_by_role("button", name="Starten", exact=True).click()
         await sure(tab.page, "Starten")
         await expect(valve.get_by_text(re.compile("^höchstens noch"))).to_be_visible()
-        await valve.get_by_role("button", name="Zurück").click()
+        await valve.get_by_role("button", name="Abbrechen").click()
         await expect(valve.get_by_text(re.compile("^✕ "))).to_be_visible()
         await client.until(client.status, lambda status: not status["experiments"])
 
