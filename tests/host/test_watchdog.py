@@ -326,7 +326,7 @@ def growd(data: Path, *options: str) -> tuple[str, ...]:
 
 async def address(manager: Manager) -> str:
     line = await manager.until_printed(r"page +http")
-    return f"{line.split()[1]}_svc/api/0.0.1"
+    return f"{line.split()[1]}/_svc/api/0.0.1"
 
 
 async def messages(session: aiohttp.ClientSession, url: str) -> AsyncIterator[Any]:

@@ -236,6 +236,5 @@ def _headers(page: DatabaseAnswer) -> CIMultiDict[str]:
     for name in _OF_THE_VIEW:
         headers.popall(name, None)
     headers[hdrs.CONTENT_TYPE] = _CONTENT_TYPE
-    if headers.get(hdrs.SERVER, "").startswith("CouchDB/"):
-        headers["Content-Security-Policy"] = "sandbox"  # as CouchDB's lists have it
+    headers["Content-Security-Policy"] = "sandbox"  # as lists of the database have it
     return headers
