@@ -37,7 +37,9 @@ async def violations(page: Page) -> list[str]:
 
 async def open_all(page: Page) -> None:
     """Open what is folded."""
-    await page.evaluate("document.querySelectorAll('details').forEach(each => (each.open = true))")
+    await page.evaluate(
+        "document.querySelectorAll('main details, section details').forEach(each => (each.open = true))"
+    )
 
 
 async def there(page: Page, view: str) -> None:

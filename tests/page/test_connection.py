@@ -97,6 +97,7 @@ async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
     async with started(tmp_path, *options) as program, opened(browser, address(program)) as tab:
         temperature = card(tab.page, "Air temperature")
         await expect(temperature.get_by_text(VALUE)).to_be_visible()
+        await connected(tab.page)
         program.process.kill()
         await program.process.wait()
         await is_lost(tab.page)
@@ -135,6 +136,7 @@ async def test_half_an_hour_without_network(shared: Program, browser: Browser, c
         await page.clock.install()
         await page.goto(address(shared))
         await expect(card(page, "Air temperature").get_by_text(VALUE)).to_be_visible()
+        await connected(page)
         await page.context.set_offline(True)
         with frozen(shared):  # an open stream survives `set_offline`
             for _ in range(30):
