@@ -243,7 +243,7 @@ class TestRefusals:
     async def test_too_much_at_once(self, past):
         with pytest.raises(InvalidValueError, match="variable: expected at most 50"):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(51)])
-        with pytest.raises(InvalidValueError, match="points: expected at most 1000 for 50 variables"):
+        with pytest.raises(InvalidValueError, match="points: expected at most 400 for 50 variables"):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(50)], points=5_000)
 
     async def test_too_much_at_once_without_a_choice_of_variables(self, past, monkeypatch):

@@ -36,7 +36,7 @@ LIMIT_S: Final = 60.0
 
 MOST_REQUESTS: Final = 16  # under way; the largest answers take 30 MB each
 MOST_VARIABLES: Final = 50
-MOST_BUCKETS: Final = 50_000  # variables times points
+MOST_BUCKETS: Final = 20_000  # variables times points
 MOST_EVENTS: Final = 1_000
 MOST_BREAKS: Final = 1_000  # of a variable
 HOLDS_S: Final = 660.0
