@@ -249,7 +249,7 @@ class TestSession:
 
     async def test_a_wrong_password_is_no_login_and_counts_as_a_guess(self, daemon, users):
         name, _ = await users.add("growd_admin")
-        for guessed in range(6):
+        for guessed in range(4):
             assert await told(daemon, (name, f"guess {guessed}"), address=ELSEWHERE) == ("", "")
         assert (await daemon.read((name, "guess"), address=ELSEWHERE)).status == 429
 

@@ -202,6 +202,7 @@ async def test_a_calibration_that_drives_the_lamp_is_said_in_its_card(
 ) -> None:
     async with opened(browser, address(shared)) as tab:
         await expect(card(tab.page, "Light")).to_contain_text("lx")
+        await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call(f"{PLACE}/controllers/{LIGHT}/calibrate_light")
         await expect(card(tab.page, "Light")).to_contain_text("the calibration of the lamp")
         await client.call(f"{PLACE}/controllers/{LIGHT}/stop_calibration")
