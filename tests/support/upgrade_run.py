@@ -8,6 +8,7 @@ the root named `.count` has the number of boundaries of a run that ended by itse
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import resource
@@ -86,6 +87,15 @@ def do(job: dict[str, object]) -> None:
     Path(f"{root}.count").write_text(str(boundaries.count), encoding="ascii")
 
 
+def wait_for_lock(root: Path) -> None:
+    """Wait for a program that the killed run was starting: until its exec it has the run's lock open."""
+    folder = os.open(Machine(root).at(VERSIONS), os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+    finally:
+        os.close(folder)
+
+
 def main() -> None:
     os.environ["PATH"] = f"{STANDINS}:{os.environ['PATH']}"
     for line in sys.stdin:
@@ -105,6 +115,7 @@ def main() -> None:
             time.sleep(job["after_ms"] / 1000)
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
+        wait_for_lock(Path(job["root"]))
         print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), flush=True)  # noqa: T201
 
 
