@@ -39,6 +39,7 @@ class Databases:
     environment: str = "environment"
     runs: str = "recipe_run"
     events: str = "environmental_event"
+    rollups: str = "environmental_rollup"
 
     @classmethod
     def prefixed(cls, prefix: str) -> Databases:
@@ -53,6 +54,7 @@ class Databases:
             "environment": self.environment,
             "recipe_run": self.runs,
             "environmental_event": self.events,
+            "environmental_rollup": self.rollups,
         }
 
 
