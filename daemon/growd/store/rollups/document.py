@@ -14,8 +14,11 @@ import msgspec
 WIDTHS: Final = {300: 3_600, 3_600: 86_400, 86_400: 2_592_000}
 """The widths of buckets and the span of a document of each, in seconds, aligned to UNIX time."""
 
-CATEGORIES: Final = ("measured", "commanded")
-"""What is rolled up, and may be deleted later. Set points, qualities, events and notes are kept."""
+ROLLED_UP: Final = ("measured", "desired", "commanded")
+"""What is rolled up: numbers and releases, manual measurements too, so that `history` needs no point."""
+
+RETIRED: Final = ("measured", "commanded")
+"""What may be deleted once it is rolled up, but no manual measurement. Everything else is kept."""
 
 
 class RollupSeries(NamedTuple):
