@@ -526,6 +526,12 @@ export const VARIABLES = {
   water_oxidation_reduction_potential: ["Redox potential", "Redoxpotential"],
   water_level_high: ["Water level high", "Wasserstand hoch"],
   water_level_low: ["Water level low", "Wasserstand niedrig"],
+  plant_height: ["Plant height", "Pflanzenhöhe"],
+  plant_count: ["Plants", "Pflanzen"],
+  leaf_count: ["Leaves", "Blätter"],
+  water_added: ["Water added", "Wasser nachgefüllt"],
+  harvest_fresh_mass: ["Harvest, fresh", "Ernte, frisch"],
+  harvest_dry_mass: ["Harvest, dry", "Ernte, trocken"],
   nutrient_flora_duo_a: ["Nutrient A", "Nährstoff A"],
   nutrient_flora_duo_b: ["Nutrient B", "Nährstoff B"],
 };

@@ -85,6 +85,13 @@ VARIABLES: dict[str, Variable] = {
         # names of openag_brain, for its recipes and clients: nothing in growd measures or drives them
         Variable("air_flush", "CFM", 0, 10_000, 1, is_output=True),
         Variable("air_oxygen", "percent", 0, 100, 2, absolute_band=0.05),
+        # what a grower counts, measures and weighs: no sensor does
+        Variable("plant_height", "cm", 0, 1_000, 1),
+        Variable("plant_count", "plants", 0, 100_000, 0),
+        Variable("leaf_count", "leaves", 0, 100_000, 0),
+        Variable("water_added", "L", 0, 10_000, 3),
+        Variable("harvest_fresh_mass", "g", 0, 100_000, 2),
+        Variable("harvest_dry_mass", "g", 0, 100_000, 3),
         Variable("marker", "number", -1e9, 1e9, 3, is_output=True),
     )
 }

@@ -21,6 +21,12 @@ function (head, req) {
     "nutrient_flora_duo_b": "ml/h",
     "air_flush": "CFM",
     "air_oxygen": "percent",
+    "plant_height": "cm",
+    "plant_count": "plants",
+    "leaf_count": "leaves",
+    "water_added": "L",
+    "harvest_fresh_mass": "g",
+    "harvest_dry_mass": "g",
     "marker": "number"
   };
   function columns(text) {
