@@ -115,7 +115,8 @@ def main() -> None:
             time.sleep(job["after_ms"] / 1000)
             os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
-        wait_for_lock(Path(job["root"]))
+        if os.WIFSIGNALED(status):
+            wait_for_lock(Path(job["root"]))
         print(json.dumps({"status": os.waitstatus_to_exitcode(status)}), flush=True)  # noqa: T201
 
 
