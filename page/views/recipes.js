@@ -125,11 +125,13 @@ function Library({ environment }) {
   const file = useRef();
   const chamber = useChamber(environment);
   useEffect(() => {
-    const show = ({ rows }) => (setRecipes(rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), setProblem(""));
-    const ask = () => database("GET", "recipes/_all_docs?include_docs=true").then(show, ({ message }) => setProblem(message.replace(/\.$/, "")));
+    let isCurrent = true;
+    const show = (problem, found) => isCurrent && (found && setRecipes(found), setProblem(problem));
+    const ask = () => database("GET", "recipes/_all_docs?include_docs=true").then(
+      ({ rows }) => show("", rows.map(({ doc }) => doc).filter(({ _id }) => _id[0] !== "_")), ({ message }) => show(message.replace(/\.$/, "")));
     ask();
     const timer = setInterval(ask, AGAIN_MS); // others save recipes too
-    return () => clearInterval(timer);
+    return () => (isCurrent = false, clearInterval(timer));
   }, [isThere]);
   const edit = (id, text) => go(environment, { edit: newDraft(id, text) });
   const imported = async ({ target: { files: [chosen] } }) => {

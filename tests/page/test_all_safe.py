@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,6 +13,8 @@ from support.browser import DESK, PHONE, opened
 from support.page import VIEWS, Client, address, connected, in_browser, sure
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from playwright.async_api import Browser, Page, Route
 
     from support.program import Program
@@ -32,41 +34,48 @@ async def is_held(client: Client) -> bool:
     return bool((await client.status())["holds"])
 
 
+@asynccontextmanager
+async def timed(browser: Browser, url: str) -> AsyncIterator[Page]:
+    """A page whose clock the test can set."""
+    async with opened(browser, "about:blank") as tab:
+        await tab.page.clock.install()
+        await tab.page.goto(url)
+        await connected(tab.page)
+        yield tab.page
+
+
+async def pressed_twice(page: Page) -> None:
+    """Press and press again, in time and not as fast as one press bounces, by the clock of `timed`."""
+    await page.clock.pause_at(await page.evaluate("Date.now() / 1000") + 1)
+    await page.get_by_role("button", name="All safe").last.click()
+    await page.clock.run_for(200)
+    await page.get_by_role("button", name="Press again").last.click()
+    await page.clock.resume()
+
+
 async def test_two_presses_make_all_safe_and_a_release_ends_it(
     shared: Program, browser: Browser, client: Client
 ) -> None:
     await lit(client)
-    async with opened(browser, address(shared)) as tab, opened(browser, address(shared, "data")) as other:
-        await connected(tab.page)
-        await tab.page.get_by_role("button", name="All safe").click()
-        again = tab.page.get_by_role("button", name="Press again")
-        await expect(again).to_be_visible()
-        assert not await is_held(client)
-        await tab.page.wait_for_timeout(200)  # shorter is the bounce of one press
-        await again.click()
-        await expect(tab.page.get_by_text(HELD)).to_be_visible()
+    async with timed(browser, address(shared)) as page, opened(browser, address(shared, "data")) as other:
+        await pressed_twice(page)
+        await expect(page.get_by_text(HELD)).to_be_visible()
         assert await is_held(client)
         assert (await client.last("light_channels"))["x"] == 0
-        await tab.page.get_by_label("Reason").fill("new bottle")
-        await tab.page.get_by_role("button", name="Save").click()
+        await page.get_by_label("Reason").fill("new bottle")
+        await page.get_by_role("button", name="Save").click()
         await expect(other.page.get_by_text(HELD)).to_be_visible()  # as does each other client
         await expect(other.page.get_by_text("new bottle")).to_be_visible()
-        await expect(tab.page.get_by_text(re.compile("new bottle.*by 127.0.0.1"))).to_be_visible()
+        await expect(page.get_by_text(re.compile("new bottle.*by 127.0.0.1"))).to_be_visible()
         assert (await client.status())["holds"][0]["reason"] == "new bottle"
-        await tab.page.get_by_role("button", name="Release").last.scroll_into_view_if_needed()
-        await tab.page.locator(".held").get_by_role("button", name="Release").click()
-        await sure(tab.page, "Release")
-        await expect(tab.page.get_by_text(HELD)).to_have_count(0)
+        await page.get_by_role("button", name="Release").last.scroll_into_view_if_needed()
+        await page.locator(".held").get_by_role("button", name="Release").click()
+        await sure(page, "Release")
+        await expect(page.get_by_text(HELD)).to_have_count(0)
         await expect(other.page.get_by_text(HELD)).to_have_count(0)
         assert not await is_held(client)
     await client.until(lambda: client.last("light_channels"), lambda found: found["x"] > 0.4)
     await client.publish("desired/light_intensity_white", None)
-
-
-async def pressed_twice(page: Page) -> None:
-    await page.get_by_role("button", name="All safe").last.click()
-    await page.wait_for_timeout(200)  # shorter is the bounce of one press
-    await page.get_by_role("button", name="Press again").last.click()
 
 
 async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(
@@ -91,17 +100,17 @@ async def test_it_is_within_reach_in_a_dialog_and_a_question_ends_with_its_hold(
 async def test_it_has_a_connection_in_six_tabs_of_one_browser(
     shared: Program, browser: Browser, client: Client
 ) -> None:
-    async with opened(browser, address(shared)) as tab, AsyncExitStack() as stack:
+    async with timed(browser, address(shared)) as page, AsyncExitStack() as stack:
         for _ in range(5):
-            await connected(tab.page)
-            page = await tab.page.context.new_page()
-            stack.push_async_callback(page.close)
-            await page.goto(address(shared))
+            await connected(page)
+            other = await page.context.new_page()
+            stack.push_async_callback(other.close)
+            await other.goto(address(shared))
         await client.until(client.status, lambda found: found["http"]["streams"] == 6)
-        await pressed_twice(tab.page)
+        await pressed_twice(page)
         await client.until(lambda: is_held(client), bool)
-        await expect(tab.page.get_by_text(HELD)).to_be_visible()
-        await expect(tab.page.get_by_text("NOT CONFIRMED")).to_have_count(0)
+        await expect(page.get_by_text(HELD)).to_be_visible()
+        await expect(page.get_by_text("NOT CONFIRMED")).to_have_count(0)
         await client.call("hold/release")
 
 
@@ -109,13 +118,12 @@ async def test_a_login_that_is_needed_is_said_at_once(shared: Program, browser: 
     async def refuse(route: Route) -> None:
         await route.fulfill(status=401, json={"ERROR": "a login is required"})
 
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
+    async with timed(browser, address(shared)) as page:
         for path in ("**/node/status", "**/service/hold/set"):
-            await tab.page.route(path, refuse)
-        await expect(tab.page.get_by_role("heading", name="Log in")).to_be_visible()
-        await pressed_twice(tab.page)
-        bar = tab.page.get_by_role("alert").filter(has_text="a login is required")
+            await page.route(path, refuse)
+        await expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        await pressed_twice(page)
+        bar = page.get_by_role("alert").filter(has_text="a login is required")
         await expect(bar).to_contain_text("NOT DONE")
 
 
@@ -138,28 +146,23 @@ async def test_the_button_is_at_the_top_right_of_each_view(
 
 
 async def test_one_press_does_nothing(shared: Program, browser: Browser, client: Client) -> None:
-    async with opened(browser, address(shared)) as tab:
-        await tab.page.clock.install()
-        await tab.page.reload()
-        await tab.page.get_by_role("button", name="All safe").click()
-        await expect(tab.page.get_by_role("button", name="Press again")).to_be_visible()
-        await tab.page.clock.run_for(6_000)
-        await expect(tab.page.get_by_role("button", name="All safe")).to_be_visible()
+    async with timed(browser, address(shared)) as page:
+        await page.get_by_role("button", name="All safe").click()
+        await expect(page.get_by_role("button", name="Press again")).to_be_visible()
+        await page.clock.run_for(6_000)
+        await expect(page.get_by_role("button", name="All safe")).to_be_visible()
         assert not await is_held(client)
 
 
 async def test_the_page_says_so_if_it_was_not_done(shared: Program, browser: Browser, client: Client) -> None:
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
-        await tab.page.route("**/service/hold/set", lambda route: route.abort())
-        await tab.page.get_by_role("button", name="All safe").click()
-        await tab.page.wait_for_timeout(200)
-        await tab.page.get_by_role("button", name="Press again").click()
-        bar = tab.page.get_by_role("alert").filter(has_text="NOT CONFIRMED")
+    async with timed(browser, address(shared)) as page:
+        await page.route("**/service/hold/set", lambda route: route.abort())
+        await pressed_twice(page)
+        bar = page.get_by_role("alert").filter(has_text="NOT CONFIRMED")
         await expect(bar).to_be_visible()
-        await tab.page.unroute("**/service/hold/set")
+        await page.unroute("**/service/hold/set")
         await bar.get_by_role("button", name="Try again").click()
-        await expect(tab.page.get_by_text(HELD)).to_be_visible()
+        await expect(page.get_by_text(HELD)).to_be_visible()
         await expect(bar).to_have_count(0)
         await client.call("hold/release")
-        await expect(tab.page.get_by_text(HELD)).to_have_count(0)
+        await expect(page.get_by_text(HELD)).to_have_count(0)

@@ -119,12 +119,13 @@ async def test_a_slow_network_is_no_alarm(shared: Program, browser: Browser) -> 
         await route.continue_()
 
     async with opened(browser, "about:blank") as tab:
+        await tab.page.clock.install()
         await tab.page.route("**/stream?*", late)
         await tab.page.goto(address(shared))
         await expect(card(tab.page, "Light")).to_be_visible()
         await expect(tab.page.get_by_text("Connecting to growd")).to_be_visible()
         before = await card(tab.page, "CO₂").bounding_box()
-        await tab.page.wait_for_timeout(2_500)  # it would say so at the next second
+        await tab.page.clock.run_for(2_500)  # it would say so at the next second
         await expect(tab.page.get_by_text("All values are old")).to_have_count(0)
         is_open.set()
         await connected(tab.page)

@@ -246,7 +246,10 @@ async def test_a_recipe_is_made_copied_exported_imported_and_deleted(
         assert written["phases"][0]["course"] == {"air_carbon_dioxide": [{"at": 0, "value": 800}]}
         await press(page, "Delete")
         await confirm(page)
-        await expect(page.get_by_role("link", name="Basil ")).to_have_count(0)
+        await expect(page.get_by_text("basil has been deleted")).to_be_visible()
+        await expect(page.get_by_role("link", name="Not saved: basil_2")).to_be_visible()
+        await expect(page.get_by_role("link", name="Lettuce, four weeks")).to_be_visible()
+        await expect(page.get_by_role("link", name=re.compile("^Basil "))).to_have_count(0)
         await page.locator("input[type=file]").set_input_files(file)
         await press(page, "Save")
         await expect(page.get_by_text("basil has been saved")).to_be_visible()

@@ -76,6 +76,6 @@ async def opened(browser: Browser, url: str, **options: Any) -> AsyncIterator[Ta
         tab.watch()
         await tab.page.goto(url)
         yield tab
-        assert tab.errors == []
+        assert tab.errors == [], tab.errors
     finally:
         await context.close()
