@@ -28,6 +28,7 @@ from support.waiting import PATIENCE_S
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
+    from growd.runs.archive import RunArchive
     from growd.runtime.clock import Clock
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
@@ -191,11 +192,14 @@ async def serving(
     *,
     clock: Clock | None = None,
     history: History | None = None,
+    runs: RunArchive | None = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams."""
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
-    api = Api(bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock, history=history)
+    api = Api(
+        bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock, history=history, runs=runs
+    )
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
     from growd.bus.services import Service
+    from growd.runs.archive import RunArchive
     from growd.runtime.clock import Clock
     from growd.store.history.history import History
 
@@ -92,6 +93,7 @@ class Api:
         is_open: bool = False,
         clock: Clock | None = None,
         history: History | None = None,
+        runs: RunArchive | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -122,6 +124,7 @@ class Api:
         self.access = access
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"
         self.history = history
+        self.runs = runs
         self._calls: set[asyncio.Task[dict[str, Any]]] = set()
         self._descriptions: dict[
             bool, bytes
@@ -353,8 +356,20 @@ class Api:
                 await answer.send(call.request)
                 return answer
         except StoreError as error:
-            later = {"Retry-After": "5"}
-            raise ApiError(503, "database_unavailable", str(error), later) from None
+            raise _unavailable(error) from None
+
+    async def list_runs(self, call: Call) -> web.StreamResponse:
+        environment = normalise(call.name)
+        if self.history is None or self.runs is None:
+            raise UnknownNameError("environment", environment)
+        self.history.check_environment(environment)
+        try:
+            runs, more = await self.runs.newest(
+                environment, call.query["limit"], call.query["before"] or None
+            )
+        except StoreError as error:
+            raise _unavailable(error) from None
+        return json_answer({"environment": environment, "runs": runs, "more": more})
 
     # nodes
 
@@ -478,6 +493,17 @@ OPERATIONS: Final = (
         Api.read_history, query=HISTORY_QUERY, answer="history",
         refusals=(404, 503),
     ),
+    Operation(
+        "GET", "runs", "environment", "List the runs of recipes, the newest first", Api.list_runs,
+        query=(
+            Field("limit", Kind.INT64, 1, 500, default=50, doc="the most runs"),
+            Field(
+                "before", Kind.FLOAT64, 0, unit="s", default=0.0,
+                doc="only runs that started before this UNIX time; 0: all",
+            ),
+        ),
+        answer="runs", refusals=(404, 503),
+    ),
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(
@@ -518,6 +544,10 @@ def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
     allow = ", ".join(allowed)
     sentence = f"{method} is not allowed here; allowed: {allow}"
     return ApiError(405, "method_not_allowed", sentence, {"Allow": allow})
+
+
+def _unavailable(error: StoreError) -> ApiError:
+    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
 def _own_name(kind: str, name: str) -> str:

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Final, NamedTuple
+from typing import Final
 
 import click
 
 from growd import __version__
-
-
-class Command(NamedTuple):
-    """A command: its place as "module:name", and its summary in `growd --help`."""
-
-    place: str
-    summary: str
-
+from growd.cli.lazy_group import Command, LazyGroup
 
 COMMANDS: Final = {
-    "run": Command("growd.cli.run:run", "Run the daemon until Ctrl-C."),
+    "run": Command(
+        "growd.cli.run:run", "Run the daemon until Ctrl-C; list, show and export runs of recipes."
+    ),
     "safe": Command("growd.cli.safe:safe", "Drive all outputs to their safe states, and exit."),
     "check": Command(
         "growd.cli.check:check", "Check the configuration, the devices (--hardware) or the machine (--pi)."
@@ -50,34 +44,7 @@ COMMANDS: Final = {
 }
 
 
-class LazyGroup(click.Group):
-    """A group that imports only the command in use: importing all takes a second on a fast machine."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return [*COMMANDS, *super().list_commands(ctx)]
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        found = COMMANDS.get(cmd_name)
-        if found is None:
-            return super().get_command(ctx, cmd_name)
-        module, _, name = found.place.partition(":")
-        command: click.Command = getattr(importlib.import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        try:
-            return super().resolve_command(ctx, args)
-        except click.NoSuchCommand as error:  # click only suggests imported commands
-            raise click.NoSuchCommand(error.command_name, possibilities=COMMANDS, ctx=ctx) from None
-
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, command.summary) for name, command in COMMANDS.items()])
-
-
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=LazyGroup, places=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="growd")
 def main() -> None:
     """growd, the daemon of a growing chamber: it reads sensors, runs recipes and drives outputs."""

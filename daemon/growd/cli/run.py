@@ -1,14 +1,16 @@
-"""`growd run`: the daemon."""
+"""`growd run`: the daemon; its subcommands are about runs of recipes."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+from click.core import ParameterSource
 
+from growd.cli.lazy_group import Command, LazyGroup
 from growd.cli.options import (
     config_option,
     data_option,
@@ -27,10 +29,18 @@ if TYPE_CHECKING:
 
     from growd.wiring.app import Running
 
+SUBCOMMANDS: Final = {
+    "list": Command("growd.cli.runs:list_command", "List the runs of recipes, the newest first."),
+}
 _log = logging.getLogger(__name__)
 
 
-@click.command()
+@click.group(
+    cls=LazyGroup,
+    places=SUBCOMMANDS,
+    invoke_without_command=True,
+    subcommand_metavar="[COMMAND [ARGUMENTS]...]",
+)
 @click.option("--port", metavar="N", help="Port to listen on; 0 for any free port.  [default: 5984]")
 @data_option
 @config_option
@@ -38,7 +48,30 @@ _log = logging.getLogger(__name__)
 @click.option("--speed", metavar="X", help="Run the simulated chamber at X times real time.")
 @faults_option
 @click.option("--verbose", is_flag=True, help="Log debug messages too.")
-def run(
+@click.pass_context
+def run(context: click.Context, /, **given: Any) -> None:
+    """Run the daemon until Ctrl-C.
+
+    Without a configuration, the hardware is simulated and the database is the embedded one. All outputs are
+    driven to their safe states first, even if the start then fails.
+
+    With a command, look at runs of recipes instead. The options above are those of the daemon.
+    """
+    if context.invoked_subcommand is None:
+        _run(**given)
+    else:
+        _refuse_options(context)
+
+
+def _refuse_options(context: click.Context) -> None:
+    """Options before a subcommand are those of the daemon, and would have no effect."""
+    for parameter in context.command.params:
+        if context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE:
+            sentence = f"{parameter.opts[0]} comes after the command {context.invoked_subcommand}"
+            raise click.UsageError(sentence, context)
+
+
+def _run(
     *,
     port: str | None,
     data: Path,
@@ -48,11 +81,6 @@ def run(
     faults: str | None,
     verbose: bool,
 ) -> None:
-    """Run the daemon until Ctrl-C.
-
-    Without a configuration, the hardware is simulated and the database is the embedded one. All outputs are
-    driven to their safe states first, even if the start then fails.
-    """
     named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
     flags = {option: f"--{option.partition('.')[2]}" for option, value in named.items() if value is not None}

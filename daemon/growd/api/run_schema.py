@@ -1,0 +1,41 @@
+"""The schemas of the answers about runs of recipes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+_NUMBER: Final = {"type": "number"}
+_NUMBER_OR_NULL: Final = {"type": ["number", "null"]}
+_TEXT: Final = {"type": "string"}
+_TEXT_OR_NULL: Final = {"type": ["string", "null"]}
+
+_LISTED: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "id": _TEXT,
+        "short_id": {"type": "string", "description": "`run` and the commands accept it, too"},
+        "environment": _TEXT,
+        "recipe_id": _TEXT,
+        "recipe_rev": _TEXT,
+        "revisions": {"type": "integer", "description": "how often another recipe took over"},
+        "started": {"type": "number", "description": "UNIX seconds"},
+        "started_by": _TEXT,
+        "offset": {"type": "number", "description": "seconds of the recipe at the start"},
+        "ended": {**_NUMBER_OR_NULL, "description": "UNIX seconds; null while it runs"},
+        "ended_by": _TEXT_OR_NULL,
+        "end_reason": {**_TEXT_OR_NULL, "description": "finished, stopped ..."},
+        "elapsed": {**_NUMBER_OR_NULL, "description": "seconds of the recipe at the end"},
+        "growd": {"type": "string", "description": "growd's version, of runs since it is recorded"},
+    },
+    "required": ["id", "short_id", "environment", "started"],
+}
+
+RUNS_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "environment": _TEXT,
+        "runs": {"type": "array", "items": _LISTED},
+        "more": {"type": "boolean", "description": "older runs exist: ask again with `before`"},
+    },
+    "required": ["environment", "runs", "more"],
+}

@@ -1,0 +1,73 @@
+"""The runs in the database: the list of an environment, and one run by its id or the short form of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.errors import InvalidValueError, UnknownNameError
+
+if TYPE_CHECKING:
+    from growd.store.couch import Couch, Document
+
+SHORT_DIGITS: Final = 6
+"""Of the random part of an id, in its short form. Among a thousand runs two of them agree with 3 %."""
+
+_LEAST_DIGITS: Final = 4
+_MOST_IDS: Final = 20_000
+
+
+def short_id(run_id: str) -> str:
+    """The short form of an id, which commands accept; see `PointMaker` for ids."""
+    return run_id.rpartition("-")[2][:SHORT_DIGITS]
+
+
+class RunArchive:
+    """Reads documents of `recipe_run` in the database `runs`. Every call may raise `CouchError`."""
+
+    def __init__(self, couch: Couch, runs: str, design: str) -> None:
+        self._couch = couch
+        self._runs = runs
+        self._design = design
+
+    async def newest(
+        self, environment: str, limit: int, before: float | None = None
+    ) -> tuple[list[dict[str, Any]], bool]:
+        """The newest runs that started before this UNIX time, newest first, and whether there are more."""
+        rows = await self._couch.view(
+            self._runs,
+            self._design,
+            "by_start",
+            descending=True,
+            limit=limit + 2,  # one that started at `before`, and one to know whether there are more
+            startkey=[environment, {} if before is None else before],
+            endkey=[environment],
+        )
+        found = [_listed(row) for row in rows]
+        found = [run for run in found if before is None or run["started"] < before]
+        return found[:limit], len(found) > limit
+
+    async def find(self, text: str) -> Document:
+        """The document of a run by its id, or by the first digits of its random part.
+
+        Raises `UnknownNameError`, or `InvalidValueError` if several runs fit.
+        """
+        document = None if text.startswith("_") else await self._couch.get(self._runs, text)
+        if document is None and len(text) >= _LEAST_DIGITS:
+            document = await self._by_short_id(text)
+        if document is None or "started" not in document:
+            raise UnknownNameError("run", text)
+        return document
+
+    async def _by_short_id(self, text: str) -> Document | None:
+        rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)
+        ids = [row["id"] for row in rows if row["id"].rpartition("-")[2].startswith(text.lower())]
+        if len(ids) > 1:
+            raise InvalidValueError("run", f"one run, but {len(ids)} fit: {', '.join(ids[:5])}", text)
+        return await self._couch.get(self._runs, ids[0]) if ids else None
+
+
+def _listed(row: Document) -> dict[str, Any]:
+    environment, started = row["key"]
+    run_id, summary = row["id"], row["value"]
+    identity = {"id": run_id, "short_id": short_id(run_id), "environment": environment, "started": started}
+    return {**identity, **summary}
