@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import aiohttp
 from yarl import URL
 
-from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
 Document = dict[str, Any]
 
+_OK: Final = 200
 _NOT_FOUND: Final = 404
 _TIMED_OUT: Final = 408
 _CONFLICT: Final = 409
@@ -116,6 +118,20 @@ class Couch:
             raise CouchUnavailableError(f"the database's answer has no outcome for {len(missing)} documents")
         return outcomes
 
+    async def write_revisions(self, database: str, documents: Sequence[Document]) -> None:
+        """POST /{db}/_bulk_docs with `new_edits` off: these revisions beside those that exist, as replicated.
+
+        Raises `CouchRefusedError` if the database refuses one.
+        """
+        path = _path(database, "_bulk_docs")
+        body = {"docs": list(documents), "new_edits": False}
+        answer = await self._request("POST", path, body=body)
+        for row in answer if isinstance(answer, list) else []:
+            if isinstance(row, dict) and "error" in row:
+                error, reason = _error_members(row)
+                sentence = f"the database refused {row.get('id')}: {error}: {reason}"
+                raise CouchRefusedError(sentence, 403, error, reason)
+
     async def view(self, database: str, design: str, view: str, **query: Any) -> list[Document]:
         """GET /{db}/_design/{ddoc}/_view/{view}: its rows. Query values are sent as JSON."""
         path = _path(database, f"_design/{design}", "_view", view)
@@ -125,19 +141,54 @@ class Couch:
         """GET /{db}/_all_docs: its rows. Query values are sent as JSON."""
         return _rows(await self._request("GET", _path(database, "_all_docs"), query=query))
 
+    async def bulk_get(self, database: str, revisions: Sequence[tuple[str, str]]) -> list[Document]:
+        """POST /{db}/_bulk_get: these revisions (id, rev) with their histories, without unknown ones."""
+        wanted = [{"id": document_id, "rev": revision} for document_id, revision in revisions]
+        path = _path(database, "_bulk_get")
+        answer = _object(await self._request("POST", path, query={"revs": "true"}, body={"docs": wanted}))
+        results = answer.get("results")
+        if not isinstance(results, list):
+            raise CouchUnavailableError("the database's answer has no results")
+        return [found["ok"] for result in results for found in result["docs"] if "ok" in found]
+
     async def changes(
-        self, database: str, since: Any, limit: int, selector: Document | None = None
+        self,
+        database: str,
+        since: Any,
+        limit: int,
+        selector: Document | None = None,
+        *,
+        all_leaves: bool = False,
     ) -> Document:
         """The first `limit` changes after `since`, as `results`, `last_seq` and `pending`.
 
         With a selector (of `_find`) those that it matches; `pending` counts all that come after the last.
+        With `all_leaves` each has the revisions of all branches, not only of the winner.
         """
         query = {"since": since if isinstance(since, str) else json.dumps(since), "limit": limit}
+        if all_leaves:
+            query["style"] = "all_docs"
         path = _path(database, "_changes")
         if selector is None:
             return _object(await self._request("GET", path, query=query))
         query["filter"] = "_selector"
         return _object(await self._request("POST", path, query=query, body={"selector": selector}))
+
+    async def attachment(
+        self, database: str, document_id: str, revision: str, name: str
+    ) -> AsyncGenerator[bytes]:
+        """GET /{db}/{docid}/{attachment}: its content, in pieces."""
+        path = _path(database, document_id, name)
+        url, headers = self._target(path, {"rev": revision})
+        timeout = aiohttp.ClientTimeout(total=None, connect=10.0, sock_read=self._timeout.total)
+        with _unavailable_as(f"GET {path}", self._timeout.total):
+            async with self._session.get(
+                url, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                if response.status != _OK:
+                    _checked(f"GET {path}", response.status, await self._read(response))
+                async for chunk in response.content.iter_chunked(_CHUNK):
+                    yield chunk
 
     async def scheduled(self, document_id: str) -> Document | None:
         """GET /_scheduler/docs/_replicator/{docid}: its state; None if it is unknown yet."""
@@ -178,29 +229,22 @@ class Couch:
     async def _request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
-        url, credentials = self._address(path, query or {})
-        headers = {"Accept": "application/json"}
+        url, headers = self._target(path, query or {})
+        headers["Accept"] = "application/json"
         data = None
         if body is not None:
             data = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
             headers["Content-Type"] = "application/json"
-        if credentials:
-            headers["Authorization"] = aiohttp.encode_basic_auth(*credentials)
-        try:
+        with _unavailable_as(f"{method} {path}", self._timeout.total):
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
                 return _checked(f"{method} {path}", response.status, await self._read(response))
-        except TimeoutError as error:
-            raise CouchUnavailableError(
-                f"the database did not answer {method} {path} within {self._timeout.total:g} s"
-            ) from error
-        except CouchUnavailableError:
-            raise  # it is a ConnectionError
-        except (aiohttp.ClientError, OSError) as error:
-            raise CouchUnavailableError(
-                f"no answer from the database to {method} {path}: {connection_failure(error)}"
-            ) from error
+
+    def _target(self, path: str, query: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
+        """The address of a request, and its login."""
+        url, credentials = self._address(path, query)
+        return url, {"Authorization": aiohttp.encode_basic_auth(*credentials)} if credentials else {}
 
     def _address(self, path: str, query: Mapping[str, Any]) -> tuple[URL, tuple[str, str] | None]:
         base = self._base_url() if callable(self._base_url) else self._base_url
@@ -220,8 +264,25 @@ class Couch:
         async for chunk in response.content.iter_chunked(_CHUNK):
             parts += chunk
             if len(parts) > self._max_answer:
-                raise CouchUnavailableError(f"the database's answer is larger than {self._max_answer} bytes")
+                raise CouchAnswerTooLargeError(
+                    f"the database's answer is larger than {self._max_answer} bytes"
+                )
         return bytes(parts)
+
+
+@contextmanager
+def _unavailable_as(request: str, limit_s: float | None) -> Iterator[None]:
+    """Raise `CouchUnavailableError` for a request without a complete answer."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise CouchUnavailableError(f"the database did not answer {request} within {limit_s:g} s") from error
+    except CouchUnavailableError:
+        raise  # it is a ConnectionError
+    except (aiohttp.ClientError, OSError) as error:
+        raise CouchUnavailableError(
+            f"no answer from the database to {request}: {connection_failure(error)}"
+        ) from error
 
 
 def connection_failure(error: Exception) -> str:

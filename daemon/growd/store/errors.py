@@ -40,6 +40,10 @@ class CouchUnavailableError(CouchError, ConnectionError):
         self.status = status
 
 
+class CouchAnswerTooLargeError(CouchUnavailableError):
+    """The answer has more bytes than the client reads: ask for less."""
+
+
 class CouchRefusedError(CouchError, RuntimeError):
     """The database refused the request: `status` is 4xx, `error` and `reason` are from its answer."""
 

@@ -53,11 +53,15 @@ class PartFile:
     """`path` while it is written, as `path`.part, with its mark in `path`.part.json.
 
     Resumes the part that is there if its `query` is the same, or starts over with `restart`. Raises
-    `PartFileError` for another query, if `path` exists already, and for errors of the system.
+    `PartFileError` for another query, if `path` exists already, and for errors of the system. A private one
+    is readable for its owner only.
     """
 
-    def __init__(self, path: Path, query: dict[str, str], *, restart: bool = False) -> None:
+    def __init__(
+        self, path: Path, query: dict[str, str], *, restart: bool = False, is_private: bool = False
+    ) -> None:
         self._path = path
+        self._mode = 0o600 if is_private else 0o666
         self.part = path.with_name(path.name + ".part")
         self._sidecar = path.with_name(path.name + ".part.json")
         if path.exists() and not restart:
@@ -99,6 +103,15 @@ class PartFile:
         except OSError as error:
             raise _refused(self.part, error) from None
 
+    def append(self, data: bytes) -> None:
+        """Append data that counts with the next `write`: an interruption before it drops the data."""
+        file = self._file or self._open()
+        try:
+            file.write(data)
+        except OSError as error:
+            raise _refused(self.part, error) from None
+        self._size += len(data)
+
     def begin(self) -> None:
         """Make the file, even without a row."""
         if self._file is None:
@@ -135,7 +148,9 @@ class PartFile:
 
     def _open(self) -> BinaryIO:
         try:
-            self._file = self.part.open("r+b" if self._size else "wb")
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC
+            self._file = os.fdopen(os.open(self.part, flags, self._mode), "r+b")
+            os.fchmod(self._file.fileno(), self._mode & os.fstat(self._file.fileno()).st_mode)
             self._file.truncate(self._size)
             self._file.seek(self._size)
             self._file.write(self._head)

@@ -1,0 +1,297 @@
+"""The file of a backup: a tar archive, written member by member, with a manifest at its end.
+
+docs/backup.md describes the format. The first member is `growd-backup.json` (`Head`), the last one
+`manifest.json` (`Manifest`) with the size and the SHA-256 of every other. Every call blocks.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import tarfile
+import zlib
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, NoReturn
+
+import msgspec
+
+from growd.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import IO
+
+    from growd.store.exporting.part_file import PartFile, Place
+
+FORMAT: Final = 1
+HEAD: Final = "growd-backup.json"
+MANIFEST: Final = "manifest.json"
+LINES: Final = ".jsonl.gz"
+ATTACHMENTS: Final = "attachments/"
+"""Before the SHA-256 of an attachment."""
+
+_BLOCK: Final = tarfile.BLOCKSIZE
+_PIECE: Final = 1 << 20
+_MOST_JSON: Final = 64 << 20  # bytes of head or manifest: some 500 000 members
+
+
+class BackupError(StoreError):
+    """A backup can't be made, read or restored; the message says why, and what to do."""
+
+
+class DamagedBackupError(BackupError):
+    """A file is no backup, is incomplete, or was changed; the message says what is damaged."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """The first member: the format, growd's version, and the start of the backup in UNIX seconds."""
+
+    format: int
+    growd: str
+    began: float
+
+
+class Member(msgspec.Struct, frozen=True):
+    """A file in the archive; `documents` are its lines, if it has documents."""
+
+    name: str
+    size: int
+    sha256: str
+    documents: int = 0
+
+    @property
+    def folder(self) -> str:
+        """The first two parts of the name: `databases/recipes`."""
+        return "/".join(self.name.split("/")[:2])
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The last member. `device` is the id of the device, `has_secrets` whether there are encrypted ones."""
+
+    format: int
+    growd: str
+    began: float
+    finished: float
+    device: str
+    has_secrets: bool
+    members: list[Member]
+
+    def documents(self, folder: str) -> int:
+        """How many lines the members in a folder have."""
+        return sum(member.documents for member in self.members if member.folder == folder)
+
+
+class ArchiveWriter:
+    """Appends members to a part file; a part that was begun is checked and continued."""
+
+    def __init__(self, file: PartFile, report: Callable[[int], None] = lambda _: None) -> None:
+        """`report` gets the number of bytes of the earlier part that were checked."""
+        self._file = file
+        self.members: list[Member] = []
+        if file.mark.bytes:
+            with reading(file.part) as archive:
+                self.members = list(archive.members(file.mark.bytes, report))
+        self.names = {member.name for member in self.members}
+
+    def add(self, name: str, content: bytes, place: Place, documents: int = 0) -> None:
+        """Append a member; a later try resumes at `place`. Raises `PartFileError`."""
+        data = b"".join((_header(name, len(content)), content, _padding(len(content))))
+        self._file.write(data, documents, place)
+        self._note(Member(name, len(content), hashlib.sha256(content).hexdigest(), documents))
+
+    def add_file(self, name: str, source: IO[bytes], size: int) -> None:
+        """Append `size` bytes of a file, which count once a member behind it is added.
+
+        Raises `PartFileError`, and `BackupError` if the file is shorter.
+        """
+        self._file.append(_header(name, size))
+        digest, left = hashlib.sha256(), size
+        while left:
+            piece = source.read(min(left, _PIECE))
+            if not piece:
+                raise BackupError(
+                    f"{name} has become shorter while it was copied: run the same command again"
+                )
+            digest.update(piece)
+            self._file.append(piece)
+            left -= len(piece)
+        self._file.append(_padding(size))
+        self._note(Member(name, size, digest.hexdigest()))
+
+    def finish(self, manifest: Manifest, place: Place) -> None:
+        """Append the manifest and the end of the archive, and give the file its name."""
+        content = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
+        end = _padding(len(content)) + bytes(2 * _BLOCK)
+        self._file.write(_header(MANIFEST, len(content)) + content + end, 0, place)
+        self._file.finish()
+
+    def _note(self, member: Member) -> None:
+        self.members.append(member)
+        self.names.add(member.name)
+
+
+class ArchiveReader:
+    """Reads an archive that is open."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path = path
+        self._file = file
+
+    def head(self) -> Head:
+        """The first member. Raises `DamagedBackupError`, and `BackupError` for a newer format."""
+        with self._tar() as tar:
+            first = _next(tar)
+            if first is None or first.name != HEAD or first.size > _MOST_JSON:
+                raise DamagedBackupError(f"{self._path} is not a backup of growd")
+            try:
+                head = msgspec.json.decode(_content(tar, first), type=Head)
+            except msgspec.DecodeError:
+                self._damaged(f"{HEAD} can't be read")
+        if head.format > FORMAT:
+            raise BackupError(
+                f"{self._path} was made by growd {head.growd} in format {head.format}; "
+                f"this growd reads formats up to {FORMAT}: install a newer one"
+            )
+        return head
+
+    def members(
+        self, end: int | None = None, report: Callable[[int], None] = lambda _: None
+    ) -> Iterator[Member]:
+        """All members up to byte `end`, each read whole. Raises `DamagedBackupError`."""
+        with self._tar() as tar:
+            last = "the beginning"
+            while end is None or tar.offset < end:
+                found = _next(tar)
+                if found is None:
+                    if end is not None:
+                        self._damaged(f"no member begins behind {last}")
+                    return
+                yield self._member(tar, found)
+                last = found.name
+                report(tar.offset)
+
+    def checked(self, report: Callable[[int], None] = lambda _: None) -> Manifest:
+        """The manifest, once every member was read and compared with it. Raises `BackupError`."""
+        self.head()
+        manifest = self.manifest()
+        number = -1
+        for number, found in enumerate(self.members(report=report)):
+            if number == len(manifest.members):
+                break
+            self._compare(found, manifest.members[number])
+        if number < len(manifest.members):
+            self._damaged(f"{manifest.members[number + 1].name} is missing")
+        return manifest
+
+    def manifest(self) -> Manifest:
+        """The last member. Raises `DamagedBackupError` if there is none."""
+        last = "its first bytes"
+        with self._tar() as tar:
+            while (found := _next(tar)) is not None and found.name != MANIFEST:
+                last = found.name
+            if found is None or found.size > _MOST_JSON:
+                self._damaged(f"it ends or is damaged behind {last}, and has no {MANIFEST}")
+            try:
+                return msgspec.json.decode(_content(tar, found), type=Manifest)
+            except (msgspec.DecodeError, tarfile.TarError):
+                self._damaged(f"{MANIFEST} can't be read")
+
+    def content(self, chosen: Callable[[str], bool]) -> Iterator[tuple[str, int, IO[bytes]]]:
+        """The members whose names are chosen, in their order: name, size, and a file to read at once."""
+        with self._tar() as tar:
+            while (found := _next(tar)) is not None:
+                if chosen(found.name):
+                    file = tar.extractfile(found)
+                    if file is None:
+                        self._damaged(f"{found.name} is not a file")
+                    with file:
+                        yield found.name, found.size, file
+
+    def _member(self, tar: tarfile.TarFile, found: tarfile.TarInfo) -> Member:
+        """A member whose content was read. Its lines are counted."""
+        file = tar.extractfile(found)
+        if file is None:
+            self._damaged(f"{found.name} is not a file")
+        digest, size, lines = hashlib.sha256(), 0, 0
+        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16) if found.name.endswith(LINES) else None
+        try:
+            while piece := file.read(_PIECE):
+                digest.update(piece)
+                size += len(piece)
+                if unpacked is not None:
+                    lines += unpacked.decompress(piece).count(b"\n")
+        except (tarfile.TarError, zlib.error, OSError) as error:
+            self._damaged(f"{found.name} can't be read: {error}")
+        if size != found.size or (unpacked is not None and not unpacked.eof):
+            self._damaged(f"{found.name} is cut off")
+        if found.name.startswith(ATTACHMENTS) and found.name != ATTACHMENTS + digest.hexdigest():
+            self._damaged(f"{found.name} has changed: its name is its checksum")
+        return Member(found.name, size, digest.hexdigest(), lines)
+
+    def _compare(self, found: Member, expected: Member) -> None:
+        if found.name != expected.name:
+            self._damaged(f"{found.name} stands in the place of {expected.name}")
+        if found != expected:
+            self._damaged(f"{found.name} has changed: its checksum differs from that in {MANIFEST}")
+
+    @contextmanager
+    def _tar(self) -> Iterator[tarfile.TarFile]:
+        self._file.seek(0)
+        try:
+            with tarfile.open(fileobj=self._file, mode="r:") as tar:
+                yield tar
+        except tarfile.TarError as error:
+            raise DamagedBackupError(f"{self._path} is not a backup of growd: {error}") from None
+        except OSError as error:
+            raise BackupError(f"{self._path} can't be read: {error.strerror or error}") from None
+
+    def _damaged(self, what: str) -> NoReturn:
+        raise DamagedBackupError(f"{self._path} is damaged: {what}")
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[ArchiveReader]:
+    """An archive. Raises `BackupError` if it can't be opened."""
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise BackupError(f"{path} can't be read: {error.strerror}") from None
+    with file:
+        yield ArchiveReader(path, file)
+
+
+def packed(lines: list[bytes]) -> bytes:
+    """JSON lines as a member has them; equal lines give equal bytes."""
+    return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
+
+
+def unpacked_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of such a member."""
+    with gzip.open(file) as lines:
+        for line in lines:
+            yield line.rstrip(b"\n")
+
+
+def _next(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
+    """The next member; None at the end, and where it can't be read."""
+    try:
+        return tar.next()
+    except tarfile.ReadError:
+        return None
+
+
+def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    file = tar.extractfile(member)
+    return b"" if file is None else file.read()
+
+
+def _header(name: str, size: int) -> bytes:
+    info = tarfile.TarInfo(name)
+    info.size = size
+    info.mode = 0o600
+    return info.tobuf(tarfile.PAX_FORMAT)
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _BLOCK)
