@@ -120,6 +120,21 @@ async def test_a_recipe_can_begin_in_the_middle(on):
     assert document["ended"] - document["started"] == pytest.approx(7 * ROUND - MINUTE, abs=1)
 
 
+async def test_the_record_says_what_was_true_of_growd_and_the_chamber_at_the_start(chamber):
+    chamber.about = {"growd": "1.0", "configuration": {"light": {"enabled": True}}, "calibrations": {}}
+    at_start = dict(chamber.about)
+    async with chamber.on():
+        await chamber.start("weeks")
+        chamber.about = {"growd": "2.0"}
+        await chamber.clock.advance(MINUTE)
+    async with chamber.on():  # after a restart
+        await chamber.stop()
+    first, last = chamber.journal.documents[0], chamber.journal.documents[-1]
+    assert (first["ended"], last["end_reason"]) == (None, "stopped")
+    for document in (first, last):
+        assert {name: document[name] for name in at_start} == at_start
+
+
 async def test_an_offset_beyond_the_end_is_refused(on):
     answer = await on.start("weeks", 14 * ROUND)
     assert answer["success"] is False

@@ -201,7 +201,14 @@ RAN = [
     {"time": 5.0, "elapsed": 0.0, "recipe_id": "lettuce", "revision": "1-a", "by": "", "recipe": {"a": 1}},
     {"time": 9.0, "elapsed": 4.0, "recipe_id": "lettuce", "revision": "2-b", "by": "", "recipe": {"b": 2}},
 ]
-CHANGED = GOING | {"run_id": "first", "recipe": {"b": 2}, "elapsed": 4.0, "ordered": None, "ran": RAN}
+CHANGED = GOING | {
+    "run_id": "first",
+    "recipe": {"b": 2},
+    "elapsed": 4.0,
+    "ordered": None,
+    "ran": RAN,
+    "about": {"growd": "1.0"},
+}
 
 
 @asynccontextmanager
@@ -236,7 +243,7 @@ async def test_an_older_growd_finds_no_member_that_it_does_not_know(path):
         await journal.commit(CHANGED, "recipe_start", "lettuce", 5.0, BEGUN)
         await journal.progress(CHANGED | {"elapsed": 60.0, "paused": 1.0})
         for key in ("environment_1/recipe_run", "environment_1/recipe_progress"):
-            assert not {"ran", "ordered"} & (await local.state(key)).keys()
+            assert not {"ran", "ordered", "about"} & (await local.state(key)).keys()
 
 
 async def test_the_record_of_another_run_is_not_taken_over(path):

@@ -120,6 +120,7 @@ class Chamber:
         self.reach = None
         self.held = ""
         self.period_s = 1.0
+        self.about = {}
 
     def boot(self):
         self.bus = Bus(self.clock, Parameters(self.kept), Liveness(monotonic=self.clock.monotonic))
@@ -134,6 +135,7 @@ class Chamber:
             journal=self.journal,
             set_points=self.set_points_by_hand,
             zone=self.zone,
+            about=lambda: self.about,
             why_held=lambda: self.held,
             catches_up=self.catches_up,
             period_s=self.period_s,

@@ -83,7 +83,13 @@ async def test_each_environment_keeps_set_points_by_hand_as_it_is_configured(tmp
             declare_environment(bus, environment, [])
         database, documents = SimpleNamespace(recipe=None), SimpleNamespace(look_now=None)
         runners = recipe_runners(
-            settings, bus, local=local, outbox=outbox, database=database, zone=None, documents=documents
+            lambda settings=settings: settings,
+            bus,
+            local=local,
+            outbox=outbox,
+            database=database,
+            zone=None,
+            documents=documents,
         )
         async with running(clock, *runners):
             for environment in settings.chambers():

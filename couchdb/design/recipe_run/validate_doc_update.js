@@ -4,6 +4,9 @@ function (newDoc) {
       throw({forbidden: field + " must be " + what + ", not " + JSON.stringify(newDoc[field])});
     }
   }
+  function isObject(value) {
+    return typeof value === "object" && value !== null && !Array.isArray(value);
+  }
   if (newDoc._deleted || newDoc._id.indexOf("_design/") === 0) {
     return;
   }
@@ -11,4 +14,8 @@ function (newDoc) {
   demand(typeof newDoc.recipe_id === "string" && newDoc.recipe_id !== "", "recipe_id", "the id of a recipe");
   demand(typeof newDoc.started === "number", "started", "a number of UNIX seconds");
   demand(newDoc.ended === null || typeof newDoc.ended === "number", "ended", "a number of UNIX seconds, or null");
+  demand(newDoc.growd === undefined || typeof newDoc.growd === "string", "growd", "a version");
+  ["configuration", "calibrations", "figures"].forEach(function (field) {
+    demand(newDoc[field] === undefined || isObject(newDoc[field]), field, "an object");
+  });
 }

@@ -38,7 +38,8 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course
     oldest first, once another one took over; the last one is `recipe`. It is empty before.
 
     `history` has pairs of a position in seconds of the recipe and its UNIX time, each valid until the next
-    pair. `pre_outage` is the last pair before a power cut of unknown length.
+    pair. `pre_outage` is the last pair before a power cut of unknown length. `about` are the members `growd`,
+    `configuration` and `calibrations` of the record, as they were at the start.
     """
 
     recipe_id: str
@@ -59,6 +60,7 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course
     pre_outage: tuple[float, float] | None = None
     ordered: float | None = None
     ran: list[Ran] = []
+    about: dict[str, Any] = {}
 
     @property
     def first(self) -> Ran:
@@ -140,6 +142,7 @@ def record(run: Run, environment: str) -> dict[str, Any]:
         "_id": run.run_id,
         "environment": environment,
         **_recipe(run.first),
+        **run.about,
         "started": run.start,
         "started_by": run.started_by,
         "ordered": run.ordered,

@@ -55,7 +55,8 @@ class RecipeRunner:
     quality stale without a value. Set points by hand are those of `SetPointsByHand`, saved in `set_points`.
 
     `zone` is the time zone of recipes that use the time of day, None that of the machine. `why_held` returns
-    why all outputs are held at their safe states, "" while they are not.
+    why all outputs are held at their safe states, "" while they are not. `about` returns what the record of a
+    run says about growd and the chamber (see `Run`).
     """
 
     def __init__(
@@ -67,6 +68,7 @@ class RecipeRunner:
         journal: Journal,
         set_points: SetPointStore | None = None,
         zone: tzinfo | None = None,
+        about: Callable[[], dict[str, Any]] = dict,
         why_held: Callable[[], str] = lambda: "",
         catches_up: bool = True,
         period_s: float = PERIOD_S,
@@ -79,6 +81,7 @@ class RecipeRunner:
         self._library = library
         self._journal = journal
         self._zone = zone
+        self._about = about
         self._catches_up = catches_up
         self._period = period_s
         self._progress_every = progress_s
@@ -258,6 +261,7 @@ class RecipeRunner:
             started_by=order.by,
             offset=offset,
             ordered=ordered,
+            about=self._about(),
         )
         position = Position.started(run, self._clock, catches_up=self._catches_up)
         await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))

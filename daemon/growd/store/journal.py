@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ROW_S: Final = 3600.0
 """Monotonic seconds between rows with the place, which a damaged log costs at most."""
 
-_BESIDE: Final = ("ordered", "ran")
+_BESIDE: Final = ("ordered", "ran", "about")
 """Members of a run in a row of their own, which an older growd does not read."""
 
 _PLACE: Final = ("elapsed", "seen", "lasted", "monotonic")
@@ -35,8 +35,8 @@ class RunJournal:
     be large. In between, the place goes into the log of points as a note, which costs next to nothing. A note
     belongs to the row with the same `serial`, and holds while that row is the newest.
 
-    The row `recipe_record` has the order and all recipes of the run `run_id`, the row `recipe_order` an order
-    that waits for its time.
+    The row `recipe_record` has the order, all recipes and the circumstances of the run `run_id`, the row
+    `recipe_order` an order that waits for its time.
 
     `written` is called when a document of a run waits for the database (see `RunDocuments`).
     """

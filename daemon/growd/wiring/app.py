@@ -193,7 +193,7 @@ class App:
         await start(chambers.running())
         documents = run_documents(bus, local, database)
         runners = recipe_runners(
-            config,
+            lambda: self._reloader.config,
             bus,
             local=local,
             outbox=outbox,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from growd.config import chambers_of
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
+from growd.runs.circumstances import circumstances
 from growd.store.journal import RunJournal, SetPointKeeper
 from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def recipe_runners(
-    settings: Config,
+    present: Callable[[], Config],
     bus: Bus,
     *,
     local: LocalStore,
@@ -33,9 +35,12 @@ def recipe_runners(
     documents: RunDocuments,
     why_held: Callable[[], str] = lambda: "",
 ) -> Iterator[RecipeRunner]:
-    """The runner of each environment; `documents` sends the records of their runs to the database."""
+    """The runner of each environment; `documents` sends the records of their runs to the database.
+
+    `present` returns the configuration as it is in force, also after a reload.
+    """
     maker = PointMaker(local.device)
-    for chamber in chambers_of(settings):
+    for chamber in chambers_of(present()):
         environment, options = chamber.environment, chamber.options
         keeps = options.environment.keep_set_points
         yield RecipeRunner(
@@ -45,9 +50,14 @@ def recipe_runners(
             journal=RunJournal(local, outbox, maker, environment, documents.look_now),
             set_points=SetPointKeeper(local, environment) if keeps else None,
             zone=zone,
+            about=partial(_about, present, bus, environment),
             why_held=why_held,
             catches_up=options.recipe.after_outage == "where_it_would_be",
         )
+
+
+def _about(present: Callable[[], Config], bus: Bus, environment: str) -> dict[str, Any]:
+    return circumstances(present(), bus, environment)
 
 
 def run_documents(bus: Bus, local: LocalStore, database: Database) -> RunDocuments:

@@ -122,6 +122,12 @@ class CarbonDioxideCeiling(PersistentInterlock):
         return self._corrections
 
     @property
+    def calibrations(self) -> dict[str, dict[str, float]]:
+        """The line from the reading of each calibrated sensor to the uncalibrated one, as its manual says."""
+        lines = {name: each.lines[2] for name, each in self._corrections.items()}
+        return {name: {"slope": slope, "offset_ppm": offset} for name, (slope, offset) in lines.items()}
+
+    @property
     def problem(self) -> str:
         trips = {name: self._correction(name).reading_of(self._ceiling) for name in self._sensors}
         low = {name: ppm for name, ppm in trips.items() if ppm < NOTABLE_SHARE * self._ceiling}

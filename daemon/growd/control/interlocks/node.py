@@ -137,6 +137,9 @@ class Interlocks:
         self._events = self.node.advertise(events(environment), EVENT)
         self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
         self.node.describe("interlocks", self._information)
+        self.node.describe(
+            "calibrations", lambda: {} if self._ceiling is None else self._ceiling.calibrations
+        )
         self.node.describe("held", self._held_variables)
         self._answer_clients()
         self.node.describe("problems", self._problems)

@@ -1,0 +1,84 @@
+"""What a run's record says about its chamber: growd's version, the configuration and the calibrations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd import __version__
+from growd.bus.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.config import Config
+
+OF_ENVIRONMENT: Final = (
+    "sensor",
+    "light",
+    "relay",
+    "filter",
+    "combine",
+    "carbon_dioxide",
+    "interlock",
+    "recipe",
+)
+"""Sections of an environment that are recorded."""
+
+OF_DAEMON: Final = ("store", "simulator")
+"""Sections of the daemon that are recorded. The others have addresses and logins, and no effect on plants."""
+
+
+def circumstances(config: Config, bus: Bus, environment: str) -> dict[str, Any]:
+    """The members `growd`, `configuration` and `calibrations` of a run's record, as JSON."""
+    return {
+        "growd": __version__,
+        "configuration": configuration_of(config, environment),
+        "calibrations": calibrations_of(bus, environment),
+    }
+
+
+def configuration_of(config: Config, environment: str) -> dict[str, Any]:
+    """The options in force for an environment, by section, with the defaults and without any secret."""
+    options = config.chambers()[environment]
+    rules = [rule for rule in config.alert if rule.environment in {"", environment}]
+    sections = {
+        "environment": {
+            "id": environment,
+            "time_zone": config.environment.time_zone,
+            "keep_set_points": options.environment.keep_set_points,
+        },
+        **{name: getattr(options, name) for name in OF_ENVIRONMENT},
+        **{name: getattr(config, name) for name in OF_DAEMON},
+        "alert": rules,
+    }
+    return {name: _without_none(msgspec.to_builtins(section)) for name, section in sections.items()}
+
+
+def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
+    """The parameters of an environment that people and experiments set, and calibrations of CO2 sensors.
+
+    `parameters` are by their names without the environment: gains, dead bands, the light curve, weights of
+    filters. `sensors` has for each calibrated sensor the line that maps its reading to the uncalibrated one.
+    """
+    prefix = f"{environment}/"
+    declared = (
+        bus.parameters.declared(name) for name in bus.parameters.declared_names() if name.startswith(prefix)
+    )
+    parameters = {
+        each.name.removeprefix(prefix): each.value
+        for each in declared
+        if each is not None and not each.read_only
+    }
+    try:
+        interlocks = bus.find_node(f"{environment}/interlocks").information()
+    except UnknownNameError:
+        interlocks = {}
+    return {"parameters": parameters, "sensors": interlocks.get("calibrations", {})}
+
+
+def _without_none(value: Any) -> Any:
+    """TOML has no null: an option without a value is left out."""
+    if isinstance(value, dict):
+        return {name: _without_none(member) for name, member in value.items() if member is not None}
+    return [_without_none(each) for each in value] if isinstance(value, list | tuple) else value
