@@ -7,7 +7,7 @@ import { growdTime, useChamber, useTopic, variableOf } from "../lib/live.js";
 import { act, notify, NumberInput } from "../lib/parts.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
-import { Event } from "./chart.js";
+import { Event } from "./event.js";
 
 const KINDS = ["notes", "measurements", "events"];
 const AUTHOR = "journal/author";

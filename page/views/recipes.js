@@ -5,11 +5,12 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
-import { Action, notify, NumberInput } from "../lib/parts.js";
+import { Action, Loaded, notify, NumberInput } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
 import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
-import { blank, content, discard, documentPath, drafts, Editor, Findings, newDraft, usePlan } from "./recipe_editor.js";
+import { Findings, usePlan } from "./recipe_check.js";
+import { blank, content, discard, documentPath, drafts, newDraft } from "./recipe_drafts.js";
 import { Ahead, changeText, exact, isByClock, Plan, Rows } from "./recipe_plan.js";
 
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
@@ -21,6 +22,7 @@ const LATE_MS = 3_000; // a record of a run comes to the database after the stat
 /** Call a service of the environment in the name of the user. */
 const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: session.value?.user ?? "" });
 
+const editor = async () => (await import("./recipe_editor.js")).Editor;
 const go = (environment, query) => (location.hash = href(environment, "recipes", query));
 const facts = (...all) => all.filter((each) => each && typeof each === "string").join(" · ");
 const short = (revision = "") => revision.replace(/^(\d+-.{6}).*/, "$1");
@@ -30,7 +32,7 @@ export function Recipes({ environment }) {
   const { query } = useSignal(route);
   const id = query.get("recipe");
   const edited = mayOperate() && query.get("edit");
-  return edited ? html`<${Editor} key=${edited} name=${edited} environment=${environment} />`
+  return edited ? html`<${Loaded} key=${edited} load=${editor} name=${edited} environment=${environment} />`
     : id ? html`<${Recipe} key=${id} id=${id} environment=${environment} />`
     : html`<${Running} environment=${environment} /><div class="pair"><${Library} environment=${environment} /><${Runs} environment=${environment} /></div>`;
 }
