@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from http import HTTPStatus
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 from urllib.parse import quote
 
@@ -15,10 +16,13 @@ from yarl import URL
 from growd.store.couch import connection_failure
 from growd.store.errors import StoreError
 from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
+from growd.store.rollups.document import Rollup, rollup_id, span_of
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import AsyncGenerator
+
+    from growd.store.rollups.document import RollupSeries
 
 T = TypeVar("T")
 CONNECT_S: Final = 10.0
@@ -72,6 +76,7 @@ class ExportedPoint(msgspec.Struct):
 
     variable: str
     is_desired: bool = False
+    is_manual: bool = False
     category: str | None = None
     timestamp: float = 0.0
     environment: str = ""
@@ -115,6 +120,14 @@ class Changes(msgspec.Struct):
     results: list[Change]
     last_seq: int | str
     pending: int = 0
+
+
+class _RollupRow(msgspec.Struct):
+    doc: Rollup
+
+
+class _RollupRows(msgspec.Struct):
+    rows: list[_RollupRow]
 
 
 class _PointRow(msgspec.Struct):
@@ -187,6 +200,15 @@ class SourceReader:
             Changes,
         )
 
+    async def rollups(
+        self, database: str, series: RollupSeries, width: int, start: float, end: float
+    ) -> list[Rollup]:
+        """The documents of a series with buckets of `width` from `start` to before `end`, in their order."""
+        first = encoded_key(rollup_id(series, width, span_of(width, start)))
+        last = encoded_key(rollup_id(series, width, ceil(end)))
+        target = f"_all_docs?include_docs=true&inclusive_end=false&startkey={first}&endkey={last}"
+        return [row.doc for row in _decoded(await self._ask(database, target), _RollupRows).rows]
+
     async def pages(
         self,
         span: Span,
@@ -244,7 +266,7 @@ def exported_point(row: msgspec.Raw) -> ExportedPoint:
     return msgspec.json.decode(row, type=_PointRow).value
 
 
-def encoded_key(key: list[Any]) -> str:
+def encoded_key(key: list[Any] | str) -> str:
     """A key as it stands in a query string."""
     return quote(json.dumps(key), safe="")
 

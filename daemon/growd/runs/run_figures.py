@@ -1,0 +1,202 @@
+"""Reads the points of a run from the database and makes its figures."""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from growd.runs.account import Bucket, RunAccount
+from growd.store.exporting.pages import MOST_ROWS, slices
+from growd.store.exporting.source import ExportedPoint, Series, Span, exported_point
+from growd.store.rollups.document import RETIRED, RollupSeries, span_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+    from datetime import tzinfo
+
+    from growd.runs.figures import RunFigures
+    from growd.store.exporting.source import PointSource, SourceReader
+    from growd.store.rollups.document import Rollup
+
+WIDTH_S: Final = 300
+"""The width of the rollups that stand for retired points."""
+
+_SPAN_S: Final = 86_400  # of rollups that are read at once
+_CATEGORIES: Final = ("measured", "desired", "commanded", "quality", "event")
+_EVENTS_BEFORE: Final = 20  # of each kind, which tell the state at the start
+
+
+class _Timed(NamedTuple):
+    """A point, or the begin (rank 1) or end (rank 0) of a bucket, at its UNIX time."""
+
+    time: float
+    rank: int
+    item: ExportedPoint | Bucket
+
+
+_NOTHING: Final[list[_Timed]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class RunPoints:
+    """Where the points of a run are, and how long a value of a variable holds (`holds_s`, seconds).
+
+    Points before `raw_from` (UNIX seconds) may be retired: until then figures use the five-minute documents
+    of the database `rollups` for what is rolled up.
+    """
+
+    reader: SourceReader
+    source: PointSource
+    holds_s: Callable[[str], float]
+    rollups: str = ""
+    raw_from: float = 0.0
+
+
+async def run_figures(
+    run: Mapping[str, Any],
+    points: RunPoints,
+    *,
+    now: float,
+    zone: tzinfo | None,
+    flow_l_min: float | None = None,
+) -> RunFigures:
+    """The figures of a run, from its `recipe_run` document, up to its end or the UNIX time `now`.
+
+    `zone` is the time zone of its days, None that of the machine; `flow_l_min` the flow of the open CO2 valve
+    (`[interlock] valve_flow_l_min`). Reads each point of the environment once and keeps none, so it takes
+    seconds for a week and a minute or two for three months. Raises `StoreError`.
+    """
+    start = float(run["started"])
+    end = now if run.get("ended") is None else float(run["ended"])
+    account = RunAccount(
+        start,
+        max(end, start),
+        zone,
+        holds_s=points.holds_s,
+        flow_l_min=flow_l_min,
+        raw_from=points.raw_from,
+    )
+    environment = str(run["environment"])
+    series = await _series(points, environment)
+    for point in await _before(points, series, start):
+        account.take(point)
+    async with aclosing(_in_order(points, series, start, end)) as reading:
+        async for batch in reading:
+            for _, rank, one in batch:
+                if isinstance(one, ExportedPoint):
+                    account.take(one)
+                else:
+                    (account.roll if rank else account.roll_end)(one)
+            await asyncio.sleep(0)  # so that other tasks run
+    return account.figures()
+
+
+async def _series(points: RunPoints, environment: str) -> list[Series]:
+    """All series of an environment, without their newest points."""
+    found: list[Series] = []
+    for category in _CATEGORIES:
+        database = _database(points.source, category)
+        names = await points.reader.variables(database, environment, category)
+        found += [Series((environment, category, name), {}, database) for name in names]
+    return found
+
+
+async def _before(points: RunPoints, series: Sequence[Series], start: float) -> list[ExportedPoint]:
+    """The newest points before the start, in the order of their times."""
+    found: list[ExportedPoint] = []
+    for one in series:
+        most = _EVENTS_BEFORE if one.key[1] == "event" else 2  # one may have just the time of the start
+        newest = await points.reader.newest(one, None, start, most)
+        before = [point for point in newest if point.timestamp < start]
+        found += before if one.key[1] == "event" else before[:1]
+    return sorted(found, key=lambda point: point.timestamp)
+
+
+async def _in_order(
+    points: RunPoints, series: Sequence[Series], start: float, end: float
+) -> AsyncGenerator[list[_Timed]]:
+    """Points and buckets from `start` to `end` in the order of their times."""
+    environment = series[0].key[0] if series else ""  # without series there are no points
+    async with AsyncExitStack() as stack:
+        streams: list[AsyncGenerator[list[_Timed]]] = [
+            _raw(points, database, environment, start, end)
+            for database in (points.source.points, points.source.events)
+        ]
+        if points.rollups and start < points.raw_from:
+            streams.append(_rolled_up(points, series, start, min(end, points.raw_from)))
+        for stream in streams:
+            await stack.enter_async_context(aclosing(stream))
+        waiting: list[list[_Timed]] = [await anext(stream, _NOTHING) for stream in streams]
+        while any(waiting):
+            # each stream is known up to the last of its batch
+            bound = min(batch[-1].time for batch in waiting if batch)
+            ready = [bisect_right(batch, bound, key=attrgetter("time")) for batch in waiting]
+            yield sorted(
+                chain.from_iterable(batch[:n] for batch, n in zip(waiting, ready, strict=True)),
+                key=attrgetter("time", "rank"),
+            )
+            for number, (batch, n) in enumerate(zip(waiting, ready, strict=True)):
+                waiting[number] = batch[n:] or (await anext(streams[number], _NOTHING) if batch else batch)
+
+
+async def _raw(
+    points: RunPoints, database: str, environment: str, start: float, end: float
+) -> AsyncGenerator[list[_Timed]]:
+    """The points of a database, without those that buckets stand for."""
+    span = Span(database, "by_timestamp", (environment,), 0.0)
+    async with aclosing(points.reader.pages(span, start, end, first_rows=MOST_ROWS)) as pages:
+        async for rows, _ in pages:
+            for part in slices(rows):
+                found = map(exported_point, part)
+                kept = [
+                    _Timed(point.timestamp, 1, point) for point in found if not _is_rolled_up(point, points)
+                ]
+                if kept:
+                    yield kept
+
+
+async def _rolled_up(
+    points: RunPoints, series: Sequence[Series], start: float, end: float
+) -> AsyncGenerator[list[_Timed]]:
+    """The begins and ends of buckets, some hours at a time."""
+    names = [RollupSeries(*one.key) for one in series if one.key[1] in RETIRED]
+    at = float(span_of(WIDTH_S, start))
+    while at < end:
+        until = at + _SPAN_S
+        found: list[_Timed] = []
+        for name in names:
+            for document in await points.reader.rollups(points.rollups, name, WIDTH_S, at, min(until, end)):
+                for bucket in _buckets(document):
+                    if bucket.end > start and bucket.start < end:
+                        found += [_Timed(bucket.start, 1, bucket), _Timed(bucket.end, 0, bucket)]
+        found.sort(key=attrgetter("time", "rank"))
+        if found:
+            yield found
+        at = until
+
+
+def _buckets(document: Rollup) -> Iterator[Bucket]:
+    columns = zip(
+        document.at, document.min, document.mean, document.max, document.last, document.last_at,
+        document.count, strict=True,
+    )  # fmt: skip
+    for number, low, mean, high, last, last_at, count in columns:
+        start = float(document.start + number * document.width)
+        yield Bucket(
+            document.category, document.variable, start, start + document.width,
+            low, mean, high, last, last_at, count,
+        )  # fmt: skip
+
+
+def _is_rolled_up(point: ExportedPoint, points: RunPoints) -> bool:
+    """Whether a bucket stands for a point; readings by hand are listed, too."""
+    return point.timestamp < points.raw_from and point.kind in RETIRED and not point.is_manual
+
+
+def _database(source: PointSource, category: str) -> str:
+    return source.points if category in {"measured", "desired"} else source.events

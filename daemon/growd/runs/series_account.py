@@ -1,0 +1,223 @@
+"""The accounts of one measured variable, one output, and one kind of event of a run."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Final
+
+from growd.runs.figures import (
+    OTHER_TOLERANCE,
+    TOLERANCES,
+    EventFigures,
+    OutputFigures,
+    VariableDays,
+    VariableFigures,
+)
+from growd.runs.tally import Excursions, Held, Tally, short
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+ON: Final = 0.5
+"""A switch is on from this command on."""
+
+MOST_TIMES: Final = 100
+
+
+class VariableAccount:
+    """A measured variable: its value in force, and the sums of those before. Times are UNIX seconds.
+
+    `begin` is the start of the run, before which nothing is counted. `by_hand` of its `values` are
+    measurements by hand.
+    """
+
+    def __init__(self, variable: str, begin: float) -> None:
+        self.variable = variable
+        self.set_point: float | None = None
+        self.values = self.by_hand = 0
+        self.whole, self.by_light = Tally(), (Tally(), Tally())  # all, and of darkness and light
+        self.days: defaultdict[int, Tally] = defaultdict(Tally)
+        self._excursions = Excursions()
+        self._tolerance = TOLERANCES.get(variable, OTHER_TOLERANCE)
+        self._begin = begin
+        self._value: tuple[float, float, float] | None = None  # with its lowest and highest
+        self._since = self._until = begin
+
+    def count(self, now: float, day: int, *, is_light: bool | None) -> None:
+        """Count the value in force up to now, in a day of the run, and in light or darkness."""
+        end = min(now, self._until)
+        if self._value is not None and end > self._since:
+            value, low, high = self._value
+            error = None if self.set_point is None else value - self.set_point
+            is_within = error is not None and abs(error) <= self._tolerance.band(self.set_point or 0.0)
+            held = Held(self._since, end, value, low, high, error, is_within)
+            for tally in (self.whole, self.days[day]):
+                tally.add(held)
+            if is_light is not None:
+                self.by_light[is_light].add(held)
+            self._excursions.add(held)
+        self._since = max(now, self._begin)
+
+    def begin(self, value: float, until: float, low: float | None = None, high: float | None = None) -> None:
+        """A value that holds from now on, until a time at most."""
+        self._value = (value, value if low is None else low, value if high is None else high)
+        self._until = until
+
+    @property
+    def is_known(self) -> bool:
+        """Whether there is a value in force, which may be too old."""
+        return self._value is not None
+
+    def end(self) -> None:
+        """Nothing is known from now on."""
+        self._value = None
+
+    def figures(self, days: int, *, has_light: bool) -> VariableFigures:
+        """The figures; `days` is the number of days of the run."""
+        dark, light = self.by_light
+        known = VARIABLES.get(self.variable)
+        return VariableFigures(
+            self.variable,
+            known.unit if known else "",
+            self.whole.statistics(),
+            light.statistics() if has_light else None,
+            dark.statistics() if has_light else None,
+            self._excursions.deviation(self.whole, self._tolerance),
+            self._by_day([self.days.get(day) or Tally() for day in range(days)]),
+        )
+
+    def _by_day(self, tallies: Sequence[Tally]) -> VariableDays:
+        statistics = [tally.statistics() for tally in tallies]
+        return VariableDays(
+            [one.data_s for one in statistics],
+            [one.min for one in statistics],
+            [one.mean for one in statistics],
+            [one.max for one in statistics],
+            [tally.mean_absolute for tally in tallies],
+            [tally.within for tally in tallies],
+        )
+
+
+class OutputAccount:
+    """An output, by its commands. A command holds until the next one, and at most until a time.
+
+    While it `is_held_off` by an interlock, it counts as off.
+    """
+
+    def __init__(self, variable: str, begin: float) -> None:
+        self.variable = variable
+        self.known_s = self.on_s = self.level_s = 0.0
+        self.starts: int | None = 0
+        self.is_held_off = False
+        self._days_known_s: defaultdict[int, float] = defaultdict(float)
+        self._days_on_s: defaultdict[int, float] = defaultdict(float)
+        self._days_starts: defaultdict[int, int] = defaultdict(int)
+        self._begin = begin
+        self._level: float | None = None
+        self._was_on = False
+        self._since = self._until = begin
+
+    def count(self, now: float, day: int) -> None:
+        """Count the command in force up to now."""
+        end, level = min(now, self._until), self._effective
+        seconds = end - self._since
+        if level is not None and seconds > 0:
+            self.known_s += seconds
+            self._days_known_s[day] += seconds
+            self.level_s += seconds * level
+            if level >= ON:
+                self.on_s += seconds
+                self._days_on_s[day] += seconds
+            if level >= ON and not self._was_on:
+                self._days_starts[day] += 1
+                if self.starts is not None:
+                    self.starts += 1
+            self._was_on = level >= ON
+        if now > self._until:
+            self._was_on = False
+        self._since = max(now, self._begin)
+
+    def level_at(self, now: float) -> float | None:
+        """The command in force, None if there is none."""
+        return self._level if now <= self._until else None
+
+    def begin(self, level: float, until: float) -> None:
+        """A command that holds from now on, until a time at most."""
+        self._level, self._until = level, until
+
+    def end(self) -> None:
+        """No command is known from now on."""
+        self._level, self._was_on = None, False
+
+    def forget_starts(self) -> None:
+        """The starts of a time are not known."""
+        self.starts = None
+
+    def figures(self, days: int, flow_l_min: float | None, grams_per_litre: float) -> OutputFigures:
+        """The figures, with the volume for a flow in l/min."""
+        on_s = [round(self._days_on_s.get(day, 0.0), 3) for day in range(days)]
+        litres = None if flow_l_min is None else short(self.on_s / 60 * flow_l_min)
+        known = VARIABLES.get(self.variable)
+        return OutputFigures(
+            self.variable,
+            known.unit if known else "",
+            round(self.known_s, 3),
+            round(self.on_s, 3),
+            self.starts,
+            short(self.level_s / self.known_s) if self.known_s else None,
+            [round(self._days_known_s.get(day, 0.0), 3) for day in range(days)],
+            on_s,
+            None if self.starts is None else [self._days_starts.get(day, 0) for day in range(days)],
+            litres,
+            None if litres is None else short(litres * grams_per_litre),
+            None if flow_l_min is None else [short(seconds / 60 * flow_l_min) for seconds in on_s],
+        )
+
+    @property
+    def _effective(self) -> float | None:
+        return 0.0 if self.is_held_off and self._level is not None else self._level
+
+
+class EventAccount:
+    """The events of one kind and source. Times before `begin`, the start of the run, do not count."""
+
+    def __init__(self, begin: float) -> None:
+        self._begin = begin
+        self._count, self._lasted_s = 0, 0.0
+        self._times: list[tuple[float, float | None]] = []
+        self._opened: float | None = None
+
+    def happened(self, time: float) -> None:
+        """An event without an end."""
+        if time >= self._begin:
+            self._add(time, None)
+
+    def opened(self, time: float) -> None:
+        """It begins; one that lasts already goes on."""
+        if self._opened is None:
+            self._opened = time
+
+    def closed(self, time: float) -> None:
+        """It ends, if it lasted."""
+        opened, self._opened = self._opened, None
+        if opened is not None and time > self._begin:
+            begin = max(opened, self._begin)
+            self._lasted_s += time - begin
+            self._add(begin, time)
+
+    def figures(self, kind: str, source: str) -> EventFigures | None:
+        """The figures after the last event, None if there was none in the run."""
+        if self._opened is not None:
+            self._add(max(self._opened, self._begin), None)
+            self._opened = None
+        return (
+            EventFigures(kind, source, self._count, round(self._lasted_s, 3), self._times)
+            if self._count
+            else None
+        )
+
+    def _add(self, begin: float, end: float | None) -> None:
+        self._count += 1
+        if len(self._times) < MOST_TIMES:
+            self._times.append((begin, end))

@@ -1,0 +1,345 @@
+"""Figures of runs against cases that were computed by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.runs.figures import Gap
+from growd.variables import VARIABLES
+from support.run_points import (
+    CO2,
+    LIGHT,
+    MIDNIGHT,
+    VALVE,
+    WARMTH,
+    command,
+    event,
+    figures_of,
+    quality,
+    set_point,
+    value,
+)
+
+FAN = "air_flush_on"
+DAY = 86_400.0
+
+
+def whole(figures, variable=WARMTH):
+    found = figures.variable(variable)
+    return found.whole.data_s, found.whole.min, found.whole.mean, found.whole.max
+
+
+class TestTimeWeights:
+    def test_each_value_counts_for_the_time_that_it_holds(self):
+        figures = figures_of(value(0, WARMTH, 10), value(300, WARMTH, 40), end=400)
+        assert whole(figures) == (400, 10, (10 * 300 + 40 * 100) / 400, 40)
+
+    def test_a_value_holds_at_most_so_long(self):
+        figures = figures_of(value(0, WARMTH, 10), value(2_000, WARMTH, 40), end=2_110)
+        assert whole(figures) == (660 + 110, 10, pytest.approx((10 * 660 + 40 * 110) / 770), 40)
+
+    def test_the_value_from_before_the_start_holds(self):
+        figures = figures_of(value(-60, WARMTH, 10), value(100, WARMTH, 20), end=200)
+        assert whole(figures) == (200, 10, 15, 20)
+
+    def test_a_value_from_long_before_the_start_does_not_count(self):
+        figures = figures_of(value(-700, WARMTH, 10), value(100, WARMTH, 20), end=200)
+        assert whole(figures) == (100, 20, 20, 20)
+
+    def test_a_sensor_without_a_value_ends_the_value(self):
+        figures = figures_of(
+            value(0, WARMTH, 10),
+            quality(50, WARMTH, "fault"),
+            quality(150, WARMTH, "ok"),
+            value(150, WARMTH, 30),
+            end=200,
+        )
+        assert whole(figures) == (100, 10, 20, 30)
+
+    def test_a_quality_from_before_the_start_counts(self):
+        assert figures_of(value(-20, WARMTH, 10), quality(-10, WARMTH, "stale"), end=100).variables == []
+
+    def test_null_and_texts_are_no_values(self):
+        figures = figures_of(value(0, WARMTH, 10), value(50, WARMTH, "hot"), value(60, WARMTH, None), end=100)
+        assert whole(figures) == (100, 10, 10, 10)
+
+    def test_points_after_the_end_do_not_count(self):
+        assert whole(figures_of(value(0, WARMTH, 10), value(150, WARMTH, 99), end=100)) == (100, 10, 10, 10)
+
+    def test_without_points_there_are_no_figures(self):
+        figures = figures_of(end=100)
+        assert (figures.variables, figures.outputs, figures.light, figures.events) == ([], [], None, [])
+        assert figures.days == [MIDNIGHT]
+
+
+class TestGaps:
+    def test_nothing_is_known_from_a_stop_to_the_next_restart(self):
+        figures = figures_of(
+            value(0, WARMTH, 10),
+            event(100, "stop", "growd stopped"),
+            event(400, "restart", "growd started after a clean end"),
+            value(410, WARMTH, 20),
+            end=500,
+        )
+        assert whole(figures) == (190, 10, pytest.approx((10 * 100 + 20 * 90) / 190), 20)
+        assert figures.gaps == [Gap(MIDNIGHT + 100, MIDNIGHT + 400, clean=True)]
+
+    def test_after_a_power_cut_nothing_is_known_from_the_last_point_on(self):
+        figures = figures_of(
+            value(0, WARMTH, 10),
+            value(50, CO2, 400),
+            event(400, "restart", "growd started without a clean end before"),
+            value(410, WARMTH, 20),
+            end=500,
+        )
+        assert whole(figures) == (140, 10, pytest.approx((10 * 50 + 20 * 90) / 140), 20)
+        assert figures.gaps == [Gap(MIDNIGHT + 50, MIDNIGHT + 400, clean=False)]
+
+    def test_a_power_cut_over_midnight(self):
+        figures = figures_of(
+            value(0, WARMTH, 10),
+            event(700, "restart", "growd started"),
+            value(700, WARMTH, 20),
+            midnight=MIDNIGHT - 300,
+            end=1_000,
+        )
+        assert figures.days == [MIDNIGHT - 300, MIDNIGHT]
+        assert figures.variable(WARMTH).days.data_s == [0, 300]
+
+    def test_a_stop_before_the_end_of_the_run(self):
+        figures = figures_of(value(0, WARMTH, 10), event(60, "stop", "growd stopped"), end=100)
+        assert figures.gaps == [Gap(MIDNIGHT + 60, MIDNIGHT + 100, clean=True)]
+
+    def test_a_set_point_from_before_a_restart_is_not_known(self):
+        figures = figures_of(
+            set_point(0, WARMTH, 20),
+            event(10, "stop", "growd stopped"),
+            event(20, "restart", "growd started"),
+            value(20, WARMTH, 21),
+            set_point(60, WARMTH, 25),
+            end=100,
+        )
+        deviation = figures.variable(WARMTH).deviation
+        assert (deviation.compared_s, deviation.mean_absolute) == (40, 4)
+
+
+class TestDeviation:
+    def test_from_the_set_point_in_force(self):
+        figures = figures_of(
+            set_point(-5_000, WARMTH, 20),
+            value(0, WARMTH, 20.5),
+            value(100, WARMTH, 23),
+            set_point(150, WARMTH, 24),
+            value(250, WARMTH, 21.5),
+            end=300,
+        )
+        deviation = figures.variable(WARMTH).deviation
+        assert deviation.compared_s == 300
+        assert deviation.mean_absolute == pytest.approx((0.5 * 100 + 3 * 50 + 1 * 100 + 2.5 * 50) / 300)
+        assert deviation.tolerance.absolute == 1
+        assert deviation.within == pytest.approx(200 / 300)
+        assert (deviation.longest_s, deviation.longest_at) == (50, MIDNIGHT + 100)
+
+    def test_the_longest_time_outside_the_tolerance(self):
+        figures = figures_of(
+            set_point(0, CO2, 1_000),
+            *[value(at, CO2, 900) for at in (0, 400)],  # 100 ppm below; the tolerance is 50
+            value(500, CO2, 960),
+            value(600, CO2, 1_060),
+            end=700,
+        )
+        deviation = figures.variable(CO2).deviation
+        assert (deviation.longest_s, deviation.longest_at) == (500, MIDNIGHT)
+
+    def test_a_gap_ends_an_excursion(self):
+        figures = figures_of(
+            set_point(0, CO2, 1_000),
+            value(0, CO2, 500),
+            quality(100, CO2, "fault"),
+            value(200, CO2, 500),
+            end=250,
+        )
+        assert figures.variable(CO2).deviation.longest_s == 100
+
+    def test_a_released_set_point_is_not_zero(self):
+        figures = figures_of(
+            set_point(0, CO2, 500), value(0, CO2, 490), set_point(60, CO2, None), end=200
+        ).variable(CO2)
+        assert (figures.deviation.compared_s, figures.deviation.mean_absolute) == (60, 10)
+        assert figures.whole.data_s == 200
+
+    def test_without_a_set_point_there_is_none(self):
+        assert figures_of(value(0, WARMTH, 20), end=100).variable(WARMTH).deviation is None
+
+
+class TestLight:
+    def test_by_planned_light_and_darkness(self):
+        figures = figures_of(
+            set_point(0, LIGHT, 0),
+            value(0, WARMTH, 18),
+            set_point(100, LIGHT, 8_000),
+            value(150, WARMTH, 24),
+            set_point(400, LIGHT, None),  # a released lamp is dark
+            end=500,
+        )
+        warmth = figures.variable(WARMTH)
+        assert (figures.light_s, figures.dark_s) == (300, 200)
+        assert (warmth.day.data_s, warmth.day.mean) == (300, (18 * 50 + 24 * 250) / 300)
+        assert (warmth.night.data_s, warmth.night.mean) == (200, (18 * 100 + 24 * 100) / 200)
+
+    def test_a_run_without_light_has_no_day_and_night(self):
+        warmth = figures_of(value(0, WARMTH, 18), end=100).variable(WARMTH)
+        assert (warmth.day, warmth.night) == (None, None)
+
+    def test_the_integral_from_ppfd(self):
+        lit = [value(at, "light_ppfd", 200) for at in range(0, 36_000, 600)]
+        light = figures_of(*lit, value(36_000, "light_ppfd", 0), end=36_000).light
+        assert (light.variable, light.total, light.lux_per_ppfd, light.uncertainty) == (
+            "light_ppfd",
+            7.2,
+            None,
+            None,
+        )
+
+    def test_the_integral_from_illuminance_names_its_factor(self):
+        lit = [value(at, LIGHT, 6_700) for at in range(0, 43_200, 600)]
+        light = figures_of(*lit, end=43_200, midnight=MIDNIGHT - 21_600).light
+        assert light.total == pytest.approx(100 * 43_200 / 1e6)
+        assert light.days == [pytest.approx(2.16), pytest.approx(2.16)]
+        assert (light.variable, light.lux_per_ppfd, light.uncertainty) == (LIGHT, 67, 0.15)
+
+    def test_one_reading_of_ppfd_by_hand_is_no_integral(self):
+        lit = [value(at, LIGHT, 6_700) for at in range(0, 7_200, 600)]
+        figures = figures_of(*lit, value(60, "light_ppfd", 110, is_manual=True), end=7_200)
+        assert figures.light.variable == LIGHT
+
+    def test_a_day_without_data_has_no_integral(self):
+        light = figures_of(value(0, LIGHT, 6_700), value(600, LIGHT, 6_700), end=2 * DAY).light
+        assert light.days == [pytest.approx(0.126), None]
+
+
+class TestOutputs:
+    def test_the_time_that_a_valve_was_open_its_doses_and_volume(self):
+        figures = figures_of(
+            command(0, VALVE, 0),
+            *[command(at, VALVE, on) for at in (100, 200, 300) for on in (1,)],
+            *[command(at, VALVE, 0) for at in (130, 205, 301)],
+            flow_l_min=2.0,
+            end=400,
+        )
+        (valve,) = figures.outputs
+        assert (valve.known_s, valve.on_s, valve.starts) == (400, 36, 3)
+        assert valve.litres == pytest.approx(1.2)
+        assert valve.grams == pytest.approx(1.2 * 1.84)
+        assert valve.days_litres == [pytest.approx(1.2)]
+
+    def test_a_repeated_command_is_no_dose_of_its_own(self):
+        (valve,) = figures_of(command(0, VALVE, 1), command(600, VALVE, 1), end=700).outputs
+        assert (valve.on_s, valve.starts, valve.litres) == (700, 1, None)
+
+    def test_a_valve_that_an_interlock_holds_closed_is_not_open(self):
+        (valve,) = figures_of(
+            command(0, VALVE, 1),
+            event(60, "interlock", "dose_per_hour: the valve was open for 1800 s"),
+            event(100, "interlock", "dose_per_hour: released"),
+            end=150,
+        ).outputs
+        assert (valve.known_s, valve.on_s, valve.starts) == (150, 110, 2)
+
+    def test_the_end_of_a_command_is_not_off(self):
+        (fan,) = figures_of(command(0, FAN, 1), command(60, FAN, None), command(90, FAN, 0), end=100).outputs
+        assert (fan.known_s, fan.on_s, fan.mean_level) == (70, 60, pytest.approx(60 / 70))
+
+    def test_a_command_does_not_hold_through_a_power_cut(self):
+        (fan,) = figures_of(
+            command(0, FAN, 1), value(20, WARMTH, 20), event(600, "restart", "growd started"), end=700
+        ).outputs
+        assert (fan.known_s, fan.on_s) == (20, 20)
+
+    def test_the_mean_level_of_a_lamp_channel(self):
+        red = "light_intensity_red"
+        (lamp,) = figures_of(command(0, red, 0.25), command(60, red, 0.75), end=120).outputs
+        assert (lamp.mean_level, lamp.on_s, lamp.unit) == (0.5, 60, "fraction")
+
+    def test_demands_of_controllers_are_no_outputs(self):
+        assert not VARIABLES[CO2].is_output
+        assert figures_of(command(0, CO2, 0.4), end=60).outputs == []
+
+
+class TestDays:
+    def test_each_day_has_its_own_figures(self):
+        figures = figures_of(
+            set_point(0, WARMTH, 20),
+            value(0, WARMTH, 20),
+            value(300, WARMTH, 22),
+            command(0, FAN, 1),
+            command(400, FAN, 0),
+            midnight=MIDNIGHT - 200,
+            end=500,
+        )
+        assert figures.days == [MIDNIGHT - 200, MIDNIGHT]
+        days = figures.variable(WARMTH).days
+        assert (days.data_s, days.min, days.max) == ([200, 300], [20, 20], [20, 22])
+        assert days.mean == [20, pytest.approx((20 * 100 + 22 * 200) / 300)]
+        assert days.mean_absolute == [0, pytest.approx(2 * 200 / 300)]
+        (fan,) = figures.outputs
+        assert (fan.days_known_s, fan.days_on_s, fan.days_starts) == ([200, 300], [200, 200], [1, 0])
+
+    def test_a_run_that_ends_at_midnight_has_no_empty_day(self):
+        assert figures_of(value(0, WARMTH, 20), end=DAY).days == [MIDNIGHT]
+
+
+class TestEvents:
+    def test_faults_last_until_their_recovery(self):
+        figures = figures_of(
+            event(10, "fault", "scd30: no answer"),
+            event(20, "fault", "scd30: no answer: timeout"),
+            event(70, "recovery", "scd30: ok after 60.0 s"),
+            event(80, "fault", "bh1750: no answer"),
+            end=100,
+        )
+        bh1750, scd30 = figures.events
+        assert (scd30.kind, scd30.source, scd30.count, scd30.lasted_s) == ("fault", "scd30", 1, 60)
+        assert scd30.times == [(MIDNIGHT + 10, MIDNIGHT + 70)]
+        assert (bh1750.count, bh1750.times) == (1, [(MIDNIGHT + 80, None)])
+
+    def test_one_that_began_before_the_run_counts_from_its_start(self):
+        figures = figures_of(
+            event(-50, "interlock", "light_hours: on for 16 h"),
+            event(-90, "fault", "scd30: no answer"),
+            event(-60, "recovery", "scd30: ok after 30 s"),
+            event(30, "interlock", "light_hours: released"),
+            end=100,
+        )
+        (interlock,) = figures.events
+        assert (interlock.source, interlock.lasted_s) == ("light_hours", 30)
+
+    def test_holds_and_notes(self):
+        figures = figures_of(
+            event(10, "hold", "hold: all outputs are held by ann"),
+            event(40, "hold", "hold: the hold by ann is released by bob"),
+            event(50, "note", "planted: basil"),
+            event(60, "note", "watered"),
+            end=100,
+        )
+        hold, note = figures.events
+        assert (hold.kind, hold.count, hold.lasted_s) == ("hold", 1, 30)
+        assert (note.kind, note.source, note.count) == ("note", "", 2)
+
+
+class TestByHand:
+    def test_readings_are_listed_and_no_series(self):
+        figures = figures_of(value(10, "water_potential_hydrogen", 6.1, is_manual=True, by="ann"), end=100)
+        assert figures.variables == []
+        (reading,) = figures.by_hand
+        assert (reading.variable, reading.value, reading.unit, reading.by) == (
+            "water_potential_hydrogen",
+            6.1,
+            "pH",
+            "ann",
+        )
+
+    def test_a_reading_of_a_variable_with_a_sensor_is_a_value_too(self):
+        figures = figures_of(value(0, WARMTH, 20), value(50, WARMTH, 22, is_manual=True), end=100)
+        assert whole(figures) == (100, 20, 21, 22)
+        assert len(figures.by_hand) == 1
