@@ -151,6 +151,13 @@ class Couch:
             raise CouchUnavailableError("the database's answer has no results")
         return [found["ok"] for result in results for found in result["docs"] if "ok" in found]
 
+    async def documents(self, database: str, ids: Sequence[str]) -> dict[str, Document]:
+        """POST /{db}/_all_docs: those of these documents that there are, by `_id`."""
+        path, query = _path(database, "_all_docs"), {"include_docs": True}
+        rows = _rows(await self._request("POST", path, query=query, body={"keys": list(ids)}))
+        found = (row.get("doc") for row in rows)
+        return {document["_id"]: document for document in found if document and "_deleted" not in document}
+
     async def changes(
         self,
         database: str,
@@ -159,6 +166,7 @@ class Couch:
         selector: Document | None = None,
         *,
         all_leaves: bool = False,
+        include_docs: bool = False,
     ) -> Document:
         """The first `limit` changes after `since`, as `results`, `last_seq` and `pending`.
 
@@ -168,6 +176,8 @@ class Couch:
         query = {"since": since if isinstance(since, str) else json.dumps(since), "limit": limit}
         if all_leaves:
             query["style"] = "all_docs"
+        if include_docs:
+            query["include_docs"] = True
         path = _path(database, "_changes")
         if selector is None:
             return _object(await self._request("GET", path, query=query))

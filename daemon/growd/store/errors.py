@@ -54,6 +54,13 @@ class CouchRefusedError(CouchError, RuntimeError):
         self.reason = reason
 
 
+class CouchConflictError(CouchError, RuntimeError):
+    """Another client wrote the document at the same moment."""
+
+    def __init__(self, document_id: str) -> None:
+        super().__init__(f"{document_id} was changed by another client meanwhile")
+
+
 class DesignFileError(StoreError, ValueError):
     """A source file of design documents or sample recipes is missing or can't be read."""
 

@@ -8,7 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.errors import CouchError, CouchRefusedError, StoreError
+from growd.store.errors import CouchConflictError, CouchRefusedError, StoreError
 
 if TYPE_CHECKING:
     import sqlite3
@@ -97,13 +97,6 @@ class RunDocuments:
             and await self._couch.put(self._database, document | revision) is None
         ):
             raise CouchConflictError(document["_id"])
-
-
-class CouchConflictError(CouchError, RuntimeError):
-    """Another client wrote the document at the same moment."""
-
-    def __init__(self, document_id: str) -> None:
-        super().__init__(f"{document_id} was changed by another client meanwhile")
 
 
 def _waiting(file: sqlite3.Connection) -> list[tuple[str, str]]:

@@ -6,10 +6,13 @@ over, and again when a point of that span comes late.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, unquote
 
 import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 WIDTHS: Final = {300: 3_600, 3_600: 86_400, 86_400: 2_592_000}
 """The widths of buckets and the span of a document of each, in seconds, aligned to UNIX time."""
@@ -62,13 +65,34 @@ class Rollup(msgspec.Struct, kw_only=True):
         return document
 
 
+def rollup_of(document: Mapping[str, Any] | None) -> Rollup | None:
+    """The rollup in a document; None for one that growd has not written."""
+    try:
+        rollup = msgspec.convert(document, Rollup)
+    except msgspec.ValidationError:
+        return None
+    columns = (rollup.min, rollup.mean, rollup.max, rollup.last, rollup.last_at, rollup.count)
+    return rollup if all(len(column) == len(rollup.at) for column in columns) else None
+
+
 def rollup_id(series: RollupSeries, width: int, start: int) -> str:
     """The `_id` of a document. Those of one series and width are in the order of time."""
-    names = "/".join(quote(name, safe="") for name in series)
-    return f"{names}/{width:05d}/{start:011d}"
+    return f"{series_text(series)}/{width:05d}/{start:011d}"
 
 
 def span_of(width: int, time: float) -> int:
     """The start of the span of a document that has the UNIX time `time`."""
     span = WIDTHS[width]
     return int(time // span) * span
+
+
+def series_text(series: RollupSeries) -> str:
+    """The names of a series as ids have them. No id begins with "_", which CouchDB reserves."""
+    text = "/".join(quote(name, safe="", errors="surrogatepass") for name in series)
+    return f"%5F{text[1:]}" if text.startswith("_") else text
+
+
+def series_of(text: str) -> RollupSeries | None:
+    """The series of an id, or of `series_text`; None for a text that is none."""
+    names = [unquote(name, errors="surrogatepass") for name in text.split("/")[:3]]
+    return RollupSeries(*names) if len(names) == len(RollupSeries._fields) and all(names) else None

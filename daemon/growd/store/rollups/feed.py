@@ -1,0 +1,342 @@
+"""Brings rollups up to date with the changes of the databases of points, in steps that survive a kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.store.errors import (
+    CouchAnswerTooLargeError,
+    CouchConflictError,
+    CouchRefusedError,
+    CouchUnavailableError,
+    StoreError,
+)
+from growd.store.rollups.document import WIDTHS, span_of
+from growd.store.rollups.rolled import rolled_point, times_of_id
+from growd.store.rollups.state import Pending, RollupState
+from growd.store.rollups.writing import FINER, HOUR_WIDTH, RollupWriter
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from growd.store.bootstrap import Databases
+    from growd.store.couch import Couch, Document
+    from growd.store.rollups.rolled import RolledPoint
+
+DAY: Final = 86_400
+IDENTITY: Final = "_local/growd-rollups"
+"""The document that tells a database from another one of the same name."""
+
+_COARSER: Final = {finer: width for width, finer in FINER.items()}
+_CHANGES: Final = 500  # in one answer: some milliseconds to decode
+_PAGES: Final = 20  # of changes, after which the state is saved
+_MOST_PENDING: Final = 5_000  # spans, before they are computed
+_SPANS: Final = 50  # to compute at once
+_TRIES: Final = 5  # to find a day without new points
+
+
+class StillArrivingError(StoreError):
+    """Points of hours that are to be sealed are still arriving."""
+
+
+class DatabaseFeed:
+    """The rollups of one database of points. `RollupFeed` calls it, one call at a time.
+
+    `state` is the last known one; `is_known` says whether it was ever read. `changes_left` are those that
+    were not read yet when the last answer came.
+    """
+
+    def __init__(
+        self,
+        couch: Couch,
+        writer: RollupWriter,
+        *,
+        database: str,
+        rollups: str,
+        name: str,
+        is_event: bool,
+        now: Callable[[], float],
+        delay: Callable[[], float],
+        rest: float,
+    ) -> None:
+        self.database = database
+        self.changes_left = 0
+        self.is_known = False
+        self.state = RollupState(id=f"_local/growd-{name}")
+        self._couch = couch
+        self._writer = writer
+        self._rollups = rollups
+        self._is_event = is_event
+        self._now = now
+        self._delay = delay
+        self._rest = rest
+        self._pending = Pending()
+        self._is_loaded = False
+        self._limit = _CHANGES
+        self._first_marked: int | None = None  # the first hour in which `catch_up` has found a change
+
+    def forget(self) -> None:
+        """Read the state again before the next step: the last one has failed somewhere."""
+        self._is_loaded = False
+
+    async def load(self) -> None:
+        """Read the state, unless it is known."""
+        if self._is_loaded:
+            return
+        document = await self._couch.get(self._rollups, self.state.id)
+        if document is None:
+            sealed_until = -(-await self._writer.sealed_until() // DAY) * DAY
+            state = RollupState(
+                id=self.state.id, sealed_until=sealed_until, retired_until=max(0, sealed_until - DAY)
+            )
+        else:
+            state = RollupState.of_document(document)
+        self.state, self._pending = state, Pending(state.pending)
+        self._is_loaded = self.is_known = True
+
+    async def save(self) -> None:
+        """Save the state."""
+        self.state.pending = self._pending.saved()
+        document = self.state.document()
+        revision = await self._couch.put(self._rollups, document)
+        if revision is None:
+            raise CouchConflictError(self.state.id)
+        self.state.rev = revision
+
+    async def catch_up(self) -> None:
+        """Follow the changes that there are now, and compute what is due."""
+        await self._write_late()
+        await self._check_identity()
+        self._first_marked = None
+        pages = 0
+        while True:
+            began = time.monotonic()
+            is_end = await self._follow_page()
+            if is_end and self.state.resume_at is None:
+                break
+            if is_end:
+                self.state.seq, self.state.resume_at = self.state.resume_at, None
+            pages += 1
+            is_full = len(self._pending) > _MOST_PENDING
+            if is_full:
+                await self._compute()
+            if is_full or is_end or pages % _PAGES == 0:
+                await self.save()
+            await asyncio.sleep(self._rest * (time.monotonic() - began))
+        await self._compute()
+        now, delay = self._now(), self._delay()
+        self.state.looked_at = now
+        self.state.complete_until = {str(width): span_of(width, max(0.0, now - delay)) for width in WIDTHS}
+        await self.save()
+
+    async def seal(self, until: int) -> None:
+        """Seal all hours before `until`. Raises `StillArrivingError`."""
+        for _ in range(_TRIES):
+            await self.catch_up()
+            if self._first_marked is None or self._first_marked >= until:
+                break
+        else:
+            raise StillArrivingError(
+                f"points before {until} still arrive in {self.database}; try again later"
+            )
+        # Now the documents have just the points before `seq`: those that were computed are not older than the
+        # last change of their hours. Both are saved together, so each later point is added once.
+        start = min(self.state.sealed_until, until - DAY)
+        self.state.sealed_until = max(self.state.sealed_until, until)
+        await self.save()
+        await self._writer.seal(start, until)
+
+    async def _check_identity(self) -> None:
+        """Begin again if the database is another one, or was never read."""
+        document = await self._couch.get(self.database, IDENTITY) or {"_id": IDENTITY}
+        known = self.state.database
+        if not known or document.get("database") != known:
+            identity = secrets.token_hex(8)
+            await self._begin(identity)
+            if await self._couch.put(self.database, document | {"database": identity}) is None:
+                raise CouchConflictError(IDENTITY)
+            await self.save()
+
+    async def _begin(self, identity: str) -> None:
+        """Read the whole database. Sealed hours have its points, except those that come from now on."""
+        now = await self._changes("now", 1)
+        self.state.seq, self.state.resume_at = None, now["last_seq"]
+        self.state.database = identity
+        self.state.complete_until = {}
+        self._pending.clear(HOUR_WIDTH)
+
+    async def _follow_page(self) -> bool:
+        """Take over one page of changes. Returns whether it was the last one."""
+        state, limit = self.state, self._limit
+        since = 0 if state.seq is None else state.seq
+        try:
+            answer = await self._changes(since, limit)
+        except CouchAnswerTooLargeError:
+            if limit == 1:
+                raise
+            self._limit = max(1, limit // 8)
+            return False
+        except CouchRefusedError as error:
+            if error.status != HTTPStatus.BAD_REQUEST or state.seq is None:
+                raise
+            await self._begin(state.database)  # the sequence is invalid
+            return False
+        rows = answer["results"]
+        late = [point for row in rows if (point := self._mark(row)) is not None]
+        state.seq, self._limit = answer["last_seq"], _CHANGES
+        self.changes_left = int(answer.get("pending") or 0)
+        if late:
+            state.late = await self._writer.with_late(late)
+            await self.save()
+            await self._write_late()
+        return len(rows) < limit
+
+    async def _changes(self, since: str | int, limit: int) -> Document:
+        answer = await self._couch.changes(self.database, since, limit, include_docs=True)
+        if not isinstance(answer.get("results"), list) or "last_seq" not in answer:
+            raise CouchUnavailableError(f"the changes of {self.database} are not in the expected form")
+        return answer
+
+    def _mark(self, row: Document) -> RolledPoint | None:
+        """Mark the hours of a change. Returns a point to be added to a sealed hour."""
+        is_deleted = bool(row.get("deleted"))
+        is_new = not is_deleted and all(change["rev"].startswith("1-") for change in row["changes"])
+        document = row.get("doc")
+        point = None if is_deleted or not document else rolled_point(document, is_event=self._is_event)
+        late = None
+        if point is not None:
+            start = span_of(HOUR_WIDTH, point.time)
+            if start >= self.state.sealed_until:
+                self._mark_hour(start, point)
+            elif is_new and self.state.resume_at is None:
+                late = point
+                self._pending.add(_COARSER[HOUR_WIDTH], point.series, span_of(_COARSER[HOUR_WIDTH], start))
+        if not is_new:  # what it was before is not known, but its time may be
+            for start in {span_of(HOUR_WIDTH, at) for at in times_of_id(row["id"])}:
+                if start >= self.state.sealed_until:
+                    self._mark_hour(start, None)
+        return late
+
+    def _mark_hour(self, start: int, point: RolledPoint | None) -> None:
+        self._pending.add(HOUR_WIDTH, point.series if point is not None else None, start)
+        if self._first_marked is None or start < self._first_marked:
+            self._first_marked = start
+
+    async def _write_late(self) -> None:
+        """Write sealed documents that were saved with the state."""
+        if self.state.late:
+            await self._writer.write(self.state.late, again=True)
+            self.state.late = []
+
+    async def _compute(self) -> None:
+        """Compute all spans that are due, from the finest width to the coarsest."""
+        now, delay = self._now(), self._delay()
+        await self._name_series(now, delay)
+        for width in sorted(WIDTHS):
+            while spans := self._pending.due(width, now, delay, _SPANS):
+                began = time.monotonic()
+                await self._writer.compute(width, spans)
+                for series, start in spans:
+                    self._pending.discard(width, series, start)
+                    if width in _COARSER:
+                        self._pending.add(_COARSER[width], series, span_of(_COARSER[width], start))
+                await asyncio.sleep(self._rest * (time.monotonic() - began))
+
+    async def _name_series(self, now: float, delay: float) -> None:
+        """Mark the hours of all series for each series."""
+        starts = self._pending.due_for_every_series(HOUR_WIDTH, now, delay)
+        for series in await self._writer.series() if starts else ():
+            for start in starts:
+                self._pending.add(HOUR_WIDTH, series, start)
+        for start in starts:
+            self._pending.discard(HOUR_WIDTH, None, start)
+
+
+class RollupFeed:
+    """The rollups of all points: `points` follows measurements and set points, `events` follows commands.
+
+    `now` is wall time; an hour is over `delay` seconds after its end. After each request it rests for `rest`
+    times as long as that took. Every call raises `StoreError`; after an error the next call goes on from the
+    state in the database, as after a kill.
+    """
+
+    def __init__(
+        self,
+        couch: Couch,
+        names: Databases,
+        design: str,
+        *,
+        now: Callable[[], float],
+        delay: Callable[[], float],
+        rest: float = 1.0,
+    ) -> None:
+        def feed(database: str, name: str, *, is_event: bool) -> DatabaseFeed:
+            writer = RollupWriter(
+                couch, points=database, rollups=names.rollups, design=design, is_event=is_event
+            )
+            return DatabaseFeed(
+                couch,
+                writer,
+                database=database,
+                rollups=names.rollups,
+                name=name,
+                is_event=is_event,
+                now=now,
+                delay=delay,
+                rest=rest,
+            )
+
+        self.points = feed(names.points, "points", is_event=False)
+        self.events = feed(names.events, "events", is_event=True)
+        self._now = now
+        self._delay = delay
+        self._lock = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Read the state of both from the database, if that has never succeeded."""
+        if not (self.points.is_known and self.events.is_known):
+            async with self._turn():
+                pass
+
+    async def catch_up(self) -> None:
+        """Bring the rollups up to date with all changes that both databases have now."""
+        async with self._turn():
+            await self.points.catch_up()
+            await self.events.catch_up()
+
+    async def seal(self, until: int) -> None:
+        """Seal all hours before `until`, UNIX time of an end of a day that is over; safe to repeat.
+
+        When it returns, the rollups have every point before `until` that the databases had when it began.
+        They also get those that come later, with the next `catch_up`.
+        """
+        if until % DAY or until + self._delay() > self._now():
+            raise ValueError(f"until must be the end of a day that is over, not {until!r}")
+        async with self._turn():
+            await self.points.seal(until)
+            await self.events.seal(until)
+
+    async def update(self, feed: DatabaseFeed, **members: Any) -> None:
+        """Set `retired_until` or `retention` of the state of `points` or `events`, and save it."""
+        async with self._turn():
+            feed.state = msgspec.structs.replace(feed.state, **members)
+            await feed.save()
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        async with self._lock:
+            try:
+                await self.points.load()
+                await self.events.load()
+                yield
+            except BaseException:
+                self.points.forget()
+                self.events.forget()
+                raise
