@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.store.encoding import to_json
-from growd.store.run_documents import DOCUMENT_KEY
+from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY, SETTLED_S
 
 if TYPE_CHECKING:
     import sqlite3
@@ -135,6 +135,8 @@ class RunJournal:
         _put(file, self._run_key, run and {name: run[name] for name in run if name not in _BESIDE})
         if document["_id"]:  # the run of an older growd has none
             _put(file, DOCUMENT_KEY + document["_id"], document)
+            if (ended := document.get("ended")) is not None:
+                _put(file, FIGURES_KEY + document["_id"], {"ended": ended, "due": ended + SETTLED_S})
 
     def _has_only_time_changed(self, come: dict[str, Any]) -> bool:
         row = self._row

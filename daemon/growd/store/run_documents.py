@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 DOCUMENT_KEY: Final = "document of a run/"
 """Prefix of the states that hold waiting documents. No environment has such an id."""
 
+FIGURES_KEY: Final = "figures of a run/"
+"""Prefix of the states that say when the figures of an ended run are made."""
+
+SETTLED_S: Final = 10.0
+"""How long after the end of a run its last points are on the disk."""
+
 FIRST_RETRY_S: Final = 5.0
 LONGEST_RETRY_S: Final = 600.0
 _log = logging.getLogger(__name__)
@@ -30,7 +36,7 @@ class RunDocuments:
     """Writes the `recipe_run` documents that `RunJournal` saved into the database.
 
     A run has one document, written at its start, when another recipe takes over, and at its end. The last
-    saved version replaces any revision in the database.
+    saved version replaces any revision in the database. `written` is called when the database has them all.
     """
 
     def __init__(
@@ -41,12 +47,14 @@ class RunDocuments:
         *,
         database: str,
         prepare: Callable[[], Awaitable[None]],
+        written: Callable[[], None] = lambda: None,
     ) -> None:
         self._local = local
         self._couch = couch
         self._clock = clock
         self._database = database
         self._prepare = prepare
+        self._written = written
         self._wake = asyncio.Event()
         self._wake.set()  # some may wait from before
 
@@ -72,6 +80,7 @@ class RunDocuments:
                 delay = min(2 * delay, LONGEST_RETRY_S)
             else:
                 delay, is_logged = FIRST_RETRY_S, False
+                self._written()
 
     async def _write_all(self) -> None:
         waiting = await self._local.read(_waiting)

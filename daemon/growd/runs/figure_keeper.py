@@ -1,0 +1,133 @@
+"""Makes the figures of each run after its end, and adds them to its document in the database."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.store.errors import StoreError
+from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY, CouchConflictError
+
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Awaitable, Callable
+
+    from growd.runtime.clock import Cancellable, Clock
+    from growd.store.couch import Couch, Document
+    from growd.store.local import LocalStore
+
+    Make = Callable[[Document], Awaitable[dict[str, Any]]]
+
+AGAIN_S: Final = (86_400.0, 14 * 86_400.0)
+"""When the figures are made again, in seconds after the end: points may have come late."""
+
+FIRST_RETRY_S: Final = 5.0
+LONGEST_RETRY_S: Final = 600.0
+_log = logging.getLogger(__name__)
+
+
+class FigureKeeper:
+    """Adds the member `figures` to the document of each ended run.
+
+    `RunJournal` saves with the end of a run that its figures are due, so they are made after an outage or a
+    restart, too. They are made once the database has the document of the end (`RunDocuments`) and all points
+    until then (`is_delivered`, by UNIX time), and again after `AGAIN_S`. `make` gets the document and returns
+    the figures as JSON; it may raise `StoreError`.
+    """
+
+    def __init__(
+        self,
+        local: LocalStore,
+        couch: Couch,
+        clock: Clock,
+        *,
+        database: str,
+        make: Make,
+        is_delivered: Callable[[float], Awaitable[bool]],
+    ) -> None:
+        self._local = local
+        self._couch = couch
+        self._clock = clock
+        self._database = database
+        self._make = make
+        self._is_delivered = is_delivered
+        self._timer: Cancellable | None = None
+        self._wake = asyncio.Event()
+        self._wake.set()  # some may be due from before
+
+    def look_now(self) -> None:
+        """The database has a new document of a run, or is up again."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Make figures that are due until cancelled."""
+        delay, is_logged = FIRST_RETRY_S, False
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            wait: float | None
+            try:
+                wait = await self._make_all()
+            except StoreError as error:
+                if not is_logged:
+                    _log.warning("the figures of a run wait for the database: %s", error)
+                is_logged, wait = True, delay
+                delay = min(2 * delay, LONGEST_RETRY_S)
+            else:
+                delay, is_logged = FIRST_RETRY_S, False
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = None if wait is None else self._clock.call_later(wait, self._wake.set)
+
+    async def _make_all(self) -> float | None:
+        """Make all that are due; in how many seconds to look again, None for only after a call."""
+        rows = await self._local.read(_rows)
+        waits = [await self._look_at(row, text) for row, text in rows]
+        return min((wait for wait in waits if wait is not None), default=None)
+
+    async def _look_at(self, key: str, text: str) -> float | None:
+        row = json.loads(text)
+        wait = float(row["due"]) - self._clock.time()
+        if wait > 0:
+            return wait
+        run_id, ended = key.removeprefix(FIGURES_KEY), float(row["ended"])
+        if await self._local.state(DOCUMENT_KEY + run_id) is not None:
+            return None  # `RunDocuments` calls `look_now` once it is written
+        if not await self._is_delivered(ended):
+            return FIRST_RETRY_S
+        await self._add(run_id)
+        due = next((ended + after for after in AGAIN_S if ended + after > self._clock.time()), None)
+        if due is None:
+            await self._local.write(functools.partial(_delete, key=key))
+            return None
+        await self._local.save_state(key, {"ended": ended, "due": due})
+        return due - self._clock.time()
+
+    async def _add(self, run_id: str) -> None:
+        document = await self._couch.get(self._database, run_id)
+        if document is None:
+            _log.warning("the figures of the run %s are not made: its document was deleted", run_id)
+            return
+        try:
+            figures = await self._make(document)
+        except StoreError:
+            raise
+        except Exception:  # noqa: BLE001  one run must not stop the figures of the others
+            _log.exception("could not make the figures of the run %s", run_id)
+            return
+        if document.get("figures") == figures:
+            return
+        if await self._couch.put(self._database, document | {"figures": figures}) is None:
+            raise CouchConflictError(run_id)
+
+
+def _rows(file: sqlite3.Connection) -> list[tuple[str, str]]:
+    query = "SELECT key, value FROM state WHERE substr(key, 1, ?) = ? ORDER BY key"
+    return file.execute(query, (len(FIGURES_KEY), FIGURES_KEY)).fetchall()
+
+
+def _delete(file: sqlite3.Connection, *, key: str) -> None:
+    file.execute("DELETE FROM state WHERE key = ?", (key,))
