@@ -39,6 +39,7 @@ from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.http import serving
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
+from growd.wiring.runs import figure_keeper
 from growd.wiring.safe_outputs import keep_run
 from growd.wiring.store import RELOADABLE, Storage
 from growd.wiring.topics import declare_topics
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
     from growd.config import Config
     from growd.store.database import Database
-    from growd.store.outbox import Outbox
 
 START_ERRORS: Final = (
     AddressError,
@@ -167,7 +167,7 @@ class App:
         server = await start(
             serving(config, bus, database=database, storage=storage, status=status, reloader=self._reloader)
         )
-        await self._start_chambers(stack, bus, local, storage.outbox, database)
+        await self._start_chambers(stack, bus, local, storage, database)
 
         stack.enter_context(status.running())
         await self._until_ready(database)
@@ -179,7 +179,7 @@ class App:
         stack: contextlib.AsyncExitStack,
         bus: Bus,
         local: LocalStore,
-        outbox: Outbox,
+        storage: Storage,
         database: Database,
     ) -> None:
         """Start hardware, control and recipes."""
@@ -191,19 +191,26 @@ class App:
             config, bus, hardware, memory=memory, report=self._report, zone=zone, hold=self._hold
         )
         await start(chambers.running())
-        documents = run_documents(bus, local, database)
+        figures = await start(
+            figure_keeper(
+                lambda: self._reloader.config, bus, local=local, database=database, storage=storage, zone=zone
+            )
+        )
+        documents = run_documents(bus, local, database, figures.look_now)
         runners = recipe_runners(
             lambda: self._reloader.config,
             bus,
             local=local,
-            outbox=outbox,
+            outbox=storage.outbox,
             database=database,
             zone=zone,
             documents=documents,
             why_held=lambda: self._hold.reason if self._hold is not None else "",
         )
         recipes = {runner.node.name: runner.run for runner in runners}
-        await start(_running(bus, {"recipe_run documents": documents.run, **recipes}))
+        await start(
+            _running(bus, {"recipe_run documents": documents.run, "figures of runs": figures.run, **recipes})
+        )
 
     def _own_folder(self) -> contextlib.AbstractContextManager[object]:
         """Lock the data folder, and write the outputs that `growd safe` has to know into it. Blocking."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from yarl import URL
@@ -22,13 +23,6 @@ def configured_history(config: Config, bus: Bus, database: Database, storage: St
     """The history of all environments; enter it before use."""
     environments = frozenset(config.chambers())
 
-    def source() -> PointSource:
-        if database.address is None:
-            raise CouchUnavailableError("no database is running; see growd status")
-        names = database.names
-        address = URL(database.address)
-        return PointSource(address, names.points, names.events, config.http.name, database.credentials)
-
     def known(environment: str) -> set[str]:
         if environment not in environments:
             raise UnknownNameError("environment", environment)
@@ -37,4 +31,19 @@ def configured_history(config: Config, bus: Bus, database: Database, storage: St
         return {name.removeprefix(prefix) for prefix in prefixes for name in names if name.startswith(prefix)}
 
     building = None if database.is_embedded else database.index_build
-    return History(source, storage.shipper.reading, known, building=building, holds_s=storage.holds_s)
+    return History(
+        partial(point_source, config, database),
+        storage.shipper.reading,
+        known,
+        building=building,
+        holds_s=storage.holds_s,
+    )
+
+
+def point_source(config: Config, database: Database) -> PointSource:
+    """Where the points are. Raises `CouchUnavailableError` while no database is running."""
+    if database.address is None:
+        raise CouchUnavailableError("no database is running; see growd status")
+    names = database.names
+    address = URL(database.address)
+    return PointSource(address, names.points, names.events, config.http.name, database.credentials)

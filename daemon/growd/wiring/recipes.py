@@ -60,10 +60,17 @@ def _about(present: Callable[[], Config], bus: Bus, environment: str) -> dict[st
     return circumstances(present(), bus, environment)
 
 
-def run_documents(bus: Bus, local: LocalStore, database: Database) -> RunDocuments:
-    """Sends the records of all runs to the database."""
+def run_documents(
+    bus: Bus, local: LocalStore, database: Database, written: Callable[[], None]
+) -> RunDocuments:
+    """Sends the records of all runs to the database; `written` is called when it has them."""
     documents = RunDocuments(
-        local, database.couch, bus.clock, database=database.names.runs, prepare=database.prepare
+        local,
+        database.couch,
+        bus.clock,
+        database=database.names.runs,
+        prepare=database.prepare,
+        written=written,
     )
     database.when_up(documents.look_now)
     return documents
