@@ -8,8 +8,8 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.errors import StoreError
-from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY, CouchConflictError
+from growd.store.errors import CouchConflictError, StoreError
+from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY
 
 if TYPE_CHECKING:
     import sqlite3
