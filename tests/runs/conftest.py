@@ -26,7 +26,7 @@ async def stored(database_server: DatabaseServer) -> AsyncIterator[StoredPast]:
 
 @pytest.fixture
 def archive(stored: StoredPast) -> RunArchive:
-    return RunArchive(stored.couch, stored.names.runs, "svc")
+    return RunArchive(stored.couch, stored.names, "svc", lambda _: ("air_temperature",))
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from urllib.parse import quote
 from growd import __version__
 from growd.api.history_schema import HISTORY_SCHEMA
 from growd.api.requests import JSON_TYPE
-from growd.api.run_schema import RUNS_SCHEMA
+from growd.api.run_schema import RUN_SCHEMA, RUNS_SCHEMA
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, topics_schema
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
@@ -60,6 +60,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "topics": topics_schema(),
     "history": HISTORY_SCHEMA,
     "runs": RUNS_SCHEMA,
+    "run": RUN_SCHEMA,
 }
 STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
 REFUSALS = {

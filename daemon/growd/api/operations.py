@@ -371,6 +371,19 @@ class Api:
             raise _unavailable(error) from None
         return json_answer({"environment": environment, "runs": runs, "more": more})
 
+    async def read_run(self, call: Call) -> web.StreamResponse:
+        if self.history is None or self.runs is None:
+            raise UnknownNameError("run", call.name)
+        now = self.bus.clock.time()
+        try:
+            run = await self.runs.find(call.name)
+            described = await self.runs.describe(run, now)
+            span = run["environment"], run["started"], run["ended"] or now
+            described |= await self.history.events(*span, client_of(call.request))
+        except StoreError as error:
+            raise _unavailable(error) from None
+        return json_answer(described)
+
     # nodes
 
     async def list_nodes(self, _: Call) -> web.StreamResponse:
@@ -503,6 +516,10 @@ OPERATIONS: Final = (
             ),
         ),
         answer="runs", refusals=(404, 503),
+    ),
+    Operation(
+        "GET", "run", "run", "Read a run: its record, notes, measurements by hand and events", Api.read_run,
+        answer="run", refusals=(404, 503),
     ),
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),

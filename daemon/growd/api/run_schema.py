@@ -39,3 +39,43 @@ RUNS_SCHEMA: Final[dict[str, Any]] = {
     },
     "required": ["environment", "runs", "more"],
 }
+
+
+def _array(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "items": {"type": "object", "properties": properties, "required": list(properties)},
+    }
+
+
+RUN_SCHEMA: Final[dict[str, Any]] = {
+    "type": "object",
+    "properties": {
+        "run": {"type": "object", "description": "the document of `recipe_run`; docs/recipes.md"},
+        "short_id": _TEXT,
+        "until": {
+            "type": "number",
+            "description": "UNIX time until which notes and measurements belong to the run",
+        },
+        "notes": _array(
+            id=_TEXT,
+            time=_NUMBER,
+            by=_TEXT,
+            text=_TEXT,
+            measurements={"type": "object", "description": "values that were recorded with it, by variable"},
+            corrects={"type": "string", "description": "the id of the note whose text this one replaces"},
+            photos={
+                "type": "array",
+                "items": _TEXT,
+                "description": "attachments of the document of this id in `environmental_event`",
+            },
+        ),
+        "measurements": {
+            **_array(id=_TEXT, time=_NUMBER, variable=_TEXT, value=_NUMBER_OR_NULL, unit=_TEXT, by=_TEXT),
+            "description": "by hand, of variables that no sensor measures",
+        },
+        "events": _array(time=_NUMBER, kind=_TEXT, source=_TEXT, message=_TEXT, by=_TEXT),
+        "events_truncated": {"type": "boolean", "description": "only the newest events are in `events`"},
+    },
+    "required": ["run", "short_id", "until", "notes", "measurements", "events", "events_truncated"],
+}

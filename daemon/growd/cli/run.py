@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SUBCOMMANDS: Final = {
     "list": Command("growd.cli.runs:list_command", "List the runs of recipes, the newest first."),
+    "show": Command("growd.cli.runs:show", "Show a run: its record, notes, measurements by hand and events."),
 }
 _log = logging.getLogger(__name__)
 

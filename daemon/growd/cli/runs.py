@@ -1,4 +1,4 @@
-"""`growd run list`: runs of recipes."""
+"""`growd run list` and `show`: runs of recipes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ import click
 import msgspec
 
 from growd.cli.options import client_options
-from growd.cli.output import output_options, print_result, table
-from growd.runtime.text import duration, moment
+from growd.cli.output import HEADING, output_options, print_result, table, tree
+from growd.runtime.text import aligned, duration, moment
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from datetime import tzinfo
 
     from growd.cli.options import DaemonOptions
@@ -77,3 +78,76 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, limit: int, 
     print_result(answer.runs, table(heads, rows) if rows else ["no runs"], as_json=as_json)
     if answer.more and not as_json:
         click.echo(f"growd: there are older runs: --limit {min(500, 2 * limit)} shows more", err=True)
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@output_options
+@client_options
+def show(*, daemon: DaemonOptions, run_id: str, as_json: bool) -> None:
+    """Show a run: its record, notes, measurements by hand and events.
+
+    ID is the id of a run, or its short form, which `growd run list` prints. --json has all of it, with the
+    recipes, the configuration and the calibrations. Times are in the time zone of the chamber.
+    """
+    with daemon.client() as client:
+        described = client.get("run", run_id, kind=dict[str, Any])
+    zone = daemon.configuration().environment.zone()
+    print_result(described, _shown(described, zone), as_json=as_json)
+
+
+def _shown(described: dict[str, Any], zone: tzinfo | None) -> Iterator[str]:
+    run = described["run"]
+    yield from tree({name: value for name, value in _record(run, zone).items() if value not in ("", None)})
+    notes = [(moment(each["time"], zone), each["by"], _text_of_note(each)) for each in described["notes"]]
+    measured = [
+        (moment(each["time"], zone), each["by"], each["variable"], f"{each['value']} {each['unit']}".rstrip())
+        for each in described["measurements"]
+    ]
+    events = [
+        (moment(each["time"], zone), each["kind"], f"{each['source']}: {each['message']}")
+        for each in described["events"]
+    ]
+    for heading, rows in (("notes", notes), ("measurements by hand", measured), ("events", events)):
+        if rows:
+            yield ""
+            yield click.style(heading, HEADING)
+            yield from ("  ".join(cells).rstrip() for cells in aligned(rows[0], rows[1:]))
+
+
+def _record(run: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
+    """What is shown of the document."""
+    ended = run.get("ended")
+    offset = run.get("offset") or 0
+    return {
+        "run": run["_id"],
+        "environment": run["environment"],
+        "recipe": _revision(run),
+        "started": _when(run["started"], run.get("started_by"), zone),
+        "ordered": "" if run.get("ordered") is None else moment(run["ordered"], zone),
+        "began at": duration(offset) if offset else "",
+        "changed": [
+            f"{_when(each['time'], each.get('by'), zone)}: {_revision(each)}"
+            for each in run.get("revisions", [])
+        ]
+        or "",
+        "ended": "running" if ended is None else _when(ended, run.get("ended_by"), zone),
+        "lasted": "" if ended is None else duration(ended - run["started"]),
+        "reason": run.get("end_reason"),
+        "growd": run.get("growd"),
+        "figures": "" if ended is None or "figures" in run else "not made yet",
+    }
+
+
+def _when(time: float, by: str | None, zone: tzinfo | None) -> str:
+    return moment(time, zone) + (f" by {by}" if by else "")
+
+
+def _revision(run: dict[str, Any]) -> str:
+    number = str(run.get("recipe_rev") or "").partition("-")[0]
+    return f"{run['recipe_id']}, revision {number}" if number else str(run["recipe_id"])
+
+
+def _text_of_note(note: dict[str, Any]) -> str:
+    values = [f"{name} = {value}" for name, value in note["measurements"].items()]
+    return "; ".join([part for part in (str(note["text"]), *values, *note["photos"]) if part])

@@ -5,12 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.runs.by_hand import RecordsByHand
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from growd.store.bootstrap import Databases
     from growd.store.couch import Couch, Document
 
 SHORT_DIGITS: Final = 6
 """Of the random part of an id, in its short form. Among a thousand runs two of them agree with 3 %."""
+
+AFTER_S: Final = 14 * 86_400.0
+"""Notes and measurements by hand up to so many seconds after the end belong to a run: yields come later."""
 
 _LEAST_DIGITS: Final = 4
 _MOST_IDS: Final = 20_000
@@ -22,12 +29,19 @@ def short_id(run_id: str) -> str:
 
 
 class RunArchive:
-    """Reads documents of `recipe_run` in the database `runs`. Every call may raise `CouchError`."""
+    """Reads runs, and what people recorded during them. Every call may raise `CouchError`.
 
-    def __init__(self, couch: Couch, runs: str, design: str) -> None:
+    `sensed` gives the variables that the sensors of an environment measure.
+    """
+
+    def __init__(
+        self, couch: Couch, names: Databases, design: str, sensed: Callable[[str], Collection[str]]
+    ) -> None:
         self._couch = couch
-        self._runs = runs
+        self._runs = names.runs
         self._design = design
+        self._by_hand = RecordsByHand(couch, names.points, names.events, design)
+        self._sensed = sensed
 
     async def newest(
         self, environment: str, limit: int, before: float | None = None
@@ -57,6 +71,38 @@ class RunArchive:
         if document is None or "started" not in document:
             raise UnknownNameError("run", text)
         return document
+
+    async def describe(self, run: Document, now: float) -> dict[str, Any]:
+        """A run with its short id, notes and measurements by hand until the UNIX time `now`."""
+        environment, start = run["environment"], run["started"]
+        until = await self.belongs_until(run, now)
+        sensed = self._sensed(environment)
+        return {
+            "run": run,
+            "short_id": short_id(run["_id"]),
+            "until": until,
+            "notes": await self._by_hand.notes(environment, start, until),
+            "measurements": await self._by_hand.measurements(environment, start, until, sensed),
+        }
+
+    async def belongs_until(self, run: Document, now: float) -> float:
+        """The UNIX time until which notes and measurements by hand belong to a run.
+
+        That is `AFTER_S` after the end, or the start of the next run if that is earlier.
+        """
+        if run["ended"] is None:
+            return now
+        environment, started = run["environment"], run["started"]
+        following = await self._couch.view(
+            self._runs,
+            self._design,
+            "by_start",
+            limit=2,
+            startkey=[environment, started],
+            endkey=[environment, {}],
+        )
+        starts = [row["key"][1] for row in following if row["id"] != run["_id"]]
+        return float(min([run["ended"] + AFTER_S, now, *starts]))
 
     async def _by_short_id(self, text: str) -> Document | None:
         rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)

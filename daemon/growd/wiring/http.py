@@ -15,7 +15,6 @@ from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
 from growd.proxy.flush_before_read import FlushBeforeRead
 from growd.proxy.gateway import Gateway
-from growd.runs.archive import RunArchive
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
@@ -24,6 +23,7 @@ from growd.server.tls import Certificate
 from growd.wiring.access import access_control
 from growd.wiring.files import shipped_folder
 from growd.wiring.history import configured_history
+from growd.wiring.runs import run_archive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,7 +87,7 @@ async def serving(
         access=authorization,
         is_open=http.access == "open",
         history=history,
-        runs=RunArchive(database.couch, database.names.runs, http.name),
+        runs=run_archive(config, database),
     )
     guard = OriginGuard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)

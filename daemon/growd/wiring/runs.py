@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 import msgspec
 
+from growd.config import chambers_of
+from growd.runs.archive import RunArchive
 from growd.runs.figure_keeper import FigureKeeper
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader
@@ -72,6 +74,13 @@ async def figure_keeper(
         )
         database.when_up(keeper.look_now)
         yield keeper
+
+
+def run_archive(config: Config, database: Database) -> RunArchive:
+    """The runs of all environments, for the API."""
+    measured = {chamber.environment: chamber.measured for chamber in chambers_of(config)}
+    names = database.names
+    return RunArchive(database.couch, names, config.http.name, lambda name: measured.get(name, ()))
 
 
 async def raw_from(database: Database) -> float:

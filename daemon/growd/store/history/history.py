@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import aiohttp
 import msgspec
 
-from growd.bus.errors import BusyError, InvalidValueError
+from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
 from growd.bus.messages import Quality
 from growd.store.errors import StoreError
 from growd.store.exporting.source import CONNECT_S, Series, SourceReader
@@ -133,6 +133,22 @@ class History:
             self._requests[client] -= 1
             if not self._requests[client]:
                 del self._requests[client]
+
+    async def events(
+        self, environment: str, start: float, end: float, client: str | None = None
+    ) -> dict[str, Any]:
+        """The newest events between two UNIX times, without notes: `events` and `events_truncated`.
+
+        None of an environment that is not configured any more. Raises as `answering`.
+        """
+        query = HistoryQuery(environment, (), start, max(end, start) + 1, 2, with_series=False)
+        try:
+            async with self.answering(query, client) as answer:
+                found = [event for event in answer["events"] if event["kind"] != "note"]
+                inside = [event for event in found if start <= event["time"] <= end]
+                return {"events": inside, "events_truncated": answer["events_truncated"]}
+        except UnknownNameError:
+            return {"events": [], "events_truncated": False}
 
     async def _answer_in_time(self, query: HistoryQuery) -> dict[str, Any]:
         assert self._session is not None  # noqa: S101  it is entered

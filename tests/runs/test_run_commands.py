@@ -1,0 +1,130 @@
+"""`growd run list` and `show`, with a daemon and a database."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from support.history import ENVIRONMENT, measured
+from support.terminal import typed
+
+T = 1_790_000_000.0  # 2026-09-21 14:13:20 UTC
+RUN = {
+    "_id": "0123456789ab:1790000000000-aaaaaa1111",
+    "environment": ENVIRONMENT,
+    "recipe_id": "lettuce",
+    "recipe_rev": "2-x",
+    "recipe": {"format": "simple", "operations": []},
+    "started": T,
+    "started_by": "ada",
+    "ordered": T - 3_600,
+    "offset": 7_200.0,
+    "revisions": [
+        {"time": T + 60, "elapsed": 7_260, "by": "bob", "recipe_id": "lettuce", "recipe_rev": "3-y"}
+    ],
+    "ended": T + 86_400 + 3_600,
+    "ended_by": "bob",
+    "end_reason": "stopped",
+    "growd": "1.2.3",
+}
+GOING = {
+    "_id": "0123456789ab:1790000000000-bbbbbb1111",
+    "environment": ENVIRONMENT,
+    "recipe_id": "basil",  # of an older growd
+    "started": T + 200_000,
+    "ended": None,
+}
+
+
+@pytest.fixture
+async def ask(daemon, stored):
+    """Run `growd run` with the daemon."""
+    await stored.store_documents(stored.names.runs, [RUN, GOING])
+    await stored.store(
+        measured("note", "first leaf", T + 60, category="event", is_manual=True, by="ada"),
+        measured("harvest_fresh_mass", 120.5, T + 100_000, is_manual=True, by="ada"),
+        measured("fault", "scd30: no answer", T + 30, category="event"),
+    )
+
+    async def ask(*arguments, status=0):
+        zone = ("--set", 'environment.time_zone="Europe/Berlin"')
+        printed = await typed("run", *arguments, "--url", daemon.origin, *zone)
+        assert printed.status == status, printed
+        return printed.out + printed.err
+
+    return ask
+
+
+async def test_the_list_shows_how_each_run_went_in_the_time_of_the_chamber(ask):
+    heads, *lines = (await ask("list")).splitlines()
+    assert heads.split() == ["run", "recipe", "start", "end", "lasted", "state", "started", "by"]
+    assert [line.split("  ")[0] for line in lines] == ["bbbbbb", "aaaaaa"]
+    assert lines[0].split() == ["bbbbbb", "basil", "2026-09-23", "23:46:40", "running"]
+    assert " ".join(lines[1].split()) == (
+        "aaaaaa lettuce (2) 2026-09-21 16:13:20 2026-09-22 17:13:20 1 d 1 h stopped by bob ada"
+    )
+
+
+async def test_the_list_is_limited_and_says_so(ask):
+    printed = await ask("list", "--limit", "1")
+    assert "aaaaaa" not in printed
+    assert "growd: there are older runs: --limit 2 shows more" in printed
+
+
+async def test_the_list_as_json_is_that_of_the_api(ask):
+    first, second = json.loads(await ask("list", "--json"))
+    assert (first["id"], second["end_reason"]) == (GOING["_id"], "stopped")
+
+
+async def test_no_runs(ask):
+    assert (await ask("list", "--environment", "nowhere", status=1)).endswith(
+        'there is no environment named "nowhere"\n'
+    )
+
+
+async def test_a_run_is_shown_with_what_was_recorded(ask):
+    shown = await ask("show", "aaaaaa")
+    assert shown.splitlines() == [
+        f"run: {RUN['_id']}",
+        "environment: environment_1",
+        "recipe: lettuce, revision 2",
+        "started: 2026-09-21 16:13:20 by ada",
+        "ordered: 2026-09-21 15:13:20",
+        "began at: 2 h",
+        'changed: ["2026-09-21 16:14:20 by bob: lettuce, revision 3"]',
+        "ended: 2026-09-22 17:13:20 by bob",
+        "lasted: 1 d 1 h",
+        "reason: stopped",
+        "growd: 1.2.3",
+        "figures: not made yet",
+        "",
+        "notes",
+        "2026-09-21 16:14:20  ada  first leaf",
+        "",
+        "measurements by hand",
+        "2026-09-22 20:00  ada  harvest_fresh_mass  120.5 g",
+        "",
+        "events",
+        "2026-09-21 16:13:50  fault  scd30: no answer",
+    ]
+
+
+async def test_a_run_of_an_older_growd_is_shown(ask):
+    assert (await ask("show", "bbbbbb")).splitlines() == [
+        f"run: {GOING['_id']}",
+        "environment: environment_1",
+        "recipe: basil",
+        "started: 2026-09-23 23:46:40",
+        "ended: running",
+    ]
+
+
+async def test_the_whole_run_as_json(ask):
+    found = json.loads(await ask("show", RUN["_id"], "--json"))
+    assert found["run"]["recipe"] == RUN["recipe"]
+    assert [note["text"] for note in found["notes"]] == ["first leaf"]
+
+
+async def test_an_unknown_run_is_one_sentence(ask):
+    assert await ask("show", "cccccc", status=1) == 'growd: there is no run named "cccccc"\n'

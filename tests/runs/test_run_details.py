@@ -1,0 +1,117 @@
+"""A run is described with its notes, photos, measurements by hand and events."""
+
+from __future__ import annotations
+
+import base64
+
+import jsonschema_rs
+import pytest
+
+from growd.runs.archive import AFTER_S
+from support.history import ENVIRONMENT, measured
+
+T = 1_790_000_000.0
+DAY = 86_400.0
+RUN = {
+    "_id": "0123456789ab:1790000000000-aaaaaa1111",
+    "environment": ENVIRONMENT,
+    "recipe_id": "lettuce",
+    "recipe": {"format": "simple", "operations": []},
+    "started": T,
+    "ended": T + DAY,
+    "end_reason": "finished",
+}
+NEXT = RUN | {"_id": "0123456789ab:1790000000000-bbbbbb1111", "started": T + 4 * DAY, "ended": None}
+PHOTO = {"content_type": "image/png", "data": base64.b64encode(b"picture").decode()}
+
+
+def note(text, timestamp, **options):
+    return measured("note", text, timestamp, category="event", is_manual=True, by="ada", **options)
+
+
+@pytest.fixture
+async def with_run(stored):
+    await stored.store_documents(stored.names.runs, [RUN, NEXT])
+    await stored.store(
+        note("before", T - 1),
+        note("first leaf", T + 10),
+        note("harvest", T + 3 * DAY),
+        note("of the next run", T + 4 * DAY + 1),
+        measured("harvest_fresh_mass", 120, T + 3 * DAY, is_manual=True, by="ada"),
+        measured("air_temperature", 21, T + 20),
+        measured("water_temperature", 20, T + 20),  # of another program
+        measured("fault", "scd30: no answer", T + 30, category="event"),
+        measured("recipe_end", "lettuce", T + DAY, is_desired=True),
+        measured("fault", "scd30: no answer", T + DAY + 5, category="event"),
+    )
+
+
+@pytest.fixture
+async def described(daemon, with_run):
+    answer = await daemon.ask("GET", "/run/aaaaaa")
+    assert answer.status == 200
+    document = (await daemon.ask("GET", "/openapi.json")).json
+    jsonschema_rs.validate(document["components"]["schemas"]["AnswerRun"], answer.json)
+    return answer.json
+
+
+async def test_a_run_has_its_record_and_the_events_until_its_end(described):
+    assert {name: described["run"][name] for name in RUN} == RUN
+    assert described["short_id"] == "aaaaaa"
+    assert [(event["kind"], event["time"]) for event in described["events"]] == [
+        ("fault", T + 30),
+        ("recipe", T + DAY),
+    ]
+    assert described["events_truncated"] is False
+
+
+async def test_notes_and_measurements_belong_to_it_until_the_next_run(described):
+    assert described["until"] == T + 4 * DAY
+    assert [each["text"] for each in described["notes"]] == ["first leaf", "harvest"]
+    (harvest,) = described["measurements"]
+    assert {name: harvest[name] for name in ("variable", "value", "unit", "by", "time")} == {
+        "variable": "harvest_fresh_mass",
+        "value": 120,
+        "unit": "g",
+        "by": "ada",
+        "time": T + 3 * DAY,
+    }
+
+
+async def test_without_a_next_run_they_belong_to_it_for_two_weeks(stored, archive, with_run):
+    await stored.couch.put(stored.names.runs, {**await archive.find("bbbbbb"), "_deleted": True})
+    assert await archive.belongs_until(RUN, T + 100 * DAY) == T + DAY + AFTER_S
+    assert await archive.belongs_until(RUN, T + 2 * DAY) == T + 2 * DAY
+    assert await archive.belongs_until(NEXT, T + 9 * DAY) == T + 9 * DAY
+
+
+async def test_photos_and_measurements_of_a_note_are_named(stored, daemon, with_run):
+    document = stored.maker.make(ENVIRONMENT, "note", "with a photo", T + 50, category="event").document()
+    attached = {"_attachments": {"photo-1.png": PHOTO}, "measurements": {"plant_height": 12}}
+    await stored.couch.put(stored.names.events, document | attached)
+    (found,) = [
+        each
+        for each in (await daemon.ask("GET", "/run/aaaaaa")).json["notes"]
+        if each["text"] == "with a photo"
+    ]
+    assert (found["id"], found["photos"]) == (document["_id"], ["photo-1.png"])
+    assert found["measurements"] == {"plant_height": 12}
+
+
+async def test_more_notes_than_a_page_are_read(stored, archive, with_run):
+    await stored.store(*[note(str(number), T + 100) for number in range(700)])
+    described = await archive.describe(RUN, T + 9 * DAY)
+    assert len({each["id"] for each in described["notes"]}) == 702
+
+
+async def test_a_run_of_an_environment_that_is_not_configured_any_more_is_described(stored, daemon):
+    await stored.store_documents(stored.names.runs, [RUN | {"environment": "gone"}])
+    answer = await daemon.ask("GET", f"/run/{RUN['_id']}")
+    assert (answer.status, answer.json["events"]) == (200, [])
+
+
+async def test_an_unknown_run_is_refused(daemon, with_run):
+    answer = await daemon.ask("GET", "/run/cccccc")
+    assert (answer.status, answer.json["error"]) == (404, "not_found")
+    ambiguous = await daemon.ask("GET", "/run/0123")
+    assert (ambiguous.status, ambiguous.json["error"]) == (404, "not_found")
