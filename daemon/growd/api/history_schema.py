@@ -43,6 +43,10 @@ HISTORY_SCHEMA: Final = _object(
     start={"type": "integer", "description": "start of the first bucket, UNIX seconds"},
     end={"type": "integer", "description": "end of the last bucket"},
     bucket_s={"type": "integer", "description": "the width of a bucket"},
+    retired_until={
+        "type": "integer",
+        "description": "points before this time are retired, so no bucket is narrower than 300 s; or 0",
+    },
     series=_array(
         _object(
             variable=_TEXT,

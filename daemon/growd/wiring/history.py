@@ -37,6 +37,7 @@ def configured_history(config: Config, bus: Bus, database: Database, storage: St
         known,
         building=building,
         holds_s=storage.holds_s,
+        now=bus.clock.time,
     )
 
 
@@ -46,4 +47,5 @@ def point_source(config: Config, database: Database) -> PointSource:
         raise CouchUnavailableError("no database is running; see growd status")
     names = database.names
     address = URL(database.address)
-    return PointSource(address, names.points, names.events, config.http.name, database.credentials)
+    login = database.credentials
+    return PointSource(address, names.points, names.events, config.http.name, login, rollups=names.rollups)

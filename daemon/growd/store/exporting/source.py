@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import aiohttp
 import msgspec
@@ -17,10 +17,11 @@ from growd.store.couch import connection_failure
 from growd.store.errors import StoreError
 from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
 from growd.store.rollups.document import Rollup, rollup_id, span_of
+from growd.store.rollups.state import RollupState
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
 
     from growd.store.rollups.document import RollupSeries
 
@@ -34,6 +35,10 @@ class ExportRefusedError(StoreError):
     """The export is impossible as it was asked for; the message says why."""
 
 
+class MissingError(ExportRefusedError):
+    """A database or a document does not exist."""
+
+
 class ExportBrokenError(StoreError, ConnectionError):
     """The database does not answer, or the connection broke: the same export can be resumed."""
 
@@ -42,7 +47,8 @@ class ExportBrokenError(StoreError, ConnectionError):
 class PointSource:
     """The address of a database server or of growd, and the names of databases and design document.
 
-    `events` is the database of commands, qualities and events. `login` is for Basic, `tls` for https.
+    `events` is the database of commands, qualities and events, `rollups` that of rollups, if it is read.
+    `login` is for Basic, `tls` for https.
     """
 
     address: URL
@@ -51,6 +57,7 @@ class PointSource:
     design: str
     login: tuple[str, str] | None = None
     tls: ssl.SSLContext | None = None
+    rollups: str = ""
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -122,6 +129,28 @@ class Changes(msgspec.Struct):
     pending: int = 0
 
 
+class _Timed(msgspec.Struct):
+    """What a document says of its time."""
+
+    timestamp: Any = None
+
+
+class _TimedRow(msgspec.Struct):
+    doc: _Timed | None = None
+
+
+class _TimedRows(msgspec.Struct):
+    rows: list[_TimedRow]
+
+
+class _IdRow(msgspec.Struct):
+    id: str
+
+
+class _IdRows(msgspec.Struct):
+    rows: list[_IdRow]
+
+
 class _RollupRow(msgspec.Struct):
     doc: Rollup
 
@@ -158,6 +187,7 @@ class SourceReader:
 
     def __init__(self, session: aiohttp.ClientSession, source: PointSource) -> None:
         self._session = session
+        self.rollup_database = source.rollups
         self._source = source
         self._shown = str(source.address.with_user(None)).rstrip("/")
         login = source.login
@@ -200,6 +230,46 @@ class SourceReader:
             Changes,
         )
 
+    async def times(self, database: str, ids: Sequence[str]) -> list[float]:
+        """The times of those of these documents that have one."""
+        answer = await self._ask(database, "_all_docs?include_docs=true", {"keys": list(ids)})
+        found = [row.doc.timestamp for row in _decoded(answer, _TimedRows).rows if row.doc is not None]
+        return [float(time) for time in found if isinstance(time, int | float)]
+
+    async def rollup_state(self, database: str) -> RollupState | None:
+        """How far the rollups of a database are; None without rollups."""
+        if not self.rollup_database:
+            return None
+        name = "growd-points" if database == self._source.points else "growd-events"
+        try:
+            answer = await self._ask(self.rollup_database, f"_local/{name}")
+        except MissingError:
+            return None
+        return _decoded(answer, RollupState)
+
+    async def newest_rollups(self, series: RollupSeries, width: int, end: float, limit: int) -> list[Rollup]:
+        """The last documents of a series that begin before `end`, newest first."""
+        first = encoded_key(rollup_id(series, width, ceil(end) - 1))
+        last = encoded_key(rollup_id(series, width, 0))
+        keys = f"descending=true&limit={limit}&startkey={first}&endkey={last}"
+        answer = await self._ask(self.rollup_database, f"_all_docs?include_docs=true&{keys}")
+        return [row.doc for row in _decoded(answer, _RollupRows).rows]
+
+    async def rolled_up(self, environment: str, category: str) -> list[str]:
+        """The variables of one category that have rollups, each found by a small request."""
+        found: list[str] = []
+        prefix = f"{quote(environment, safe='')}/{category}/"
+        last = encoded_key(f"{prefix}~")
+        while True:
+            first = encoded_key(f"{prefix}{quote(found[-1], safe='')}/~" if found else prefix)
+            answer = await self._ask(
+                self.rollup_database, f"_all_docs?limit=1&startkey={first}&endkey={last}"
+            )
+            rows = _decoded(answer, _IdRows).rows
+            if not rows:
+                return found
+            found.append(unquote(rows[0].id.split("/")[2]))
+
     async def rollups(
         self, database: str, series: RollupSeries, width: int, start: float, end: float
     ) -> list[Rollup]:
@@ -237,11 +307,18 @@ class SourceReader:
     async def _get(self, database: str, target: str) -> bytes:
         return await self._ask(database, f"_design/{self._source.design}/{target}")
 
-    async def _ask(self, database: str, target: str) -> bytes:
+    async def _ask(self, database: str, target: str, sent: Any = None) -> bytes:
+        """The answer to a GET, or to a POST of JSON."""
         address = str(self._source.address).rstrip("/")
         url = URL(f"{address}/{quote(database, safe='')}/{target}", encoded=True)
         try:
-            async with self._session.get(url, headers=self._headers, allow_redirects=False) as response:
+            async with self._session.request(
+                "GET" if sent is None else "POST",
+                url,
+                json=sent,
+                headers=self._headers,
+                allow_redirects=False,
+            ) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError) as error:
             raise ExportBrokenError(
@@ -249,6 +326,8 @@ class SourceReader:
             ) from None
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise ExportBrokenError(f"{self._shown} answered {_described(response.status, body)}")
+        if response.status == HTTPStatus.NOT_FOUND:
+            raise MissingError(f"{self._shown} answered {_described(response.status, body)}")
         if response.status != HTTPStatus.OK:
             raise ExportRefusedError(f"{self._shown} answered {_described(response.status, body)}")
         return body

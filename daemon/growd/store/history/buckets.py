@@ -42,13 +42,24 @@ class Buckets:
 
     def merge(self, finer: Buckets, start: int, end: int) -> None:
         """Count the buckets of another, from `start` to before `end`; its width divides this one."""
-        for n in range(bisect_left(finer.start, start), bisect_left(finer.start, end)):
-            self._begin(finer.start[n])
-            self.count[-1] += finer.count[n]
-            self.total[-1] += finer.total[n]
-            self.last[-1] = finer.last[n]
-            self.low[-1] = min(self.low[-1], finer.low[n])
-            self.high[-1] = max(self.high[-1], finer.high[n])
+        at, stop = bisect_left(finer.start, start), bisect_left(finer.start, end)
+        while at < stop:
+            self._begin(finer.start[at])
+            after = bisect_left(finer.start, self.start[-1] + self.width, at, stop)
+            self.count[-1] += sum(finer.count[at:after])
+            self.total[-1] += sum(finer.total[at:after])
+            self.last[-1] = finer.last[after - 1]
+            self.low[-1] = min(self.low[-1], *finer.low[at:after])
+            self.high[-1] = max(self.high[-1], *finer.high[at:after])
+            at = after
+
+    def part(self, start: int, end: int) -> Buckets:
+        """A copy of the buckets from `start` to before `end`."""
+        part = slice(bisect_left(self.start, start), bisect_left(self.start, end))
+        copy = Buckets(self.width)
+        for mine, other in zip(copy._columns(), self._columns(), strict=True):
+            mine.extend(other[part])
+        return copy
 
     def extend(self, later: Buckets) -> None:
         """Append buckets of the same width that come later."""

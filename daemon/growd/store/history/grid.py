@@ -15,11 +15,11 @@ WIDTHS: Final = (
 )
 """Seconds. Each is a multiple of the level that it is made of."""
 
-LEVELS: Final = {1: 3_600, 60: 86_400, 3_600: 864_000}
-"""The widths of the buckets that points are read into, in seconds, and the length of a chunk of each.
+LEVELS: Final = {1: 3_600, 60: _DAY, 300: _DAY, 3_600: 10 * _DAY, _DAY: 300 * _DAY}
+"""The widths of the buckets that are remembered, in seconds, and the length of a chunk of each.
 
-A coarser bucket is made of finer ones, so a view of another width reads no point again if its level is the
-same.
+A coarser bucket is made of finer ones, so a view of another width reads nothing again if its level is the
+same. From 300 s on they are the widths of the rollups.
 """
 
 
@@ -32,15 +32,18 @@ class Grid:
     width: int
 
     @classmethod
-    def covering(cls, start: float, end: float, points: int) -> Grid:
-        """The grid with the smallest width that covers a range with at most `points` (from 2) buckets."""
+    def covering(cls, start: float, end: float, points: int, narrowest: int = 1) -> Grid:
+        """The grid with the smallest width that covers a range with at most `points` (from 2) buckets.
+
+        `narrowest` is the least width.
+        """
         for width in WIDTHS:
             first, last = int(start // width), -int(-end // width)
-            if last - first <= points:
+            if last - first <= points and width >= narrowest:
                 break
         return cls(first * width, last * width, width)
 
     @property
     def level(self) -> int:
-        """The width of the buckets to read points into."""
+        """The width of the buckets to read and remember."""
         return max(level for level in LEVELS if self.width % level == 0)

@@ -19,16 +19,20 @@ from growd.store.errors import StoreError
 from growd.store.exporting.source import CONNECT_S, Series, SourceReader
 from growd.store.history.buckets import Buckets
 from growd.store.history.cache import BucketCache, SeriesKey
+from growd.store.history.coverage import FINEST
 from growd.store.history.events import KINDS, MARKS, as_event
 from growd.store.history.grid import Grid
 from growd.store.history.reading import RememberedBuckets
+from growd.store.history.series_reader import SeriesReader
+from growd.store.rollups.document import RETIRED
 from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from growd.store.exporting.source import PointSource
+    from growd.store.history.coverage import Coverage
     from growd.store.index_builds import IndexBuild
 
 LIMIT_S: Final = 60.0
@@ -72,7 +76,8 @@ class History:
 
     `ship` is entered around each answer, and sends waiting points. `known` gives the variables that have
     topics in an environment, and raises `UnknownNameError` for an unknown environment. `building` gives the
-    progress of the index of a database, `holds_s` the seconds that a measurement of a variable holds.
+    progress of the index of a database, `holds_s` the seconds that a measurement of a variable holds, `now`
+    the UNIX time.
     """
 
     def __init__(
@@ -83,6 +88,7 @@ class History:
         *,
         building: Callable[[str], Awaitable[IndexBuild | None]] | None = None,
         holds_s: Callable[[str], float] = lambda _: HOLDS_S,
+        now: Callable[[], float] = time.time,
         cache: BucketCache | None = None,
         limit_s: float = LIMIT_S,
     ) -> None:
@@ -92,6 +98,7 @@ class History:
         self._known = known
         self._building = building
         self._holds_s = holds_s
+        self._now = now
         self._limit = limit_s
         self._requests: Counter[str | None] = Counter()  # under way, by client
         self._session: aiohttp.ClientSession | None = None
@@ -172,18 +179,26 @@ class History:
         return f"the history was not read within {self._limit:g} s; the same request continues there"
 
     async def _answer(self, query: HistoryQuery, source: PointSource, reader: SourceReader) -> dict[str, Any]:
-        await _together([self.buckets.follow(reader, name) for name in (source.points, source.events)])
-        known = await self._find_series(reader, source, query)
-        grid = Grid.covering(query.start, query.end, query.points)
+        databases = (source.points, source.events)
+        covered = await _together([self.buckets.follow(reader, name) for name in databases])
+        coverage = dict(zip(databases, covered, strict=True))
+        retired_until = max(one.sealed_until for one in covered)
+        known = await self._find_series(reader, source, query, retired_until)
+        narrowest = FINEST if query.start < retired_until else 1
+        grid = Grid.covering(query.start, query.end, query.points, narrowest)
         variables = query.variables or tuple(sorted(known.variables()))
         variables = variables if query.with_series else ()
         _check_size(query, len(variables))
         broken = [variable for variable in variables if known.has("quality", variable)]
+        wanted = [
+            SeriesKey(_database(source, category), query.environment, category, variable)
+            for category, variable in known.of(variables)
+        ]
         (events, is_truncated), breaks, *series = await _together(
             [
                 _events(reader, source, query, known, grid),
                 _breaks(reader, source, query.environment, broken, grid),
-                *self._all_series(reader, source, query.environment, known.of(variables), grid),
+                *self._all_series(reader, wanted, grid, coverage),
             ]
         )
         by_name = {(key.variable, key.category): columns for key, columns in series}
@@ -192,6 +207,7 @@ class History:
             "start": grid.start,
             "end": grid.end,
             "bucket_s": grid.width,
+            "retired_until": retired_until,
             "series": [
                 {
                     "variable": variable,
@@ -209,35 +225,45 @@ class History:
     def _all_series(
         self,
         reader: SourceReader,
-        source: PointSource,
-        environment: str,
-        wanted: Sequence[tuple[str, str]],
+        wanted: Sequence[SeriesKey],
         grid: Grid,
+        coverage: Mapping[str, Coverage],
     ) -> list[Coroutine[None, None, tuple[SeriesKey, msgspec.Raw]]]:
         """Readings of series, as JSON, some of them at a time."""
-        places = asyncio.Semaphore(_AT_ONCE)
+        places, now = asyncio.Semaphore(_AT_ONCE), self._now()
 
-        async def read(category: str, variable: str) -> tuple[SeriesKey, msgspec.Raw]:
-            key = SeriesKey(_database(source, category), environment, category, variable)
+        async def read(key: SeriesKey) -> tuple[SeriesKey, msgspec.Raw]:
             async with places:
-                before = await self.buckets.before(reader, key, grid.start)
-                buckets = await self.buckets.read(reader, key, grid)
+                covered = coverage[key.database]
+                before = await SeriesReader(reader, key, covered).before(grid.start)
+                buckets = await self.buckets.read(reader, key, grid, covered, now)
                 columns = msgspec.json.encode({"before": before, **buckets.columns()})
                 await asyncio.sleep(0)  # all series at once would hold up other tasks
             return key, msgspec.Raw(columns)
 
-        return [read(*one) for one in wanted]
+        return [read(key) for key in wanted]
 
-    async def _find_series(self, reader: SourceReader, source: PointSource, query: HistoryQuery) -> _Known:
+    async def _find_series(
+        self, reader: SourceReader, source: PointSource, query: HistoryQuery, retired_until: int
+    ) -> _Known:
         """The series of an environment, at most `SERIES_S` old; looked up again for an unknown name."""
         known = self._series.get(query.environment)
         names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
         if known is None or not names <= known.variables() or time.monotonic() - known.at >= SERIES_S:
             at, categories = time.monotonic(), (*CATEGORIES, "event", "quality")
-            found = await _together(
-                [reader.variables(_database(source, each), query.environment, each) for each in categories]
+            retired = known.retired if known is not None and known.retired_until == retired_until else None
+            found, retired = await _together(
+                [
+                    _together(
+                        [
+                            reader.variables(_database(source, one), query.environment, one)
+                            for one in categories
+                        ]
+                    ),
+                    _retired(reader, query.environment, retired_until, retired),
+                ]
             )
-            known = _Known(at, dict(zip(categories, found, strict=True)))
+            known = _Known(at, dict(zip(categories, found, strict=True)), retired_until, retired)
             self._series[query.environment] = known
         self._check_names(query, known)
         return known
@@ -255,14 +281,19 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The series of an environment, looked up at a monotonic time."""
+    """The series of an environment with points, looked up at a monotonic time, and those with rollups."""
 
     at: float
     by_category: dict[str, list[str]]
+    retired_until: int
+    retired: dict[str, list[str]]
 
     def variables(self) -> set[str]:
         """The variables that have values."""
-        return {name for category in CATEGORIES for name in self.by_category[category]} - MARKS.keys()
+        tables = (self.by_category, self.retired)
+        return {
+            name for table in tables for each in CATEGORIES for name in table.get(each, ())
+        } - MARKS.keys()
 
     def of(self, variables: Sequence[str]) -> list[tuple[str, str]]:
         """Category and name of each series of these variables."""
@@ -270,8 +301,8 @@ class _Known:
         return [(category, variable) for category, variable in pairs if self.has(category, variable)]
 
     def has(self, category: str, variable: str) -> bool:
-        """Whether the database has points of this series."""
-        return variable in self.by_category[category]
+        """Whether the database has points of this series, or has had them."""
+        return variable in self.by_category[category] or variable in self.retired.get(category, ())
 
 
 def _check_size(query: HistoryQuery, number: int) -> None:
@@ -329,6 +360,18 @@ async def _breaks(
         return times
 
     return dict(zip(variables, await _together([read(variable) for variable in variables]), strict=True))
+
+
+async def _retired(
+    reader: SourceReader, environment: str, retired_until: int, known: dict[str, list[str]] | None
+) -> dict[str, list[str]]:
+    """The series that have rollups, by category: their points may all be gone."""
+    if not retired_until:
+        return {}
+    if known is not None:
+        return known
+    found = await _together([reader.rolled_up(environment, category) for category in RETIRED])
+    return dict(zip(RETIRED, found, strict=True))
 
 
 def _database(source: PointSource, category: str) -> str:
