@@ -18,6 +18,8 @@ from growd.store.exporting.source import PointSource
 from growd.store.history.cache import BucketCache
 from growd.store.history.history import History, HistoryQuery
 from growd.store.points import PointMaker
+from growd.store.rollups.feed import RollupFeed
+from growd.store.rollups.rolled import is_retired_once_sealed
 from support.couch_client import FILES
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
 
 ENVIRONMENT = "environment_1"
+DELAY_S = 660.0
 
 
 @dataclass
@@ -37,7 +40,25 @@ class StoredPast:
     source: PointSource
     history: History
     shipped: list[str] = field(default_factory=list)
+    feed: RollupFeed = field(init=False)
+    now: float = 0.0
     maker: PointMaker = field(default_factory=lambda: PointMaker("0123456789ab"))
+
+    def __post_init__(self) -> None:
+        now, delay = (lambda: self.now), (lambda: DELAY_S)
+        self.feed = RollupFeed(self.couch, self.names, "svc", now=now, delay=delay, rest=0.0)
+
+    async def retire(self, until: int) -> None:
+        """Delete the points before `until` that rollups stand for, as the retention does."""
+        await self.feed.seal(until)
+        for database in (self.names.points, self.names.events):
+            rows = await self.couch.all_docs(database, include_docs=True)
+            retired = [row["doc"] for row in rows if _is_retired(row["doc"], until)]
+            for start in range(0, len(retired), 500):
+                deleted = [{**document, "_deleted": True} for document in retired[start : start + 500]]
+                await self.store_documents(database, deleted)
+        for feed in (self.feed.points, self.feed.events):
+            await self.feed.update(feed, retired_until=until)
 
     async def store(self, *points: dict[str, Any]) -> None:
         """Store points, given by the arguments of `PointMaker.make`."""
@@ -62,13 +83,20 @@ class StoredPast:
         return cast("dict[str, Any]", msgspec.json.decode(text))
 
 
+def _is_retired(document: dict[str, Any], until: int) -> bool:
+    is_event = "is_desired" not in document
+    return document.get("timestamp", until) < until and is_retired_once_sealed(document, is_event=is_event)
+
+
 @asynccontextmanager
 async def stored_past(
     server: DatabaseServer, most: int = 300_000, owner: tuple[str, str] | None = None, **options: Any
 ) -> AsyncIterator[StoredPast]:
     """New databases, deleted at the end."""
     names = Databases.prefixed(f"test-{uuid4().hex}-")
-    source = PointSource(URL(server.url), names.points, names.events, "svc", server.auth)
+    source = PointSource(
+        URL(server.url), names.points, names.events, "svc", server.auth, rollups=names.rollups
+    )
     shipped: list[str] = []
 
     @asynccontextmanager
@@ -90,7 +118,9 @@ async def stored_past(
         couch = Couch(session, server.url, credentials=owner or server.auth)
         await bootstrap(couch, FILES, databases=names)
         try:
-            yield StoredPast(couch, names, source, history, shipped)
+            past = StoredPast(couch, names, source, history, shipped)
+            history.now = lambda: past.now
+            yield past
         finally:
             for name in names.names_by_folder().values():
                 with suppress(Exception):

@@ -98,7 +98,7 @@ class History:
         self._known = known
         self._building = building
         self._holds_s = holds_s
-        self._now = now
+        self.now = now
         self._limit = limit_s
         self._requests: Counter[str | None] = Counter()  # under way, by client
         self._session: aiohttp.ClientSession | None = None
@@ -230,7 +230,7 @@ class History:
         coverage: Mapping[str, Coverage],
     ) -> list[Coroutine[None, None, tuple[SeriesKey, msgspec.Raw]]]:
         """Readings of series, as JSON, some of them at a time."""
-        places, now = asyncio.Semaphore(_AT_ONCE), self._now()
+        places, now = asyncio.Semaphore(_AT_ONCE), self.now()
 
         async def read(key: SeriesKey) -> tuple[SeriesKey, msgspec.Raw]:
             async with places:
