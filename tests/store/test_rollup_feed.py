@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import copy
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.rollups import DELAY_S, START, RollupBench, measured, rollup_bench
+from growd.store.bootstrap import bootstrap
+from growd.store.couch import Couch
+from growd.store.errors import CouchRefusedError
+from growd.store.rollups.feed import StillArrivingError
+from support.couch_client import FILES
+from support.rollups import DAY, DELAY_S, ENVIRONMENT, START, KilledCouch, RollupBench, measured, rollup_bench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from growd.store.rollups.document import Rollup
+
 HOUR = 3_600
 MONTH = 2_592_000
 MONTH_START = START // MONTH * MONTH
+TEMPERATURE = "air_temperature"
+NEXT_DAY = START + DAY + HOUR
 
 
 @pytest.fixture
@@ -22,18 +32,418 @@ async def bench(database_server) -> AsyncIterator[RollupBench]:
         yield bench
 
 
+def counts(rollups: dict[str, Rollup]) -> dict[tuple[str, int, int], list[int]]:
+    """The counts of each document by variable, width and start."""
+    return {(each.variable, each.width, each.start - START): each.count for each in rollups.values()}
+
+
+async def changed_revisions(bench: RollupBench) -> dict[str, str]:
+    rows = await bench.couch.all_docs(bench.names.rollups)
+    return {row["id"]: row["value"]["rev"] for row in rows}
+
+
 async def test_an_hour_is_rolled_up_when_it_is_over(bench):
     await bench.store(
-        measured("air_temperature", 20.5, START + 10),
-        measured("air_temperature", 23.5, START + 20),
-        measured("air_temperature", 22.0, START + 310),
-        measured("air_temperature", 1.0, START + HOUR),
+        measured(TEMPERATURE, 20.5, START + 10),
+        measured(TEMPERATURE, 23.5, START + 20),
+        measured(TEMPERATURE, 22.0, START + 310),
+        measured(TEMPERATURE, 1.0, START + HOUR),
     )
     await bench.catch_up(START + HOUR + DELAY_S - 1)
     assert await bench.rollups() == {}
     await bench.catch_up(START + HOUR + DELAY_S)
     [rollup] = (await bench.rollups()).values()
-    assert rollup == await bench.rollup("air_temperature", 300, START)
+    assert rollup == await bench.rollup(TEMPERATURE, 300, START)
     assert (rollup.at, rollup.count, rollup.is_sealed) == ([0, 1], [2, 1], False)
     assert (rollup.min, rollup.mean, rollup.max) == ([20.5, 22.0], [22.0, 22.0], [23.5, 22.0])
     assert (rollup.last, rollup.last_at) == ([23.5, 22.0], [START + 20, START + 310])
+
+
+async def test_the_hours_that_wait_survive_a_restart(bench):
+    await bench.store(measured(TEMPERATURE, 20.0, START), measured(TEMPERATURE, 21.0, START + HOUR))
+    await bench.catch_up(START + HOUR)
+    bench.restart()
+    await bench.catch_up(START + DAY + DELAY_S)  # no change has come
+    assert counts(await bench.rollups()) == {
+        (TEMPERATURE, 300, 0): [1],
+        (TEMPERATURE, 300, HOUR): [1],
+        (TEMPERATURE, 3_600, 0): [1, 1],
+    }
+
+
+async def test_days_and_months_follow_when_they_are_over(bench):
+    await bench.store(
+        measured(TEMPERATURE, 1.0, MONTH_START),
+        measured(TEMPERATURE, 3.0, MONTH_START + HOUR),
+        measured(TEMPERATURE, 8.0, MONTH_START + 2 * DAY),
+    )
+    await bench.catch_up(MONTH_START + MONTH)
+    assert {each.width for each in (await bench.rollups()).values()} == {300, 3_600}
+    await bench.catch_up(MONTH_START + MONTH + DELAY_S)
+    month = await bench.rollup(TEMPERATURE, 86_400, MONTH_START)
+    assert (month.at, month.count, month.mean, month.max) == ([0, 2], [2, 1], [2.0, 8.0], [3.0, 8.0])
+
+
+async def test_a_late_point_is_in_all_widths(bench):
+    await bench.store(measured(TEMPERATURE, 1.0, MONTH_START))
+    await bench.catch_up(MONTH_START + 2 * MONTH)
+    await bench.store(measured(TEMPERATURE, 9.0, MONTH_START + 5), measured("ph", 6.0, MONTH_START))
+    await bench.catch_up()
+    for width in (300, 3_600, 86_400):
+        assert (await bench.rollup(TEMPERATURE, width, MONTH_START)).max == [9.0]
+        assert (await bench.rollup("ph", width, MONTH_START)).count == [1]
+
+
+async def test_all_numbers_and_releases_are_rolled_up_and_nothing_else(bench):
+    await bench.store(
+        measured(TEMPERATURE, 20.0, START),
+        measured(TEMPERATURE, 30.0, START + 1, is_manual=True),
+        measured("light_illuminance", 8000, START, is_desired=True),
+        measured("light_illuminance", None, START + 400, is_desired=True),
+        measured("recipe_start", "lettuce_basic", START, is_desired=True),
+        measured("air_flush_on", True, START, category="commanded"),
+        measured("air_flush_on", None, START + 1, category="commanded"),
+        measured(TEMPERATURE, "ok", START, category="quality"),
+        measured("note", "watered", START, category="event"),
+    )
+    await bench.catch_up(START + HOUR + DELAY_S)
+    found = {(each.category, each.variable): each for each in (await bench.rollups()).values()}
+    assert {*found} == {
+        ("measured", TEMPERATURE),
+        ("desired", "light_illuminance"),
+        ("commanded", "air_flush_on"),
+    }
+    assert found["measured", TEMPERATURE].count == [2]
+    light = found["desired", "light_illuminance"]
+    assert (light.count, light.mean, light.last) == ([1, 0], [8000, None], [8000, None])
+    flush = found["commanded", "air_flush_on"]
+    assert (flush.count, flush.max, flush.last, flush.last_at) == ([1], [1.0], [None], [START + 1])
+
+
+async def test_environments_and_odd_names_do_not_mix(bench):
+    names = ["_design", "a/b", "a%2Fb", "ä ö", "x" * 300, "a?b#c", "A", "a", "e\u0301", "\u00e9"]
+    for n, name in enumerate(names):
+        await bench.store(
+            measured(name, n, START),
+            measured(TEMPERATURE, n, START, environment=name),
+        )
+    await bench.catch_up(NEXT_DAY)
+    found = [each for each in (await bench.rollups()).values() if each.width == 300]
+    assert len(found) == 2 * len(names)
+    by_names = {(each.environment, each.variable): (each.count, each.last) for each in found}
+    for n, name in enumerate(names):
+        assert by_names[ENVIRONMENT, name] == by_names[name, TEMPERATURE] == ([1], [n])
+
+
+async def test_foreign_documents_do_no_harm(bench):
+    foreign = {"environment": "e", "is_desired": False, "value": 1.0, "timestamp": START}
+    await bench.store_documents(
+        [
+            {"_id": "own-id", "variable": "v", **foreign},
+            {"_id": "text", "variable": "v", **foreign, "value": "high"},
+            {"_id": "milliseconds", "variable": "v", **foreign, "timestamp": START * 1_000},
+            {"_id": "before", "variable": "v", **foreign, "timestamp": -1},
+            {"_id": "huge", "variable": "v", **foreign, "timestamp": 1e300},
+            {"_id": "old", "variable": "v", **foreign, "category": "measured"},
+        ]
+    )
+    await bench.store(measured(TEMPERATURE, 20.0, START))
+    await bench.catch_up(START + HOUR + DELAY_S)
+    assert counts(await bench.rollups()) == {("v", 300, 0): [2], (TEMPERATURE, 300, 0): [1]}
+
+
+async def test_points_of_the_future_do_not_wait(bench):
+    later = START + 400 * DAY
+    await bench.store(measured(TEMPERATURE, 20.0, later))
+    await bench.catch_up(START)
+    await bench.store(measured(TEMPERATURE, 21.0, later + 1))
+    await bench.catch_up()
+    assert (await bench.rollup(TEMPERATURE, 300, later)).count == [2]
+
+
+async def test_a_deleted_or_changed_point_changes_its_hour(bench):
+    kept, deleted, changed = await bench.store(
+        measured(TEMPERATURE, 20.0, START),
+        measured(TEMPERATURE, 90.0, START + 1),
+        measured(TEMPERATURE, 50.0, START + 2),
+    )
+    [alone] = await bench.store(measured("ph", 6.0, START))
+    await bench.catch_up(NEXT_DAY)
+    assert (await bench.rollup(TEMPERATURE, 3_600, START)).max == [90.0]
+    documents = await bench.couch.documents(
+        bench.names.points, [each["_id"] for each in (kept, deleted, changed, alone)]
+    )
+    gone = [documents[each["_id"]] | {"_deleted": True} for each in (deleted, alone)]
+    moved = documents[changed["_id"]] | {"timestamp": START + HOUR, "value": 5.0}
+    await bench.store_documents([*gone, moved])
+    await bench.catch_up()
+    assert counts(await bench.rollups()) == {
+        (TEMPERATURE, 300, 0): [1],
+        (TEMPERATURE, 300, HOUR): [1],
+        (TEMPERATURE, 3_600, 0): [1, 1],
+    }
+    assert (await bench.rollup(TEMPERATURE, 3_600, START)).max == [20.0, 5.0]
+
+
+async def test_nothing_is_written_again_without_a_reason(bench):
+    [point] = await bench.store(measured(TEMPERATURE, 20.0, START))
+    await bench.catch_up(NEXT_DAY)
+    before = await changed_revisions(bench)
+    document = (await bench.couch.documents(bench.names.points, [point["_id"]]))[point["_id"]]
+    await bench.store_documents([document | {"by": "somebody"}])  # its hour is computed again
+    await bench.store(measured("ph", 6.0, START))
+    await bench.catch_up()
+    after = await changed_revisions(bench)
+    assert {each: after[each] for each in before} == before
+    assert len(after) == len(before) + 2
+
+
+async def test_what_is_complete_is_known(bench):
+    await bench.catch_up(START + 100 * DAY + HOUR / 2)
+    for feed in (bench.feed.points, bench.feed.events):
+        assert feed.state.looked_at == bench.now
+        assert feed.state.complete_until["300"] == START + 100 * DAY - HOUR + HOUR * (HOUR / 2 >= DELAY_S)
+        assert feed.state.complete_until["3600"] == START + 100 * DAY
+        assert feed.state.complete_until["86400"] == (START + 100 * DAY) // MONTH * MONTH
+
+
+async def test_a_long_past_is_read_in_pages(bench, monkeypatch):
+    monkeypatch.setattr("growd.store.rollups.feed._CHANGES", 7)
+    monkeypatch.setattr("growd.store.rollups.feed._MOST_PENDING", 5)
+    monkeypatch.setattr("growd.store.rollups.writing._ROWS", 3)
+    monkeypatch.setattr("growd.store.rollups.writing._DOCUMENTS", 2)
+    times = [START + 600 * n for n in range(100)]
+    await bench.store(*(measured(TEMPERATURE, n, time) for n, time in enumerate(times)))
+    await bench.catch_up(NEXT_DAY)
+    found = await bench.rollups()
+    assert sum(sum(each.count) for each in found.values() if each.width == 300) == len(times)
+    assert sum((await bench.rollup(TEMPERATURE, 3_600, START)).count) == len(times)
+
+
+async def test_points_at_one_time_are_counted_over_a_page_end(bench, monkeypatch):
+    monkeypatch.setattr("growd.store.rollups.writing._ROWS", 2)
+    await bench.store(*(measured(TEMPERATURE, n, START) for n in range(7)))
+    await bench.catch_up(START + HOUR + DELAY_S)
+    rollup = await bench.rollup(TEMPERATURE, 300, START)
+    assert (rollup.count, rollup.mean, rollup.last) == ([7], [3.0], [6])
+
+
+async def test_a_large_answer_is_asked_for_in_parts(bench, database_server):
+    await bench.store_documents(
+        [
+            {
+                "_id": f"note-{n}",
+                "environment": ENVIRONMENT,
+                "variable": "note",
+                "category": "event",
+                "value": "x" * 20_000,
+                "timestamp": START,
+            }
+            for n in range(20)
+        ],
+        bench.names.events,
+    )
+    await bench.store(measured("air_flush_on", 1.0, START, category="commanded"))
+    small = Couch(
+        bench.couch._session, database_server.url, credentials=database_server.auth, max_answer=50_000
+    )
+    bench.restart(small)
+    await bench.catch_up(START + HOUR + DELAY_S)
+    assert (await bench.rollup("air_flush_on", 300, START, "commanded")).count == [1]
+
+
+# sealed hours
+
+
+async def sealed(bench: RollupBench, *points: dict[str, Any]) -> list[dict[str, Any]]:
+    """Store points, and seal the first day."""
+    documents = await bench.store(*points)
+    bench.now = NEXT_DAY + 0.0
+    await bench.feed.seal(START + DAY)
+    return documents
+
+
+async def delete(bench: RollupBench, *points: dict[str, Any]) -> None:
+    found = await bench.couch.documents(bench.names.points, [each["_id"] for each in points])
+    await bench.store_documents([each | {"_deleted": True} for each in found.values()])
+
+
+async def test_a_sealed_hour_keeps_points_that_are_deleted(bench):
+    points = await sealed(
+        bench, measured(TEMPERATURE, 20.0, START), measured(TEMPERATURE, 30.0, START + HOUR)
+    )
+    before = await bench.rollups()
+    assert [each.is_sealed for each in before.values()] == [True, True, False]
+    await delete(bench, *points)
+    await bench.catch_up()
+    bench.restart()
+    await bench.catch_up(NEXT_DAY + DAY)
+    assert await bench.rollups() == before
+
+
+async def test_a_late_point_is_added_to_a_sealed_hour_once(bench):
+    points = await sealed(bench, measured(TEMPERATURE, 20.0, START))
+    await delete(bench, *points)
+    late = [
+        measured(TEMPERATURE, 30.0, START + 1),
+        measured(TEMPERATURE, 10.0, START + 2 * HOUR),  # an hour without a document
+        measured("ph", 6.0, START),  # a series without one
+    ]
+    documents = await bench.store(*late)
+    await bench.catch_up()
+    for _ in range(2):
+        assert counts(await bench.rollups()) == {
+            (TEMPERATURE, 300, 0): [2],
+            (TEMPERATURE, 300, 2 * HOUR): [1],
+            (TEMPERATURE, 3_600, 0): [2, 1],
+            ("ph", 300, 0): [1],
+            ("ph", 3_600, 0): [1],
+        }
+        rollup = await bench.rollup(TEMPERATURE, 300, START)
+        assert (rollup.min, rollup.mean, rollup.max, rollup.last) == ([20.0], [25.0], [30.0], [30.0])
+        assert rollup.is_sealed
+        await delete(bench, *documents)  # now they are retired, too
+        bench.restart()
+        await bench.catch_up()
+
+
+async def test_both_databases_are_sealed(bench):
+    await sealed(bench, measured("air_flush_on", 1.0, START, category="commanded"))
+    assert bench.feed.points.state.sealed_until == bench.feed.events.state.sealed_until == START + DAY
+    assert (await bench.rollup("air_flush_on", 300, START, "commanded")).is_sealed
+
+
+@pytest.mark.parametrize("until", [START + 1, START + DAY])
+async def test_only_days_that_are_over_can_be_sealed(bench, until):
+    bench.now = START + DAY + DELAY_S - 1
+    with pytest.raises(ValueError, match="until must be the end of a day that is over"):
+        await bench.feed.seal(until)
+
+
+class _Busy:
+    """A client that stores a point after each answer of the changes."""
+
+    def __init__(self, bench: RollupBench, times: int) -> None:
+        self._bench = bench
+        self._left = times
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bench.couch, name)
+
+    async def changes(self, database: str, *arguments: Any, **options: Any) -> Any:
+        answer = await self._bench.couch.changes(database, *arguments, **options)
+        if database == self._bench.names.points and self._left:
+            self._left -= 1
+            await self._bench.store(measured(TEMPERATURE, 1.0, START + self._left))
+        return answer
+
+
+async def test_points_that_arrive_while_a_day_is_sealed_are_counted_once(bench):
+    bench.restart(_Busy(bench, 3))
+    await sealed(bench, measured(TEMPERATURE, 1.0, START + 100))
+    assert bench.feed.points.state.sealed_until == START + DAY
+    await bench.catch_up()
+    assert (await bench.rollup(TEMPERATURE, 300, START)).count == [4]
+
+
+async def test_a_day_is_not_sealed_while_its_points_arrive(bench):
+    bench.restart(_Busy(bench, 1_000))
+    bench.now = NEXT_DAY + 0.0
+    with pytest.raises(StillArrivingError):
+        await bench.feed.seal(START + DAY)
+    assert bench.feed.points.state.sealed_until == 0
+
+
+# databases that are not what they were
+
+
+async def test_a_database_that_was_made_again_is_read_from_its_beginning(bench):
+    old = await sealed(bench, measured(TEMPERATURE, 20.0, START))
+    await bench.store(*(measured("ph", 6.0, START + DAY + n) for n in range(5)))
+    await bench.catch_up(START + 2 * DAY)
+    before = await bench.rollups()
+    await bench.couch.delete(bench.names.points)
+    with pytest.raises(CouchRefusedError):
+        await bench.catch_up()
+    await bootstrap(bench.couch, FILES, databases=bench.names)
+    # points that come back with a replication are in the sealed hours already
+    await bench.store_documents(copy.deepcopy(old))
+    await bench.store(measured("ph", 7.0, START + 2 * DAY))
+    await bench.catch_up(START + 3 * DAY)
+    after = await bench.rollups()
+    assert {each: after[each] for each in before} == before
+    assert (await bench.rollup("ph", 300, START + 2 * DAY)).count == [1]
+    await bench.store(measured(TEMPERATURE, 30.0, START + 1))  # one that is new
+    await bench.catch_up()
+    assert (await bench.rollup(TEMPERATURE, 300, START)).count == [2]
+
+
+async def test_an_invalid_sequence_lets_all_changes_be_read_again(bench):
+    await bench.store(measured(TEMPERATURE, 20.0, START))
+    await bench.catch_up(START)
+    state = bench.feed.points.state
+    await bench.feed.update(bench.feed.points, seq="nonsense")
+    bench.restart()
+    await bench.store(measured(TEMPERATURE, 30.0, START + 1))
+    await bench.catch_up(START + HOUR + DELAY_S)
+    assert (await bench.rollup(TEMPERATURE, 300, START)).count == [2]
+    assert bench.feed.points.state.database == state.database
+
+
+async def test_without_the_state_sealed_hours_are_found_again(bench):
+    points = await sealed(
+        bench,
+        measured(TEMPERATURE, 20.0, START),
+        measured("ph", 20.0, START + 5 * HOUR),
+        measured("ph", 20.0, START + DAY + 10),
+    )
+    await delete(bench, points[0])
+    await bench.catch_up(START + 2 * DAY)
+    before = await bench.rollups()
+    for name in ("points", "events"):
+        document = await bench.couch.get(bench.names.rollups, f"_local/growd-{name}")
+        assert document is not None
+        await bench.couch.put(bench.names.rollups, document | {"_deleted": True})
+    bench.restart()
+    await bench.catch_up()
+    assert await bench.rollups() == before
+    assert bench.feed.points.state.sealed_until == START + DAY
+    await bench.store(measured("ph", 10.0, START + 5 * HOUR + 1))
+    await bench.catch_up()
+    assert (await bench.rollup("ph", 300, START + 5 * HOUR)).count == [2]
+
+
+async def test_rollups_of_a_deleted_database_are_made_again(bench):
+    await bench.store(measured(TEMPERATURE, 20.0, START))
+    await bench.catch_up(NEXT_DAY)
+    before = await bench.rollups()
+    await bench.couch.delete(bench.names.rollups)
+    with pytest.raises(CouchRefusedError):
+        await bench.catch_up()
+    await bootstrap(bench.couch, FILES, databases=bench.names)
+    await bench.catch_up()
+    assert await bench.rollups() == before
+
+
+async def test_the_state_of_the_retirement_is_kept(bench):
+    await bench.catch_up(START)
+    await bench.feed.update(bench.feed.events, retired_until=START, retention={"retiring": START})
+    bench.restart()
+    await bench.feed.load()
+    await bench.catch_up(NEXT_DAY)
+    bench.restart()
+    await bench.feed.load()
+    state = bench.feed.events.state
+    assert (state.retired_until, state.retention) == (START, {"retiring": START})
+    assert bench.feed.points.state.retired_until == 0
+
+
+async def test_a_quiet_hour_takes_few_requests(bench):
+    await bench.store(*(measured(f"v{n}", 1.0, START) for n in range(10)))
+    await bench.catch_up(START + 1)
+    couch = KilledCouch(bench.couch)
+    bench.restart(couch)
+    await bench.catch_up(START + HOUR + DELAY_S)
+    assert couch.requests.count("bulk_docs") == 1
+    assert couch.requests.count("put") == 2
+    assert len(couch.requests) < 25

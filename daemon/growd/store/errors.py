@@ -61,6 +61,10 @@ class CouchConflictError(CouchError, RuntimeError):
         super().__init__(f"{document_id} was changed by another client meanwhile")
 
 
+class RollupError(StoreError):
+    """A rollup can't be written, or what the database has of rollups can't be used."""
+
+
 class DesignFileError(StoreError, ValueError):
     """A source file of design documents or sample recipes is missing or can't be read."""
 

@@ -39,6 +39,7 @@ from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.http import serving
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
+from growd.wiring.rollups import configured_rollups
 from growd.wiring.runs import figure_keeper
 from growd.wiring.safe_outputs import keep_run
 from growd.wiring.store import RELOADABLE, Storage
@@ -160,7 +161,8 @@ class App:
         storage = Storage(config, bus, local, database, self._report)
         await start(_running(bus, {"database": database.run}))
         await start(storage.running())
-        await start(_running(bus, {"replication": replicator.run}))
+        rollups = configured_rollups(config, bus, database, storage)
+        await start(_running(bus, {"replication": replicator.run, "rollups": rollups.run}))
         alerts = await start(alerting(config, bus, local, status))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)

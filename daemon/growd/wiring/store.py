@@ -108,6 +108,11 @@ class Storage:
         self.shipper.reconfigure(**_batches(config.store))
         self._recorder.reconfigure(config.store)
 
+    @property
+    def max_age_s(self) -> float:
+        """The longest time from a point to its batch, if the database works."""
+        return self._config.store.max_age_s
+
     def holds_s(self, variable: str) -> float:
         """How long a stored measurement holds: a tenth more than the longest interval, at least a minute."""
         return max(60.0, 1.1 * (self._config.store.rule_of(variable).maximum_interval_s or 0))

@@ -15,8 +15,7 @@ from growd.store.errors import (
     CouchAnswerTooLargeError,
     CouchConflictError,
     CouchRefusedError,
-    CouchUnavailableError,
-    StoreError,
+    RollupError,
 )
 from growd.store.rollups.document import WIDTHS, span_of
 from growd.store.rollups.rolled import rolled_point, times_of_id
@@ -42,7 +41,7 @@ _SPANS: Final = 50  # to compute at once
 _TRIES: Final = 5  # to find a day without new points
 
 
-class StillArrivingError(StoreError):
+class StillArrivingError(RollupError):
     """Points of hours that are to be sealed are still arriving."""
 
 
@@ -201,7 +200,7 @@ class DatabaseFeed:
     async def _changes(self, since: str | int, limit: int) -> Document:
         answer = await self._couch.changes(self.database, since, limit, include_docs=True)
         if not isinstance(answer.get("results"), list) or "last_seq" not in answer:
-            raise CouchUnavailableError(f"the changes of {self.database} are not in the expected form")
+            raise RollupError(f"the changes of {self.database} are not in the expected form")
         return answer
 
     def _mark(self, row: Document) -> RolledPoint | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.store.errors import CouchUnavailableError
+from growd.store.errors import RollupError
 from growd.store.rollups.document import WIDTHS, RollupSeries, series_of, series_text
 
 if TYPE_CHECKING:
@@ -43,11 +43,11 @@ class RollupState(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     @classmethod
     def of_document(cls, document: dict[str, Any]) -> RollupState:
-        """The state in a document. Raises `CouchUnavailableError` for one that growd has not written."""
+        """The state in a document. Raises `RollupError` for one that growd has not written."""
         try:
             return msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
-            raise CouchUnavailableError(f"{document.get('_id')} is not in growd's form: {error}") from None
+            raise RollupError(f"{document.get('_id')} is not in growd's form: {error}") from None
 
     def document(self) -> dict[str, Any]:
         """As JSON."""

@@ -6,7 +6,7 @@ import asyncio
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.errors import CouchConflictError, CouchUnavailableError
+from growd.store.errors import CouchConflictError, RollupError
 from growd.store.rollups.arithmetic import RollupBuilder, coarser, with_late_points
 from growd.store.rollups.document import WIDTHS, rollup_id, rollup_of, series_of, series_text, span_of
 from growd.store.rollups.rolled import rolled_point
@@ -82,7 +82,7 @@ class RollupWriter:
                     raise CouchConflictError(document_id)
             elif "error" in outcome:
                 reason = outcome.get("reason") or outcome["error"]
-                raise CouchUnavailableError(f"the database refused the rollup {document_id}: {reason}")
+                raise RollupError(f"the database refused the rollup {document_id}: {reason}")
 
     async def series(self) -> list[RollupSeries]:
         """The series of this database that have rollups, each found by a small request."""

@@ -1,0 +1,156 @@
+"""The node `rollups` and its task, which brings the rollups up to date after each hour."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.bus.errors import counted
+from growd.runtime.text import duration
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
+from growd.store.rollups.document import WIDTHS
+from growd.store.rollups.feed import DAY
+from growd.store.rollups.writing import HOUR_WIDTH
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from growd.bus import Bus
+    from growd.store.rollups.feed import RollupFeed
+
+FIRST_S: Final = 60.0
+"""After the start, which has more to do than this."""
+
+FIRST_RETRY_S: Final = 5.0
+LONGEST_RETRY_S: Final = 600.0
+_FAILURES: Final = 3  # in a row, before they are shown: the database may just be busy
+_log = logging.getLogger(__name__)
+
+
+class RollupStatus(msgspec.Struct, frozen=True):
+    """How far the rollups are. Times are UNIX seconds, 0 for never.
+
+    `looked_at`: when they had all points of both databases. `changes_left` of the databases were not read
+    yet when the last answer came. All hours before `sealed_until` are sealed, and points before
+    `retired_until` were retired, in both. `fault` says why the last attempt failed, "" if it did not.
+    """
+
+    looked_at: float
+    changes_left: int
+    is_running: bool
+    sealed_until: int
+    retired_until: int
+    fault: str
+
+
+class RollupTask:
+    """Keeps the rollups of `feed` up to date. `delay` is how long after an hour its points are there."""
+
+    def __init__(
+        self,
+        bus: Bus,
+        feed: RollupFeed,
+        *,
+        prepare: Callable[[], Awaitable[None]],
+        delay: Callable[[], float],
+    ) -> None:
+        self.feed = feed
+        self._clock = bus.clock
+        self._prepare = prepare
+        self._delay = delay
+        self._wake = asyncio.Event()
+        self._started = self._clock.time()
+        self._is_running = False
+        self._failures = 0
+        self._fault: StoreError | None = None
+        self.node = bus.node("rollups")
+        self.node.describe("rollups", lambda: msgspec.to_builtins(self.status()))
+        self.node.describe("problems", self._problems)
+
+    def look_now(self) -> None:
+        """The database is up again: do not wait for the next attempt."""
+        if self._failures:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Bring the rollups up to date after each hour, until cancelled."""
+        await self._wait(FIRST_S)
+        while True:
+            self._is_running = True
+            try:
+                await self._catch_up()
+            except StoreError as error:
+                self._report(error)
+                pause = min(FIRST_RETRY_S * 2.0 ** (self._failures - 1), LONGEST_RETRY_S)
+            else:
+                self._report(None)
+                pause = self._until_next()
+            finally:
+                self._is_running = False
+            await self._wait(pause)
+
+    def status(self) -> RollupStatus:
+        """The present state."""
+        points, events = self.feed.points, self.feed.events
+        return RollupStatus(
+            looked_at=min(points.state.looked_at, events.state.looked_at),
+            changes_left=points.changes_left + events.changes_left,
+            is_running=self._is_running,
+            sealed_until=min(points.state.sealed_until, events.state.sealed_until),
+            retired_until=min(points.state.retired_until, events.state.retired_until),
+            fault="" if self._fault is None else str(self._fault),
+        )
+
+    async def _catch_up(self) -> None:
+        if self._failures or not self.feed.points.is_known:
+            try:
+                await self._prepare()
+            except CouchRefusedError as error:  # an account that may not set it up; all may be there
+                _log.debug("can't set up the database for rollups: %s", error)
+        await self.feed.catch_up()
+
+    async def _wait(self, seconds: float) -> None:
+        self._wake.clear()
+        timer = self._clock.call_later(seconds, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            timer.cancel()
+
+    def _until_next(self) -> float:
+        """Seconds until the points of the next hour are there."""
+        hour = WIDTHS[HOUR_WIDTH]
+        return hour - (self._clock.time() - self._delay()) % hour
+
+    def _report(self, error: StoreError | None) -> None:
+        if error is None:
+            if self._failures >= _FAILURES:
+                _log.info("rollups are up to date again")
+            self._failures = 0
+        else:
+            self._failures += 1
+            if self._failures == _FAILURES:
+                _log.warning("rollups wait for the database: %s", error)
+        self._fault = error
+
+    def _problems(self) -> list[dict[str, Any]]:
+        status = self.status()
+        age = self._clock.time() - (status.looked_at or self._started)
+        left = f"{counted(status.changes_left, 'change')} of the database left to read"
+        if self._failures >= _FAILURES and (age > DAY or not _is_away(self._fault)):
+            text = f"rollups can't be written: {status.fault}"
+        elif age > DAY:
+            text = f"rollups are {duration(age)} behind: {left}"
+        elif not status.looked_at and status.changes_left:
+            text = f"rollups of stored points are made for the first time: {left}"
+        else:
+            return []
+        return [{"text": text, "is_failure": False}]
+
+
+def _is_away(error: StoreError | None) -> bool:
+    """Whether the database gives no answer; growd reports that elsewhere."""
+    return isinstance(error, CouchUnavailableError) and error.status is None
