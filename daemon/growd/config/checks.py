@@ -34,6 +34,7 @@ RESERVED = frozenset(
             "machine",
             "recorder",
             "replication",
+            "rollups",
             "simulator",
         ),
         *("status", "store"),  # nodes of the daemon itself

@@ -1,0 +1,195 @@
+"""The task of the rollups: when it works, how it goes on after failures, and what `growd status` shows."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import aiohttp
+
+from growd.bus import Bus
+from growd.bus.params import Parameters
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, RollupError
+from growd.store.rollups.state import RollupState
+from growd.store.rollups.task import FIRST_RETRY_S, FIRST_S, LONGEST_RETRY_S, RollupTask
+from support.clock import ManualClock
+from support.program import home_on, started
+from support.running import running
+from support.waiting import PATIENCE_S
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from growd.store.rollups.feed import RollupFeed
+
+HOUR = 3_600.0
+DELAY_S = 660.0
+START = 1_700_006_400.0  # 00:00 UTC
+AWAY = CouchUnavailableError("no answer from the database to GET /: Connection refused")
+REFUSED = CouchRefusedError("the database answered GET / with 403 forbidden: no", 403, "forbidden", "no")
+
+
+class Feed:
+    """What `RollupFeed` is for the task: `times` has when it was called; `error` is what it raises."""
+
+    class Half:
+        def __init__(self) -> None:
+            self.state = RollupState(id="_local/growd-points")
+            self.is_known = False
+            self.changes_left = 0
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.points, self.events = Feed.Half(), Feed.Half()
+        self.times: list[float] = []
+        self.prepared = 0
+        self.error: Exception | None = None
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+
+    async def catch_up(self) -> None:
+        self.times.append(self.clock.time() - START)
+        if self.error is not None:
+            raise self.error
+        for half in (self.points, self.events):
+            half.is_known = True
+            half.state.looked_at = self.clock.time()
+
+
+class Rig:
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.feed = Feed(clock)
+        bus = Bus(clock, Parameters({}))
+        self.task = RollupTask(
+            bus, cast("RollupFeed", self.feed), prepare=self.feed.prepare, delay=lambda: DELAY_S
+        )
+
+    def shown(self) -> list[str]:
+        problems: list[dict[str, Any]] = self.task.node.details()["problems"]
+        assert not any(problem["is_failure"] for problem in problems)
+        return [problem["text"] for problem in problems]
+
+
+@asynccontextmanager
+async def rigged() -> AsyncIterator[Rig]:
+    clock = ManualClock(START)
+    rig = Rig(clock)
+    async with running(clock, rig.task):
+        yield rig
+
+
+async def test_it_works_soon_after_the_start_and_after_each_hour():
+    async with rigged() as rig:
+        await rig.clock.advance(2 * HOUR + DELAY_S)
+        assert rig.feed.times == [FIRST_S, DELAY_S, HOUR + DELAY_S, 2 * HOUR + DELAY_S]
+        assert rig.feed.prepared == 1
+        assert rig.shown() == []
+
+
+async def test_a_step_of_the_wall_clock_delays_no_hour_by_more_than_an_hour():
+    async with rigged() as rig:
+        await rig.clock.advance(FIRST_S)
+        rig.clock.step(-30 * 86_400.0)
+        await rig.clock.advance(2 * HOUR)
+        assert len(rig.feed.times) == 3
+
+
+async def test_it_tries_again_after_growing_pauses_and_logs_once(caplog):
+    caplog.set_level(logging.INFO)
+    async with rigged() as rig:
+        rig.feed.error = AWAY
+        await rig.clock.advance(HOUR * 3)
+        pauses = [after - before for before, after in zip(rig.feed.times, rig.feed.times[1:], strict=False)]
+        assert pauses[:3] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S]
+        assert max(pauses) == pauses[-1] == LONGEST_RETRY_S
+        rig.feed.error = None
+        await rig.clock.advance(LONGEST_RETRY_S)
+        lines = [record.message for record in caplog.records if "rollups" in record.name]
+        assert lines == [f"rollups wait for the database: {AWAY}", "rollups are up to date again"]
+
+
+async def test_it_does_not_wait_once_the_database_is_up_again():
+    async with rigged() as rig:
+        rig.feed.error = AWAY
+        await rig.clock.advance(HOUR)
+        rig.feed.error = None
+        number = len(rig.feed.times)
+        rig.task.look_now()
+        await rig.clock.settle()
+        assert len(rig.feed.times) == number + 1
+        rig.task.look_now()  # nothing has failed
+        await rig.clock.settle()
+        assert len(rig.feed.times) == number + 1
+
+
+async def test_the_status_shows_a_failure_that_lasts():
+    async with rigged() as rig:
+        await rig.clock.advance(FIRST_S)
+        for error in (REFUSED, RollupError("the database refused the rollup x: no")):
+            rig.feed.error = error
+            await rig.clock.advance(2 * HOUR)
+            assert rig.shown() == [f"rollups can't be written: {error}"]
+            rig.feed.error = None
+            await rig.clock.advance(HOUR)
+            assert rig.shown() == []
+
+
+async def test_the_status_shows_a_database_that_is_away_only_after_a_day():
+    async with rigged() as rig:
+        await rig.clock.advance(FIRST_S)
+        rig.feed.error = AWAY
+        await rig.clock.advance(86_400.0)
+        assert rig.shown() == []
+        assert rig.task.node.details()["rollups"]["fault"] == str(AWAY)
+        await rig.clock.advance(HOUR)
+        assert rig.shown() == [f"rollups can't be written: {AWAY}"]
+
+
+async def test_the_status_shows_the_progress_of_a_long_run():
+    async with rigged() as rig:
+        rig.feed.points.changes_left, rig.feed.events.changes_left = 1_999, 1
+        first = (
+            "rollups of stored points are made for the first time: 2000 changes of the database left to read"
+        )
+        assert rig.shown() == [first]
+        for half in (rig.feed.points, rig.feed.events):
+            half.state.looked_at = START - 90_000.0
+        assert rig.shown() == ["rollups are 1 d 1 h behind: 2000 changes of the database left to read"]
+
+
+async def test_the_node_has_the_oldest_of_both_databases():
+    async with rigged() as rig:
+        rig.feed.points.state = RollupState(id="p", looked_at=5.0, sealed_until=86_400, retired_until=0)
+        rig.feed.events.state = RollupState(id="e", looked_at=4.0, sealed_until=0, retired_until=0)
+        assert rig.task.node.details()["rollups"] == {
+            "looked_at": 4.0,
+            "changes_left": 0,
+            "is_running": False,
+            "sealed_until": 0,
+            "retired_until": 0,
+            "fault": "",
+        }
+
+
+async def test_growd_rolls_up_its_points(tmp_path: Path, database_server):
+    """A whole growd, with an hour in a second and points that leave soon."""
+    options = ("--set", "simulator.speed=3600", "--set", "store.max_age_s=60")
+    async with (
+        home_on(database_server) as home,
+        started(tmp_path, *home.arguments, *options) as program,
+        aiohttp.ClientSession(headers=home.headers) as session,
+        asyncio.timeout(PATIENCE_S),
+    ):
+        found = f"{program.address}/{home.prefix}environmental_rollup/_all_docs?startkey=%22environment_1%22"
+        while True:
+            async with session.get(found) as answer:
+                if (await answer.json()).get("rows"):
+                    break
+            await asyncio.sleep(0.1)
+        async with session.get(f"{program.api}/node/rollups") as answer:
+            assert (await answer.json())["rollups"]["fault"] == ""
