@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.store.bootstrap import bootstrap
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError
 from growd.store.rollups.feed import StillArrivingError
-from support.couch_client import FILES
-from support.rollups import DAY, DELAY_S, ENVIRONMENT, START, KilledCouch, RollupBench, measured, rollup_bench
+from support.rollups import (
+    DAY,
+    DELAY_S,
+    ENVIRONMENT,
+    START,
+    KilledCouch,
+    RollupBench,
+    make_databases,
+    measured,
+    rollup_bench,
+)
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -365,7 +373,7 @@ async def test_a_database_that_was_made_again_is_read_from_its_beginning(bench):
     await bench.couch.delete(bench.names.points)
     with pytest.raises(CouchRefusedError):
         await bench.catch_up()
-    await bootstrap(bench.couch, FILES, databases=bench.names)
+    await make_databases(bench.couch, bench.names)
     # points that come back with a replication are in the sealed hours already
     await bench.store_documents(copy.deepcopy(old))
     await bench.store(measured("ph", 7.0, START + 2 * DAY))
@@ -420,7 +428,7 @@ async def test_rollups_of_a_deleted_database_are_made_again(bench):
     await bench.couch.delete(bench.names.rollups)
     with pytest.raises(CouchRefusedError):
         await bench.catch_up()
-    await bootstrap(bench.couch, FILES, databases=bench.names)
+    await make_databases(bench.couch, bench.names)
     await bench.catch_up()
     assert await bench.rollups() == before
 
