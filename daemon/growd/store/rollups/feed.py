@@ -237,25 +237,26 @@ class DatabaseFeed:
     async def _compute(self) -> None:
         """Compute all spans that are due, from the finest width to the coarsest."""
         now, delay = self._now(), self._delay()
-        await self._name_series(now, delay)
-        for width in sorted(WIDTHS):
-            while spans := self._pending.due(width, now, delay, _SPANS):
-                began = time.monotonic()
-                await self._writer.compute(width, spans)
-                for series, start in spans:
-                    self._pending.discard(width, series, start)
-                    if width in _COARSER:
-                        self._pending.add(_COARSER[width], series, span_of(_COARSER[width], start))
-                await asyncio.sleep(self._rest * (time.monotonic() - began))
-
-    async def _name_series(self, now: float, delay: float) -> None:
-        """Mark the hours of all series for each series."""
-        starts = self._pending.due_for_every_series(HOUR_WIDTH, now, delay)
-        for series in await self._writer.series() if starts else ():
+        series = None
+        while starts := self._pending.due_for_every_series(HOUR_WIDTH, now, delay)[:_SPANS]:
+            series = await self._writer.series() if series is None else series
             for start in starts:
-                self._pending.add(HOUR_WIDTH, series, start)
-        for start in starts:
-            self._pending.discard(HOUR_WIDTH, None, start)
+                for one in series:
+                    self._pending.add(HOUR_WIDTH, one, start)
+                self._pending.discard(HOUR_WIDTH, None, start)
+            await self._compute_due(HOUR_WIDTH, now, delay)
+        for width in sorted(WIDTHS):
+            await self._compute_due(width, now, delay)
+
+    async def _compute_due(self, width: int, now: float, delay: float) -> None:
+        while spans := self._pending.due(width, now, delay, _SPANS):
+            began = time.monotonic()
+            await self._writer.compute(width, spans)
+            for series, start in spans:
+                self._pending.discard(width, series, start)
+                if width in _COARSER:
+                    self._pending.add(_COARSER[width], series, span_of(_COARSER[width], start))
+            await asyncio.sleep(self._rest * (time.monotonic() - began))
 
 
 class RollupFeed:
