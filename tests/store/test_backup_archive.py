@@ -47,9 +47,7 @@ def write_second(writer):
 
 
 def finish(writer):
-    writer.finish(
-        Manifest(FORMAT, "0.1.0", 1.5, 2.5, "device", has_secrets=False, members=writer.members), place(4)
-    )
+    writer.finish(Manifest(FORMAT, "0.1.0", 1.5, 2.5, "device", members=writer.members), place(4))
 
 
 @pytest.fixture

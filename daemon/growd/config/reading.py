@@ -46,7 +46,7 @@ _SECRET: Final = ("url",)
 _LOGIN: Final = re.compile("//.*@")
 """A login in an address, in whatever option."""
 
-_FILES: Final = frozenset(
+FILES: Final = frozenset(
     {
         *("credentials_file", "ca_file", "secret_file", "token_file", "password_file"),
         *("certificate", "key", "faults", "replay"),
@@ -198,7 +198,7 @@ def _resolve_files(values: Any, folder: pathlib.Path) -> None:
             _resolve_files(each, folder)
     elif isinstance(values, dict):
         for name, value in values.items():
-            if name in _FILES and isinstance(value, str) and value:
+            if name in FILES and isinstance(value, str) and value:
                 if "/" in value or (not _exists(secret_path(value)) and _exists(folder / value)):
                     values[name] = str(folder.absolute() / value)
             else:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
-from contextlib import closing, contextmanager
+from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.host.data_folder import LOCK_NAME
+from growd.host.data_folder import LOCK_NAME, as_owner
 from growd.host.hold import Holder, file_of
 from growd.installation.machine import InstallError
 from growd.runtime.atomic_file import sync_folder
@@ -21,7 +21,6 @@ from growd.store.local import OLDEST_SCHEMA, SCHEMA_VERSION, newer_schema
 from growd.store.point_log import FORMAT, LOG_NAME, newer_log
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 BACKUPS: Final = "backups"
@@ -47,28 +46,6 @@ FORMATS: Final = {STORE: DataFormat(SCHEMA_VERSION, OLDEST_SCHEMA), LOG_NAME: Da
 def unreadable(data: Path) -> str:
     """A sentence if a newer growd has written a file that this growd can't read, else ""."""
     return newer_schema(data / STORE) or newer_log(data / LOG_NAME)
-
-
-@contextmanager
-def as_owner(folder: Path) -> Iterator[None]:
-    """Let this process be the owner of `folder` for the body.
-
-    growd owns its data folder, and could have put a link to another file into it.
-    """
-    owner = folder.stat()
-    if os.geteuid() or not owner.st_uid:
-        yield
-        return
-    groups = os.getgroups()
-    os.setgroups([])
-    os.setegid(owner.st_gid)
-    os.seteuid(owner.st_uid)
-    try:
-        yield
-    finally:
-        os.seteuid(0)
-        os.setegid(0)
-        os.setgroups(groups)
 
 
 def own_files(data: Path) -> list[Path]:

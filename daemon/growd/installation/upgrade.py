@@ -22,9 +22,10 @@ from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
+from growd.host.data_folder import as_owner
 from growd.host.failed_upgrade import leave_note
 from growd.host.hold import Hold, Holder, release_hold, save_hold
-from growd.installation.data_formats import BACKUPS, as_owner, back_up, discard, restore, unreadable
+from growd.installation.data_formats import BACKUPS, back_up, discard, restore, unreadable
 from growd.installation.growd_service import GrowdService, output_of
 from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError

@@ -200,6 +200,14 @@ class Couch:
                 async for chunk in response.content.iter_chunked(_CHUNK):
                     yield chunk
 
+    async def security(self, database: str) -> Document:
+        """GET /{db}/_security: who may read and write it."""
+        return _object(await self._request("GET", _path(database, "_security")))
+
+    async def put_security(self, database: str, security: Document) -> None:
+        """PUT /{db}/_security."""
+        await self._request("PUT", _path(database, "_security"), body=security)
+
     async def scheduled(self, document_id: str) -> Document | None:
         """GET /_scheduler/docs/_replicator/{docid}: its state; None if it is unknown yet."""
         try:

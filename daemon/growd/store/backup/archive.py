@@ -67,14 +67,13 @@ class Member(msgspec.Struct, frozen=True):
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """The last member. `device` is the id of the device, `has_secrets` whether there are encrypted ones."""
+    """The last member. `device` is the id of the device, the times are UNIX seconds."""
 
     format: int
     growd: str
     began: float
     finished: float
     device: str
-    has_secrets: bool
     members: list[Member]
 
     def documents(self, folder: str) -> int:
