@@ -22,6 +22,10 @@ COMMANDS: Final = {
     ),
     "status": Command("growd.cli.status:status", "Show the state of the running daemon."),
     "db": Command("growd.cli.db:db", "Export points, and list those that the database rejected."),
+    "backup": Command("growd.cli.backup:backup", "Copy everything a chamber needs into one file."),
+    "restore": Command(
+        "growd.cli.restore:restore", "Restore a backup into an empty data folder and empty databases."
+    ),
     "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
     "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
     "install": Command("growd.cli.install:install", "Install growd as a systemd service."),

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOCK_NAME: Final = "growd.lock"
+RESTORING: Final = "restoring"
+"""The folder in it while a backup is restored."""
+
 _PID_WIDTH: Final = 20
 
 
@@ -22,11 +25,17 @@ class StartError(Exception):
     """The daemon can't start; the message is a sentence with the reason and the remedy."""
 
 
-def own_folder(folder: Path) -> AbstractContextManager[object]:
+def own_folder(folder: Path, *, to_restore: bool = False) -> AbstractContextManager[object]:
     """Create the data folder, and lock it for this process while the context lasts.
 
-    Blocking. Raises `StartError`.
+    A folder that is not restored completely is only for the rest of the restore. Blocking. Raises
+    `StartError`.
     """
+    if not to_restore and (folder / RESTORING).exists():
+        raise StartError(
+            f"the data folder {folder} is not completely restored from a backup: "
+            "run the same `growd restore` again, or choose another folder with --data"
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         file = os.fdopen(_open_lock(folder, os.O_RDWR | os.O_CREAT), "r+b", buffering=0)

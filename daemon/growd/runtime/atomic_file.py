@@ -25,14 +25,16 @@ def read_regular(path: Path, most_bytes: int) -> bytes | None:
         return file.read(most_bytes)
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes, mode: int | None = None) -> None:
     """Write `content` to `path`; it is on disk when this returns. A link at `path` is replaced.
 
-    Blocking. Raises OSError.
+    With `mode` the file has this mode, else the usual one. Blocking. Raises OSError.
     """
     new = path.with_name(f"{path.name}.part")
     new.unlink(missing_ok=True)
     with new.open("xb") as file:
+        if mode is not None:
+            os.fchmod(file.fileno(), mode)
         file.write(content)
         file.flush()
         os.fsync(file.fileno())

@@ -3,32 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-from contextlib import contextmanager
+import secrets
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote, urlsplit, urlunsplit
 
 import aiohttp
 from yarl import URL
 
+from growd.store.couch_answers import checked, error_members, related_head, unavailable_as
 from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 
 Document = dict[str, Any]
 
 _OK: Final = 200
 _NOT_FOUND: Final = 404
-_TIMED_OUT: Final = 408
 _CONFLICT: Final = 409
 _EXISTS: Final = 412
-_TOO_MANY: Final = 429
-_SERVER_ERROR: Final = 500
 _CHUNK: Final = 64 * 1024
 _KEYS: Final = frozenset({"key", "keys", "startkey", "endkey"})
 _SETTINGS: Final = ("_node", "_local", "_config")
-_UNREADABLE: Final = object()
 
 
 class Couch:
@@ -128,7 +124,7 @@ class Couch:
         answer = await self._request("POST", path, body=body)
         for row in answer if isinstance(answer, list) else []:
             if isinstance(row, dict) and "error" in row:
-                error, reason = _error_members(row)
+                error, reason = error_members(row)
                 sentence = f"the database refused {row.get('id')}: {error}: {reason}"
                 raise CouchRefusedError(sentence, 403, error, reason)
 
@@ -191,14 +187,54 @@ class Couch:
         path = _path(database, document_id, name)
         url, headers = self._target(path, {"rev": revision})
         timeout = aiohttp.ClientTimeout(total=None, connect=10.0, sock_read=self._timeout.total)
-        with _unavailable_as(f"GET {path}", self._timeout.total):
+        with unavailable_as(f"GET {path}", self._timeout.total):
             async with self._session.get(
                 url, headers=headers, timeout=timeout, allow_redirects=False
             ) as response:
                 if response.status != _OK:
-                    _checked(f"GET {path}", response.status, await self._read(response))
+                    checked(f"GET {path}", response.status, await self._read(response))
                 async for chunk in response.content.iter_chunked(_CHUNK):
                     yield chunk
+
+    async def put_with_attachments(
+        self, database: str, document: Document, contents: Sequence[tuple[int, AsyncIterable[bytes]]]
+    ) -> None:
+        """PUT /{db}/{docid} with `new_edits` off: a revision with its attachments, as replicated.
+
+        `contents` has the size and the content of each of its `_attachments`, in their order.
+        """
+        path = _path(database, document["_id"])
+        url, headers = self._target(path, {"new_edits": False})
+        boundary = secrets.token_hex(16)
+        head = related_head(document, boundary)
+        between, end = f"\r\n--{boundary}\r\n\r\n".encode(), f"\r\n--{boundary}--".encode()
+        length = len(head) + sum(len(between) + size for size, _ in contents) + len(end)
+
+        async def body() -> AsyncGenerator[bytes]:
+            yield head
+            for _, content in contents:
+                yield between
+                async for piece in content:
+                    yield piece
+            yield end
+
+        headers |= {
+            "Content-Type": f'multipart/related; boundary="{boundary}"',
+            "Content-Length": str(length),
+        }
+        timeout = aiohttp.ClientTimeout(total=None, connect=10.0, sock_read=self._timeout.total)
+        with unavailable_as(f"PUT {path}", self._timeout.total):
+            async with self._session.put(
+                url, data=body(), headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                checked(f"PUT {path}", response.status, await self._read(response))
+
+    async def unknown_revisions(
+        self, database: str, revisions: Mapping[str, Sequence[str]]
+    ) -> dict[str, list[str]]:
+        """POST /{db}/_revs_diff: those of these revisions, by `_id`, that the database never had."""
+        answer = _object(await self._request("POST", _path(database, "_revs_diff"), body=dict(revisions)))
+        return {document_id: list(found["missing"]) for document_id, found in answer.items()}
 
     async def security(self, database: str) -> Document:
         """GET /{db}/_security: who may read and write it."""
@@ -253,11 +289,11 @@ class Couch:
         if body is not None:
             data = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
             headers["Content-Type"] = "application/json"
-        with _unavailable_as(f"{method} {path}", self._timeout.total):
+        with unavailable_as(f"{method} {path}", self._timeout.total):
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
-                return _checked(f"{method} {path}", response.status, await self._read(response))
+                return checked(f"{method} {path}", response.status, await self._read(response))
 
     def _target(self, path: str, query: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
         """The address of a request, and its login."""
@@ -288,37 +324,6 @@ class Couch:
         return bytes(parts)
 
 
-@contextmanager
-def _unavailable_as(request: str, limit_s: float | None) -> Iterator[None]:
-    """Raise `CouchUnavailableError` for a request without a complete answer."""
-    try:
-        yield
-    except TimeoutError as error:
-        raise CouchUnavailableError(f"the database did not answer {request} within {limit_s:g} s") from error
-    except CouchUnavailableError:
-        raise  # it is a ConnectionError
-    except (aiohttp.ClientError, OSError) as error:
-        raise CouchUnavailableError(
-            f"no answer from the database to {request}: {connection_failure(error)}"
-        ) from error
-
-
-def connection_failure(error: Exception) -> str:
-    """The error in the words of the system; those of aiohttp repeat the address, which is not shown."""
-    if isinstance(error, aiohttp.ClientConnectorCertificateError):
-        problem = error.certificate_error
-        return f"its certificate is invalid: {getattr(problem, 'verify_message', '') or problem}"
-    if isinstance(error, aiohttp.ClientConnectorError):
-        number = error.os_error.errno or 0
-        return os.strerror(number) if number > 0 else error.os_error.strerror or "no connection"
-    if isinstance(error, aiohttp.ServerDisconnectedError):
-        return "it closed the connection"
-    if isinstance(error, aiohttp.ClientPayloadError):
-        return "the answer is incomplete"
-    words = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
-    return words.partition("\n")[0] or type(error).__name__
-
-
 def _path(database: str, *segments: str) -> str:
     """`/database/segment/...`, each encoded, except for the slash after `_design` or `_local`."""
     parts = [quote(database, safe="")]
@@ -336,40 +341,6 @@ def _query_text(name: str, value: Any) -> str:
     if isinstance(value, str) and name not in _KEYS:
         return value
     return json.dumps(value, allow_nan=False, separators=(",", ":"))
-
-
-def _checked(request: str, status: int, body: bytes) -> Any:
-    answer = _decoded(body)
-    if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
-        raise CouchUnavailableError(
-            f"the database answered {request} with {_described(status, answer)}", status
-        )
-    if not 200 <= status < 300:  # noqa: PLR2004  2xx
-        error, reason = _error_members(answer)
-        sentence = f"the database answered {request} with {_described(status, answer)}"
-        raise CouchRefusedError(sentence, status, error, reason)
-    if answer is _UNREADABLE:
-        raise CouchUnavailableError(f"the database's answer to {request} is not complete JSON")
-    return answer
-
-
-def _decoded(body: bytes) -> Any:
-    try:
-        return json.loads(body)
-    except (ValueError, RecursionError):
-        return _UNREADABLE
-
-
-def _error_members(answer: Any) -> tuple[str, str]:
-    """CouchDB's `error` and `reason`; empty if the answer is in another form."""
-    if not isinstance(answer, dict):
-        return "", ""
-    return str(answer.get("error", "")), str(answer.get("reason", ""))
-
-
-def _described(status: int, answer: Any) -> str:
-    error, reason = _error_members(answer)
-    return f"{status} {error}: {reason}" if error else str(status)
 
 
 def _object(answer: Any) -> Document:

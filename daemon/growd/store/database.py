@@ -52,6 +52,7 @@ class Database:
         prefix: str = "",
         node: str = "node",
         client_design_documents: bool = False,
+        owner: tuple[int, int] | None = None,
     ) -> None:
         self.names = Databases.prefixed(prefix)
         self._files = files
@@ -63,6 +64,7 @@ class Database:
             files / "embedded" / "server.mjs",
             data,
             client_design_documents=client_design_documents,
+            owner=owner,
         )
         self.prepared = asyncio.Event()  # set by the first `prepare` that succeeds
         self.made: set[str] = set()
@@ -140,10 +142,19 @@ class Database:
         if self.is_embedded:
             await self._embedded.run()
 
+    async def until_up(self) -> None:
+        """Wait for the embedded server. Raises `CouchUnavailableError` after `READY_S`."""
+        try:
+            async with asyncio.timeout(READY_S):
+                await self._embedded.ready()
+        except TimeoutError:
+            sentence = f"the embedded database has not come up within {READY_S:g} s{self._why_down()}"
+            raise CouchUnavailableError(sentence) from None
+
     async def prepare(self) -> None:
         """Set it up; safe to repeat. Raises `CouchError`."""
         if self.is_embedded:
-            await self._until_ready()
+            await self.until_up()
         async with self._preparing:
             await bootstrap(self.couch, self._files, self._design_name, self.names, self.made.add)
         self.prepared.set()
@@ -164,15 +175,6 @@ class Database:
 
     def _why_down(self) -> str:
         return f": {self._embedded.fault}" if self._embedded.fault else ""
-
-    async def _until_ready(self) -> None:
-        """Wait for the embedded server. Raises `CouchUnavailableError` after `READY_S`."""
-        try:
-            async with asyncio.timeout(READY_S):
-                await self._embedded.ready()
-        except TimeoutError:
-            sentence = f"the embedded database has not come up within {READY_S:g} s{self._why_down()}"
-            raise CouchUnavailableError(sentence) from None
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
         """A recipe by its id. Raises LookupError if there is none, and `CouchError`.

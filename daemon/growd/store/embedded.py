@@ -38,7 +38,8 @@ class EmbeddedDatabase:
     design documents: `{"port": N, "password": TEXT}`. Functions of design documents run inside the child, so
     clients may write them only with `client_design_documents`.
     Its standard input is a pipe from this process: when growd ends, the child reads end-of-file and ends too.
-    It has a session of its own, so that Ctrl-C in the terminal reaches only growd.
+    It has a session of its own, so that Ctrl-C in the terminal reaches only growd. With `owner`, a user and a
+    group, it runs as them, and its files belong to them.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class EmbeddedDatabase:
         data: Path,
         *,
         client_design_documents: bool = False,
+        owner: tuple[int, int] | None = None,
         clock: Clock | None = None,
         start_timeout: float = 30.0,
         first_backoff: float = 0.5,
@@ -55,6 +57,7 @@ class EmbeddedDatabase:
     ) -> None:
         permitted = ("--client-design-documents",) if client_design_documents else ()
         self._command = (node, str(script), "--data", str(data), "--port", "0", *permitted)
+        self._owner = owner
         self._clock = clock or RealClock()
         self.on_up: Callable[[], None] = lambda: None  # called each time it listens
         self._start_timeout = start_timeout
@@ -174,7 +177,14 @@ class EmbeddedDatabase:
         pipe = subprocess.PIPE
         try:
             return await asyncio.create_subprocess_exec(
-                *self._command, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
+                *self._command,
+                stdin=pipe,
+                stdout=pipe,
+                stderr=pipe,
+                start_new_session=True,
+                user=None if self._owner is None else self._owner[0],
+                group=None if self._owner is None else self._owner[1],
+                extra_groups=None if self._owner is None else (),
             )
         except OSError as error:
             raise EmbeddedDatabaseError(

@@ -40,7 +40,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     loss, and while the data folder is gone. `oldest_at` is the time of the oldest point that waits to be
     sent, None without one. `saving` and `shipping` say why points can't be made durable or
     sent, "" if they can; `since` is when sending failed first, 0 if it works. `notices` are about damage that
-    was found at the start.
+    was found at the start. `device` is the id of the device, with which the ids of its points begin.
     """
 
     waiting: int
@@ -58,6 +58,7 @@ class StoreStatus(msgspec.Struct, frozen=True):
     lost_ago_s: float | None = None
     is_losing: bool = False
     oldest_at: float | None = None
+    device: str = ""
 
     def has_lost(self, now: float) -> bool:
         """Whether points were lost in the day before `now`, in UNIX seconds."""
@@ -68,12 +69,20 @@ class StoreNode:
     """The node `store`: its state, and the services `store/rejected` and `store/retry_rejected`."""
 
     def __init__(
-        self, bus: Bus, outbox: Outbox, shipper: Shipper, losses: Losses, notices: list[str]
+        self,
+        bus: Bus,
+        outbox: Outbox,
+        shipper: Shipper,
+        losses: Losses,
+        notices: list[str],
+        *,
+        device: str = "",
     ) -> None:
         self._losses = losses
         self._outbox = outbox
         self._shipper = shipper
         self._notices = notices
+        self._device = device
         self._oldest_at: float | None = None
         self._is_looking = False
         self.node = bus.node("store")
@@ -129,6 +138,7 @@ class StoreNode:
             lost_ago_s=self._losses.lost_ago_s,
             is_losing=self._losses.is_losing,
             oldest_at=self._oldest_at if outbox.sendable else None,
+            device=self._device,
         )
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:

@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     from growd.store.local import LocalStore
 
 
-def configured_database(config: Config, data: Path) -> Database:
-    """The database of a daemon with this data folder. Blocking: reads credentials. Raises `ConfigError`."""
+def configured_database(config: Config, data: Path, owner: tuple[int, int] | None = None) -> Database:
+    """The database of a daemon with this data folder. Blocking: reads credentials. Raises `ConfigError`.
+
+    With `owner` the embedded database runs as this user and group.
+    """
     couchdb = config.couchdb
     return Database(
         files=shipped_folder("couchdb")[0],
@@ -29,6 +32,7 @@ def configured_database(config: Config, data: Path) -> Database:
         prefix=couchdb.prefix,
         node=couchdb.node,
         client_design_documents=couchdb.client_design_documents,
+        owner=owner,
     )
 
 

@@ -84,7 +84,9 @@ class Storage:
             self.losses = Losses(self.outbox, self._local, clock, self._record_loss)
             await self.losses.load()
             notices = [*self._local.notices, *self.outbox.notices]
-            store = StoreNode(self._bus, self.outbox, self.shipper, self.losses, notices)
+            store = StoreNode(
+                self._bus, self.outbox, self.shipper, self.losses, notices, device=self._local.device
+            )
             store.node.describe("problems", self._problems, prepare=self._local.look)
             await self._note_start(notices)
             try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import os
 import tarfile
 import zlib
 from contextlib import contextmanager
@@ -136,6 +137,7 @@ class ArchiveReader:
     def __init__(self, path: Path, file: IO[bytes]) -> None:
         self._path = path
         self._file = file
+        self._places: dict[str, tuple[int, int]] = {}
 
     def head(self) -> Head:
         """The first member. Raises `DamagedBackupError`, and `BackupError` for a newer format."""
@@ -196,16 +198,45 @@ class ArchiveReader:
             except (msgspec.DecodeError, tarfile.TarError):
                 self._damaged(f"{MANIFEST} can't be read")
 
-    def content(self, chosen: Callable[[str], bool]) -> Iterator[tuple[str, int, IO[bytes]]]:
-        """The members whose names are chosen, in their order: name, size, and a file to read at once."""
-        with self._tar() as tar:
-            while (found := _next(tar)) is not None:
-                if chosen(found.name):
-                    file = tar.extractfile(found)
-                    if file is None:
-                        self._damaged(f"{found.name} is not a file")
-                    with file:
-                        yield found.name, found.size, file
+    def names(self) -> list[str]:
+        """The names of all members; the same name may come again, and then the last one counts."""
+        return [*self._found()]
+
+    def read(self, name: str) -> bytes:
+        """The content of a member. Raises `BackupError` if there is none of this name."""
+        return b"".join(self.pieces(name))
+
+    def lines(self, name: str) -> list[bytes]:
+        """The lines of a member that `packed` made."""
+        return gzip.decompress(self.read(name)).split(b"\n")[:-1]
+
+    def size(self, name: str) -> int:
+        """The size of a member in bytes."""
+        return self._place(name)[1]
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """The content of a member, in pieces."""
+        offset, left = self._place(name)
+        while left:
+            piece = os.pread(self._file.fileno(), min(left, _PIECE), offset)
+            if not piece:
+                self._damaged(f"{name} is cut off")
+            yield piece
+            offset, left = offset + len(piece), left - len(piece)
+
+    def _place(self, name: str) -> tuple[int, int]:
+        place = self._found().get(name)
+        if place is None:
+            self._damaged(f"{name} is missing")
+        return place
+
+    def _found(self) -> dict[str, tuple[int, int]]:
+        """The place of the content of each member, and its size."""
+        if not self._places:
+            with self._tar() as tar:
+                while (found := _next(tar)) is not None:
+                    self._places[found.name] = found.offset_data, found.size
+        return self._places
 
     def _member(self, tar: tarfile.TarFile, found: tarfile.TarInfo) -> Member:
         """A member whose content was read. Its lines are counted."""
@@ -263,13 +294,6 @@ def reading(path: Path) -> Iterator[ArchiveReader]:
 def packed(lines: list[bytes]) -> bytes:
     """JSON lines as a member has them; equal lines give equal bytes."""
     return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
-
-
-def unpacked_lines(file: IO[bytes]) -> Iterator[bytes]:
-    """The lines of such a member."""
-    with gzip.open(file) as lines:
-        for line in lines:
-            yield line.rstrip(b"\n")
 
 
 def _next(tar: tarfile.TarFile) -> tarfile.TarInfo | None:

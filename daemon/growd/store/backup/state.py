@@ -14,7 +14,7 @@ import sqlite3
 from contextlib import ExitStack, closing, contextmanager
 from typing import IO, TYPE_CHECKING, Final, NamedTuple
 
-from growd.host.data_folder import LOCK_NAME, as_owner
+from growd.host.data_folder import LOCK_NAME, RESTORING, as_owner
 from growd.host.hold import Holder, file_of
 from growd.store.backup.archive import BackupError
 from growd.store.block_file import open_own
@@ -28,7 +28,7 @@ STORE: Final = "growd.sqlite3"
 DATABASE: Final = "couchdb"
 """The folder of the embedded database, whose documents are copied instead."""
 
-_LEFT_OUT: Final = frozenset({LOCK_NAME, STORE, LOG_NAME, DATABASE, "backups"})
+_LEFT_OUT: Final = frozenset({LOCK_NAME, STORE, LOG_NAME, DATABASE, RESTORING, "backups"})
 _ENDINGS: Final = ("-wal", "-shm", "-journal", ".part", ".new", ".copy")
 _DAMAGED: Final = ".damaged-"
 _MOST_LOG: Final = 64 << 20  # bytes

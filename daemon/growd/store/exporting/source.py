@@ -13,7 +13,7 @@ import aiohttp
 import msgspec
 from yarl import URL
 
-from growd.store.couch import connection_failure
+from growd.store.couch_answers import connection_failure
 from growd.store.errors import StoreError
 from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
 from growd.store.rollups.document import Rollup, rollup_id, span_of

@@ -1,0 +1,128 @@
+"""`growd restore`: a backup into an empty data folder and empty databases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from growd.bus.errors import counted
+from growd.cli.backup import checked, passphrase, passphrase_option, progress
+from growd.cli.chamber import Chamber
+from growd.cli.client import NOT_REACHED
+from growd.cli.options import DaemonOptions, config_option, data_option, plain_errors, refuse, set_option
+from growd.config import ConfigError
+from growd.host.data_folder import StartError, running_in
+from growd.runtime.event_loop import run_on_loop
+from growd.store.backup.archive import BackupError, Manifest, reading
+from growd.store.backup.files import SECRETS, RestoredFiles
+from growd.store.backup.making import DATABASES, ORDER
+from growd.store.backup.restoring import Restoration
+from growd.store.backup.unpacking import DataFolder
+from growd.store.errors import CouchUnavailableError, StoreError
+
+if TYPE_CHECKING:
+    from growd.store.backup.archive import ArchiveReader
+
+
+@click.command()
+@click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
+@passphrase_option
+@click.option("--without-secrets", is_flag=True, help="Leave out the encrypted passwords and keys.")
+@click.option(
+    "--replace-configuration",
+    is_flag=True,
+    help="Replace a configuration, and the files that it names, which differ from those of the backup.",
+)
+@data_option
+@config_option
+@set_option
+def restore(
+    *,
+    file: Path,
+    passphrase_file: Path | None,
+    without_secrets: bool,
+    replace_configuration: bool,
+    data: Path,
+    config: Path | None,
+    settings: tuple[str, ...],
+) -> None:
+    """Restore the backup FILE on a new machine, or after the data were moved away.
+
+    growd must not run. The data folder must be empty, and so must the databases. The configuration goes where
+    it was, or to --config; a file that exists stays, unless --replace-configuration is given. At the end each
+    document is compared with FILE. If the restore is interrupted, run the same command again.
+
+    Exit status: 0 if all is restored and was compared; 1 if FILE is damaged, or something refuses; 2 for a
+    usage error; 3 if the database does not answer (run the command again).
+    """
+    with plain_errors():
+        try:
+            manifest = checked(file)
+            with reading(file) as archive:
+                folder = DataFolder(data, archive)
+                _check_folder(folder)
+                phrase = _phrase(archive, passphrase_file, without_secrets=without_secrets)
+                files = RestoredFiles(archive, config, phrase)
+                files.write(replace=replace_configuration)
+                chamber = Chamber(data, DaemonOptions(files.path, settings))
+                folder.stage()
+                refused = run_on_loop(_restore(chamber, folder, archive, manifest))
+                folder.finish()
+        except CouchUnavailableError as error:
+            refuse(f"{error}; the same command continues here", NOT_REACHED)
+        except (ConfigError, StoreError, StartError) as error:
+            refuse(error)
+        _report(manifest, folder, files, refused)
+
+
+def _check_folder(folder: DataFolder) -> None:
+    owner = running_in(folder.path)
+    if owner is not None:
+        raise BackupError(
+            f"growd is running in the data folder {folder.path} (process {owner}): stop it "
+            "(systemctl stop growd, or Ctrl-C)"
+        )
+    folder.check()
+
+
+def _phrase(archive: ArchiveReader, file: Path | None, *, without_secrets: bool) -> str | None:
+    if without_secrets or SECRETS not in archive.names():
+        return None
+    return passphrase(file)
+
+
+async def _restore(
+    chamber: Chamber, folder: DataFolder, archive: ArchiveReader, manifest: Manifest
+) -> list[str]:
+    """Write and compare all documents; the databases whose `_security` could not be written."""
+    number = sum(manifest.documents(f"{DATABASES}/{name}") for name in ORDER)
+    async with chamber.own_database(to_restore=True) as couch:
+        with progress("documents", 2 * number) as report:
+            restoration = Restoration(
+                archive, couch, chamber.names, design=chamber.config.http.name, report=report
+            )
+            if not folder.is_resumed:
+                await restoration.check_empty()
+            await restoration.prepare()
+            await restoration.write(folder.written, folder.note_written)
+            await restoration.compare()
+            return await restoration.restore_security()
+
+
+def _report(manifest: Manifest, folder: DataFolder, files: RestoredFiles, refused: list[str]) -> None:
+    number = sum(manifest.documents(f"{DATABASES}/{name}") for name in ORDER)
+    click.echo(f"restored and compared {counted(number, 'document')}; the data folder is {folder.path}")
+    for path in files.kept:
+        click.echo(f"kept {path}, which differs from the backup: --replace-configuration replaces it")
+    for option in files.record.removed:
+        click.echo(f"{option} has lost its secret: complete it in {files.path}")
+    for missing in files.missing:
+        click.echo(f"{missing.option}: write the file {missing.path}, which the backup does not have")
+    for name in refused:
+        click.echo(f"_security of {name} could not be written: set it as the administrator of the CouchDB")
+    click.echo(
+        f"This is the device {manifest.device} now. Never start growd with the old data folder again: two "
+        "devices with one id look like one to other servers."
+    )

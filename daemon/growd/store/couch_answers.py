@@ -1,0 +1,92 @@
+"""Requests to a database server: their parts, and what their answers mean."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TIMED_OUT: Final = 408
+_TOO_MANY: Final = 429
+_SERVER_ERROR: Final = 500
+_UNREADABLE: Final = object()
+
+
+@contextmanager
+def unavailable_as(request: str, limit_s: float | None) -> Iterator[None]:
+    """Raise `CouchUnavailableError` for a request without a complete answer."""
+    try:
+        yield
+    except TimeoutError as error:
+        raise CouchUnavailableError(f"the database did not answer {request} within {limit_s:g} s") from error
+    except CouchUnavailableError:
+        raise  # it is a ConnectionError
+    except (aiohttp.ClientError, OSError) as error:
+        raise CouchUnavailableError(
+            f"no answer from the database to {request}: {connection_failure(error)}"
+        ) from error
+
+
+def connection_failure(error: Exception) -> str:
+    """The error in the words of the system; those of aiohttp repeat the address, which is not shown."""
+    if isinstance(error, aiohttp.ClientConnectorCertificateError):
+        problem = error.certificate_error
+        return f"its certificate is invalid: {getattr(problem, 'verify_message', '') or problem}"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        number = error.os_error.errno or 0
+        return os.strerror(number) if number > 0 else error.os_error.strerror or "no connection"
+    if isinstance(error, aiohttp.ServerDisconnectedError):
+        return "it closed the connection"
+    if isinstance(error, aiohttp.ClientPayloadError):
+        return "the answer is incomplete"
+    words = error.message if isinstance(error, aiohttp.ClientResponseError) else str(error)
+    return words.partition("\n")[0] or type(error).__name__
+
+
+def related_head(document: dict[str, Any], boundary: str) -> bytes:
+    """The first part of a document with attachments (docs.couchdb.org, "Creating Multiple Attachments")."""
+    body = json.dumps(document, allow_nan=False, separators=(",", ":"))
+    return f"--{boundary}\r\nContent-Type: application/json\r\n\r\n{body}".encode()
+
+
+def checked(request: str, status: int, body: bytes) -> Any:
+    """The answer. Raises `CouchUnavailableError` and `CouchRefusedError`."""
+    answer = _decoded(body)
+    if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
+        raise CouchUnavailableError(
+            f"the database answered {request} with {_described(status, answer)}", status
+        )
+    if not 200 <= status < 300:  # noqa: PLR2004  2xx
+        error, reason = error_members(answer)
+        sentence = f"the database answered {request} with {_described(status, answer)}"
+        raise CouchRefusedError(sentence, status, error, reason)
+    if answer is _UNREADABLE:
+        raise CouchUnavailableError(f"the database's answer to {request} is not complete JSON")
+    return answer
+
+
+def _decoded(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return _UNREADABLE
+
+
+def error_members(answer: Any) -> tuple[str, str]:
+    """CouchDB's `error` and `reason`; empty if the answer is in another form."""
+    if not isinstance(answer, dict):
+        return "", ""
+    return str(answer.get("error", "")), str(answer.get("reason", ""))
+
+
+def _described(status: int, answer: Any) -> str:
+    error, reason = error_members(answer)
+    return f"{status} {error}: {reason}" if error else str(status)
