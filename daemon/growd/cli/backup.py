@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from growd.bus.errors import counted
-from growd.cli.chamber import Chamber
+from growd.cli.chamber import ChamberPlace
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import client_options, data_option, refuse
 from growd.config import ConfigError
@@ -76,7 +76,7 @@ def backup(
         if verify:
             _verify(file, passphrase_file)
             return
-        chamber = Chamber.chosen(context, data, daemon)
+        chamber = ChamberPlace.chosen(context, data, daemon)
         _check_folder(chamber.data)
         phrase = passphrase(passphrase_file, confirm=True) if secrets else None
         _back_up(chamber, file, phrase, restart=restart)
@@ -127,7 +127,7 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
         yield report
 
 
-def _back_up(chamber: Chamber, path: Path, phrase: str | None, *, restart: bool) -> None:
+def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, restart: bool) -> None:
     configuration = _copied(chamber)
     configuration.check(with_secrets=phrase is not None)
     query = {
@@ -151,7 +151,7 @@ def _back_up(chamber: Chamber, path: Path, phrase: str | None, *, restart: bool)
 
 
 async def _run(
-    chamber: Chamber,
+    chamber: ChamberPlace,
     file: PartFile,
     configuration: CopiedConfiguration,
     phrase: str | None,
@@ -165,7 +165,7 @@ async def _run(
         click.echo(f"growd: there is no database {name}", err=True)
 
 
-def _copied(chamber: Chamber) -> CopiedConfiguration:
+def _copied(chamber: ChamberPlace) -> CopiedConfiguration:
     """The configuration, without one that ships. Raises `ConfigError`."""
     config = chamber.daemon.config
     own = None if config in {profile_path(name) for name in PROFILES} else config

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 INSTALLED_DATA: Final = Path("/var/lib/growd")
 
 
-class Chamber:
+class ChamberPlace:
     """A data folder, and the configuration that belongs to it."""
 
     def __init__(self, data: Path, daemon: DaemonOptions) -> None:
@@ -46,7 +46,7 @@ class Chamber:
         self.names = Databases.prefixed(self.config.couchdb.prefix)
 
     @classmethod
-    def chosen(cls, context: click.Context, data: Path, daemon: DaemonOptions) -> Chamber:
+    def chosen(cls, context: click.Context, data: Path, daemon: DaemonOptions) -> ChamberPlace:
         """That of the options; without --data, and where there is no folder `data`, the installed one.
 
         Raises `ConfigError`.

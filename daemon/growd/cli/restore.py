@@ -9,7 +9,7 @@ import click
 
 from growd.bus.errors import counted
 from growd.cli.backup import checked, passphrase, passphrase_option, progress
-from growd.cli.chamber import Chamber
+from growd.cli.chamber import ChamberPlace
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import DaemonOptions, config_option, data_option, plain_errors, refuse, set_option
 from growd.config import ConfigError
@@ -66,7 +66,7 @@ def restore(
                 phrase = _phrase(archive, passphrase_file, without_secrets=without_secrets)
                 files = RestoredFiles(archive, config, phrase)
                 files.write(replace=replace_configuration)
-                chamber = Chamber(data, DaemonOptions(files.path, settings))
+                chamber = ChamberPlace(data, DaemonOptions(files.path, settings))
                 folder.stage()
                 refused = run_on_loop(_restore(chamber, folder, archive, manifest))
                 folder.finish()
@@ -94,7 +94,7 @@ def _phrase(archive: ArchiveReader, file: Path | None, *, without_secrets: bool)
 
 
 async def _restore(
-    chamber: Chamber, folder: DataFolder, archive: ArchiveReader, manifest: Manifest
+    chamber: ChamberPlace, folder: DataFolder, archive: ArchiveReader, manifest: Manifest
 ) -> list[str]:
     """Write and compare all documents; the databases whose `_security` could not be written."""
     number = sum(manifest.documents(f"{DATABASES}/{name}") for name in ORDER)
