@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs';
 
 import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
+import { showDatabase, startCompaction } from './compaction.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkIndex, checkNesting, checkQuery, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
@@ -22,7 +23,6 @@ const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.
 const PARTS = [
   'config-infrastructure', // in memory; routes/uuids needs it
   'routes/bulk-docs',
-  'routes/compact',
   'routes/db',
   'routes/documents',
   'routes/find',
@@ -131,7 +131,7 @@ function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
   };
   addDocumentRoutes(app, open, pouchApp);
   app.post('*', readJSON());
-  serve(app, '/:db', { get: [pouchApp], put: [pouchApp], delete: [pouchApp], post: [checkDocument, pouchApp] });
+  serve(app, '/:db', { get: [open, showDatabase], put: [pouchApp], delete: [pouchApp], post: [checkDocument, pouchApp] });
   addQueryRoutes(app, open, stopping);
   serve(app, '/:db/_bulk_docs', { post: [checkDocs, pouchApp] });
   serve(app, '/:db/_bulk_get', { post: [checkRequestedDocs, open, bulkGet] });
@@ -142,7 +142,8 @@ function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
   for (const path of ['_find', '_explain']) {
     serve(app, `/:db/${path}`, { post: [checkQuery, pouchApp] });
   }
-  for (const path of ['_compact', '_view_cleanup', '_ensure_full_commit']) {
+  serve(app, '/:db/_compact', { post: [open, startCompaction] });
+  for (const path of ['_view_cleanup', '_ensure_full_commit']) {
     serve(app, `/:db/${path}`, { post: [pouchApp] });
   }
   for (const [path, value] of Object.entries(FIXED_SETTINGS)) {

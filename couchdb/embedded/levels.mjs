@@ -2,15 +2,20 @@
 
 import { rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 
 import { HttpError } from './http.mjs';
 import { leveldown } from './packages.mjs';
 
 export const VIEW_INDEX = '-mrview-'; // in the names of view indexes
+const [FIRST_KEY, LAST_KEY] = [Buffer.from([0]), Buffer.alloc(16, 0xff)];
 const TRIAL_BYTES = 1024 * 1024; // opening the databases needs some room
 
 /** The first failed write of each LevelDB, by its folder. */
 const failures = new Map();
+
+/** The open LevelDBs by their folders. */
+const levels = new Map();
 
 /** The folders that could not be opened. */
 const unopened = new Set();
@@ -23,6 +28,7 @@ const unopened = new Set();
  */
 export function durableLevel(location) {
   const level = leveldown(location);
+  levels.set(location, level);
   failures.delete(location);
   unopened.delete(location);
   const sync = !location.includes(VIEW_INDEX);
@@ -50,6 +56,16 @@ export function durableLevel(location) {
 }
 
 durableLevel.destroy = leveldown.destroy;
+
+/** Rewrite the files of the database `name` and of its indexes without what was deleted. */
+export async function compactFiles(name) {
+  for (const [location, level] of levels) {
+    const folder = path.basename(location);
+    if (level.status === 'open' && (folder === name || folder.startsWith(name + VIEW_INDEX))) {
+      await promisify(level.compactRange.bind(level))(FIRST_KEY, LAST_KEY);
+    }
+  }
+}
 
 /** The result of `read`, unless a view index of the database `name` failed: PouchDB leaves out rows it could not write. */
 export async function readComplete(name, read) {

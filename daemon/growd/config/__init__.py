@@ -10,6 +10,7 @@ from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions,
 from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.reading import load, load_outputs
+from growd.config.retention import Retention
 from growd.config.root import ChamberOptions, Config
 from growd.config.services import (
     Couchdb,
@@ -41,6 +42,7 @@ __all__ = [
     "Recipe",
     "RelayOptions",
     "Replication",
+    "Retention",
     "Sensor",
     "Simulator",
     "Source",

@@ -11,6 +11,7 @@ from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
+from growd.config.retention import Retention
 from growd.config.services import (
     Couchdb,
     Environment,
@@ -91,6 +92,9 @@ class Config(ChamberOptions, frozen=True):
 
     store: Store = Store()
     """What is stored, and when."""
+
+    retention: Retention = Retention()
+    """How long points are kept."""
 
     simulator: Simulator = Simulator()
     """Simulated hardware."""

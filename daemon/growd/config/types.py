@@ -13,6 +13,7 @@ UNITS: Final = {
     "_per_ppm": "1/ppm",
     "_litres": "l",
     "_hours": "h",
+    "_days": "days",
     "_bytes": "bytes",
     "_degc": "°C",
     "_lux": "lux",

@@ -154,6 +154,18 @@ class Couch:
         found = (row.get("doc") for row in rows)
         return {document["_id"]: document for document in found if document and "_deleted" not in document}
 
+    async def rows_of(self, database: str, ids: Sequence[str]) -> list[Document]:
+        """POST /{db}/_all_docs: the rows of these documents, also of deleted and missing ones."""
+        return _rows(await self._request("POST", _path(database, "_all_docs"), body={"keys": list(ids)}))
+
+    async def purge(self, database: str, revisions: Mapping[str, Sequence[str]]) -> None:
+        """POST /{db}/_purge: remove these leaf revisions for good; 100 documents at most."""
+        await self._request("POST", _path(database, "_purge"), body=revisions)
+
+    async def compact(self, database: str, design: str = "") -> None:
+        """POST /{db}/_compact or /{db}/_compact/{ddoc}: start a compaction, of the indexes of a design."""
+        await self._request("POST", _path(database, "_compact", *([design] if design else [])), body={})
+
     async def changes(
         self,
         database: str,
@@ -243,6 +255,13 @@ class Couch:
     async def put_security(self, database: str, security: Document) -> None:
         """PUT /{db}/_security."""
         await self._request("PUT", _path(database, "_security"), body=security)
+
+    async def changed(self, database: str, since: Any, ids: Sequence[str]) -> list[Document]:
+        """Those of these documents that changed after `since`."""
+        query = {"since": since if isinstance(since, str) else json.dumps(since), "filter": "_doc_ids"}
+        path = _path(database, "_changes")
+        answer = _object(await self._request("POST", path, query=query, body={"doc_ids": list(ids)}))
+        return list(answer["results"])
 
     async def scheduled(self, document_id: str) -> Document | None:
         """GET /_scheduler/docs/_replicator/{docid}: its state; None if it is unknown yet."""

@@ -55,8 +55,11 @@ class Database:
         owner: tuple[int, int] | None = None,
     ) -> None:
         self.names = Databases.prefixed(prefix)
+        self.folder = data
+        """The files of the embedded server."""
+        self.design = design_name
+        """The name of growd's design documents."""
         self._files = files
-        self._design_name = design_name
         self._external = URL(url) if url else None
         self._credentials = credentials
         self._embedded = EmbeddedDatabase(
@@ -156,14 +159,14 @@ class Database:
         if self.is_embedded:
             await self.until_up()
         async with self._preparing:
-            await bootstrap(self.couch, self._files, self._design_name, self.names, self.made.add)
+            await bootstrap(self.couch, self._files, self.design, self.names, self.made.add)
         self.prepared.set()
 
     async def index_build(self, database: str) -> IndexBuild | None:
         """The progress of the index of growd's views; None if it is not being built, or unknown."""
         try:
             async with asyncio.timeout(PROGRESS_S):
-                return await index_build(self.couch, database, self._design_name)
+                return await index_build(self.couch, database, self.design)
         except (TimeoutError, CouchError):
             return None
 

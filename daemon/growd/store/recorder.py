@@ -77,6 +77,7 @@ class Recorder:
         self._rules: dict[str, StorageRule] = {}
         self._qualities: defaultdict[str, Quality] = defaultdict(lambda: Quality.OK)
         self._desired: defaultdict[str, ChangeRule] = defaultdict(ChangeRule)
+        self._stores_values = True
         self._messages: Subscription | None = None
         self._failed = 0
         self._entry: tuple[Message, str] | None = None  # of a client, and its author
@@ -99,9 +100,13 @@ class Recorder:
         """Messages that could not be made into points, or came faster than they were read."""
         return self._failed + (self._messages.dropped if self._messages is not None else 0)
 
-    def reconfigure(self, settings: Store) -> None:
-        """Change the rules; the next value of each variable is stored."""
+    def reconfigure(self, settings: Store, *, stores_values: bool = True) -> None:
+        """Change the rules; the next value of each variable is stored.
+
+        Without `stores_values` no measured values and commands are stored, but manual measurements.
+        """
         self._settings = settings
+        self._stores_values = stores_values
         self._rules.clear()
 
     async def run(self) -> None:
@@ -170,7 +175,7 @@ class Recorder:
             # rounded first: the rule compares what is stored
             value = _rounded(message.value, source.variable)
             is_manual = message.node == _HTTP_NODE
-            if is_manual or rule.admits(value, self._bus.clock.monotonic()):
+            if is_manual or self._admits(rule, value):
                 yield self._point(source, value, message, is_manual=is_manual)
 
     def _of_desired(self, source: _Source, message: Message) -> Iterator[DataPoint]:
@@ -188,8 +193,11 @@ class Recorder:
         if message.quality is not Quality.OK:
             rule.reset()
             yield self._point(source, None, message, category=COMMANDED)
-        elif rule.admits(value := _rounded(message.value, source.variable, 3), self._bus.clock.monotonic()):
+        elif self._admits(rule, value := _rounded(message.value, source.variable, 3)):
             yield self._point(source, value, message, category=COMMANDED, is_manual=is_manual)
+
+    def _admits(self, rule: StorageRule, value: float | bool | str) -> bool:  # noqa: FBT001  a value
+        return self._stores_values and rule.admits(value, self._bus.clock.monotonic())
 
     def _is_override(self, controller: str) -> bool:
         """Whether this controller repeats the command of a client."""

@@ -5,11 +5,35 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from growd.config import Store
 
 if TYPE_CHECKING:
     from growd.store.points import Value
     from growd.variables import Variable
+
+
+def sparser(settings: Store, interval_s: float) -> Store:
+    """The settings with at most one value of each variable in `interval_s`."""
+
+    def longest(*intervals: float | None) -> float:
+        return max(each or 0 for each in (interval_s, *intervals))
+
+    variables = {
+        name: msgspec.structs.replace(
+            rule,
+            minimum_interval_s=longest(rule.minimum_interval_s, settings.minimum_interval_s),
+            maximum_interval_s=longest(rule.maximum_interval_s, settings.maximum_interval_s),
+        )
+        for name, rule in settings.variable.items()
+    }
+    return msgspec.structs.replace(
+        settings,
+        minimum_interval_s=longest(settings.minimum_interval_s),
+        maximum_interval_s=longest(settings.maximum_interval_s),
+        variable=variables,
+    )
 
 
 class StorageRule:

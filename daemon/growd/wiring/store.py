@@ -13,7 +13,9 @@ from growd.store.losses import Losses
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import EVENT, Recorder
+from growd.store.retention.budget import SPARSE_S, Shortage
 from growd.store.shipper import Shipper
+from growd.store.storage_rule import sparser
 from growd.store.store_node import StoreNode
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ class Storage:
         self.losses: Losses
         self._recorder: Recorder
         self._was_made_again = False
+        self._shortage = Shortage.NONE
 
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -108,7 +111,15 @@ class Storage:
         """Change rules, batches and ages (`RELOADABLE`)."""
         self._config = config
         self.shipper.reconfigure(**_batches(config.store))
-        self._recorder.reconfigure(config.store)
+        self.store_less(self._shortage)
+
+    def store_less(self, shortage: Shortage) -> None:
+        """Store as much as the room for the database permits."""
+        self._shortage = shortage
+        settings = self._config.store
+        if shortage >= Shortage.STORING_LESS:
+            settings = sparser(settings, SPARSE_S)
+        self._recorder.reconfigure(settings, stores_values=shortage < Shortage.STORING_NOTHING)
 
     @property
     def max_age_s(self) -> float:
@@ -184,8 +195,11 @@ class Storage:
     def _record_loss(self, text: str) -> None:
         self._record("fault", f"growd: {text}", self._bus.clock.time())
 
-    def _record(self, kind: str, text: str, now: float) -> None:
+    def record(self, kind: str, text: str) -> None:
         """Record an event of growd itself in each environment."""
+        self._record(kind, text, self._bus.clock.time())
+
+    def _record(self, kind: str, text: str, now: float) -> None:
         for environment in self._config.chambers():
             self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
 

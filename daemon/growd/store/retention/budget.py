@@ -1,0 +1,99 @@
+"""The room that the database may take, and what is done when it is short."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from growd.config import Retention
+    from growd.store.retention.sizes import DatabaseFile, DiskUse
+
+SPARSE_S: Final = 60.0
+"""While `STORING_LESS`, at most one value of each variable is stored in this time."""
+
+_MB: Final = 1_000_000
+_FREE_SHARE: Final = 0.1
+"""`free_mb` is at most this share of the disk."""
+
+_MARGIN: Final = 0.05
+"""Room counts as short this share of the limit before it: a compaction needs some itself."""
+
+_ENOUGH: Final = 0.1
+"""A shortage is over when this share of the limit is free: it would begin again at once otherwise."""
+
+_WORTH: Final = 0.1
+"""A compaction is worth its writes if this share of what the database takes is unused."""
+
+
+class Shortage(IntEnum):
+    """What is done when room is short; each step includes those before it."""
+
+    NONE = 0
+    COMPACTING = 1
+    """Compact the databases, also outside of the quiet hours."""
+
+    RETIRING_EARLY = 2
+    """Delete points before `keep_days`, down to `least_days`."""
+
+    STORING_LESS = 3
+    """Store measured values and commands at most once a minute."""
+
+    STORING_NOTHING = 4
+    """Store no measured values and commands. Set points, events and notes are stored."""
+
+
+class Budget(NamedTuple):
+    """The room of the database in bytes: the `limit`, and what it `needs`, with its compaction."""
+
+    needs: int
+    used: int
+    limit: float
+    cause: str
+
+    @property
+    def is_short(self) -> bool:
+        """Whether something has to be done."""
+        return self.needs > (1 - _MARGIN) * self.limit
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether a shortage is over."""
+        return self.needs <= (1 - _ENOUGH) * self.limit
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the database alone, without room for a compaction, is at the limit."""
+        return self.used > (1 - _MARGIN) * self.limit
+
+    def __str__(self) -> str:
+        used, needs, limit = (round(size / _MB) for size in (self.used, self.needs, self.limit))
+        return f"the database takes {used} MB and needs {needs} MB with its compaction, of {limit} MB ({self.cause})"
+
+
+def budget(options: Retention, use: DiskUse) -> Budget:
+    """The narrowest limit: `budget_mb`, `disk_share`, and what is left above `free_mb`."""
+    limits = {"[retention] budget_mb": options.budget_mb * _MB} if options.budget_mb else {}
+    if use.disk is not None and use.free is not None:
+        limits["[retention] disk_share"] = options.disk_share * use.disk
+        limits["free space on the disk"] = use.used + use.free - least_free(options, use.disk)
+    cause = min(limits, key=limits.__getitem__, default="")
+    return Budget(use.used + use.room, use.used, max(0.0, limits[cause]) if cause else float("inf"), cause)
+
+
+def least_free(options: Retention, disk: int) -> float:
+    """The bytes that stay free on a disk of this size."""
+    return min(options.free_mb * _MB, _FREE_SHARE * disk)
+
+
+def worth_compacting(budget: Budget, use: DiskUse, options: Retention) -> DatabaseFile | None:
+    """The file whose compaction frees most, of those whose copy has room; None if none is worth it.
+
+    A copy that is above the limit for some minutes is better than never to compact, if the disk has the room.
+    """
+    worth = [file for file in use.files if file.unused > _WORTH * use.used]
+    fits = [file for file in worth if use.used + file.active <= budget.limit]
+    if fits or use.free is None or use.disk is None:
+        return next(iter(fits), None)
+    room = use.free - least_free(options, use.disk)
+    return next((file for file in worth if file.active <= room), None)

@@ -1,0 +1,283 @@
+"""Keeps the database within its room: retires old points at night, and makes room when it is short."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.bus.errors import counted
+from growd.runtime.liveness import SHIPPING_S
+from growd.store.errors import StoreError
+from growd.store.retention.budget import Budget, Shortage, budget, worth_compacting
+from growd.store.retention.far_end import UnconfirmedError
+from growd.store.retention.retirement import DAY_S
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+    from zoneinfo import ZoneInfo
+
+    from growd.bus import Bus
+    from growd.config import Retention
+    from growd.store.local import LocalStore
+    from growd.store.retention.compaction import Compaction
+    from growd.store.retention.retirement import Retirement
+    from growd.store.retention.sizes import DiskUse
+
+_log = logging.getLogger(__name__)
+
+GRACE_S: Final = 7 * DAY_S
+"""How long nothing is deleted after the first start with retention: time to choose to keep everything."""
+
+LOOK_S: Final = 600.0
+"""How often the room is measured, and points to delete are looked for; seconds of the clock."""
+
+_STARTED: Final = "retention"
+_LONGEST_REST_S: Final = 10.0
+_REMEDY: Final = {
+    Shortage.COMPACTING: "the databases are compacted",
+    Shortage.RETIRING_EARLY: "points are deleted before keep_days",
+    Shortage.STORING_LESS: "measured values and commands are stored at most once a minute",
+    Shortage.STORING_NOTHING: "no measured values and commands are stored",
+}
+_ADVICE: Final = "make room or raise the limit (docs/retention.md)"
+
+
+class RetentionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What retention does. Sizes are bytes, times UNIX seconds.
+
+    `needed` is what the database takes with room for its compaction; `limit` is None without one. Nothing is
+    deleted before `begins_at` (0: unknown yet). `waits_for` says why points that are due are not deleted.
+    `retired` counts the points that were deleted since growd started.
+    """
+
+    shortage: str
+    text: str
+    used: int
+    needed: int
+    limit: float | None
+    begins_at: float
+    waits_for: str
+    retired: int
+
+
+class RetentionKeeper:
+    """The task of retention. `store_less` and `record` change what is stored, and record an event.
+
+    `retirements` are those of the databases of points; `measure` gives what the database takes. After each
+    batch it rests as long as the batch took, in real seconds, so that the database has time for others.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        local: LocalStore,
+        options: Retention,
+        *,
+        prepared: asyncio.Event,
+        retirements: Callable[[Callable[[], Awaitable[None]]], Sequence[Retirement]],
+        compaction: Compaction,
+        measure: Callable[[], Awaitable[DiskUse]],
+        store_less: Callable[[Shortage], None],
+        record: Callable[[str, str], None],
+        zone: ZoneInfo | None = None,
+    ) -> None:
+        self._bus = bus
+        self._clock = bus.clock
+        self._local = local
+        self._options = options
+        self._prepared = prepared
+        self._retirements = retirements(self._rest)
+        self._compaction = compaction
+        self._measure = measure
+        self._store_less = store_less
+        self._record = record
+        self._zone = zone
+        self._wake = asyncio.Event()
+        self._beat: Callable[[], None] = lambda: None
+        self._is_resting = True
+        self._busy_since = 0.0
+        self._has_finished = False
+        self._started_at: float | None = None
+        self._is_announced = False
+        self._shortage = Shortage.NONE
+        self._budget: Budget | None = None
+        self._retired = 0
+        self._waits_for = ""
+        self._fault = ""
+        self.node = bus.node("retention")
+        self.node.describe("retention", lambda: msgspec.to_builtins(self.status()))
+        self.node.describe("problems", self._problems)
+
+    def status(self) -> RetentionStatus:
+        """The present state."""
+        found = self._budget
+        return RetentionStatus(
+            shortage=self._shortage.name.lower(),
+            text=self._shortage_text() if self._shortage else "",
+            used=0 if found is None else found.used,
+            needed=0 if found is None else found.needs,
+            limit=None if found is None or not found.cause else found.limit,
+            begins_at=0.0 if self._started_at is None else self._started_at + GRACE_S,
+            waits_for=self._waits_for,
+            retired=self._retired,
+        )
+
+    async def reconfigure(self, options: Retention) -> None:
+        """Take other options, and look at once."""
+        self._options = options
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Look each `LOOK_S` seconds until cancelled."""
+        with self._bus.liveness.heartbeat("retention", SHIPPING_S, lambda: self._is_resting) as heart:
+            self._beat = heart.beat
+            await self._prepared.wait()
+            while True:
+                self._is_resting = False
+                await self.look()
+                self._is_resting = True
+                timer = self._clock.call_later(LOOK_S, self._wake.set)
+                await self._wake.wait()
+                timer.cancel()
+                self._wake.clear()
+
+    async def look(self) -> None:
+        """Make room if it is short, and delete the points that are due. Errors are shown in the status."""
+        self._busy_since = time.monotonic()
+        try:
+            await self._begin()
+            while await self._step():
+                self._beat()
+            self._fault = ""
+        except (StoreError, OSError) as error:
+            if str(error) != self._fault:
+                _log.warning("retention could not go on, it tries again: %s", error)
+            self._fault = str(error)
+
+    async def _begin(self) -> None:
+        """Remember the first start, and purge what a kill left."""
+        if self._started_at is None and self._options.keep_days:
+            saved = await self._local.state(_STARTED)
+            if saved is None and self._clock.is_synchronised():
+                saved = {"started": self._clock.time(), "has_points": await self._oldest(self._clock.time()) is not None}
+                await self._local.save_state(_STARTED, saved)
+                if saved["has_points"]:
+                    self._record("retention", f"growd: {self._announcement(saved['started'])}")
+            if saved is not None:
+                self._started_at, self._is_announced = saved["started"], saved["has_points"]
+        if not self._has_finished:
+            for retirement in self._retirements:
+                await retirement.finish()
+            self._has_finished = True
+
+    async def _step(self) -> bool:
+        """Do one thing: a compaction, or a day. Returns whether there may be more to do."""
+        use = await self._measure()
+        found = self._budget = budget(self._options, use)
+        if not found.is_short:
+            if found.is_enough or self._shortage <= Shortage.RETIRING_EARLY:
+                self._enter(Shortage.NONE)
+            return self._is_quiet() and await self._retire(self._options.keep_days)
+        if (self._compaction.is_due(worth := worth_compacting(found, use, self._options))):
+            self._enter(max(self._shortage, Shortage.COMPACTING))
+            await self._compaction.run(worth, self._rest)
+            return True
+        if not found.is_full and self._options.keep_days:
+            self._enter(max(self._shortage, Shortage.RETIRING_EARLY))
+            if await self._retire(self._options.least_days):
+                return True
+        self._enter(Shortage.STORING_NOTHING if found.is_full else max(self._shortage, Shortage.STORING_LESS))
+        return False
+
+    async def _retire(self, days: float) -> bool:
+        """Retire the oldest day that is over for so many days. Returns whether there was one."""
+        self._waits_for = await self._obstacle()
+        if self._waits_for or not days:
+            return False
+        oldest = await self._oldest(self._clock.time() - days * DAY_S)
+        if oldest is None:
+            return False
+        day, retirement = oldest
+        try:
+            number = await retirement.retire(day)
+        except UnconfirmedError as error:
+            self._waits_for = str(error)
+            return False
+        self._compaction.retired(number)
+        self._retired += number
+        _log.info("deleted %s of %s in %s", counted(number, "point"), _date(day), retirement.database)
+        return number > 0
+
+    async def _obstacle(self) -> str:
+        """Why nothing may be deleted at present; "" if nothing is in the way."""
+        if not self._clock.is_synchronised():
+            return "the machine's clock is not synchronised"
+        if self._started_at is None or self._clock.time() < self._started_at + GRACE_S:
+            return "the first seven days are not over"
+        return ""
+
+    async def _oldest(self, before: float) -> tuple[int, Retirement] | None:
+        found = [(day, one) for one in self._retirements if (day := await one.oldest_day(before)) is not None]
+        return min(found, key=lambda each: each[0], default=None)
+
+    def _is_quiet(self) -> bool:
+        """Whether it is between `quiet_from` and `quiet_to`."""
+        start, end = self._options.quiet_from, self._options.quiet_to
+        now = datetime.fromtimestamp(self._clock.time(), self._zone)
+        hour = now.hour + now.minute / 60
+        if start <= end:
+            return start == end or start <= hour < end
+        return hour >= start or hour < end
+
+    def _enter(self, shortage: Shortage) -> None:
+        if shortage is self._shortage:
+            return
+        before, self._shortage = self._shortage, shortage
+        self._store_less(shortage)
+        if shortage > before:
+            text = self._shortage_text()
+            _log.warning("%s", text)
+            self._record("fault", f"growd: {text}")
+        elif not shortage:
+            _log.warning("room for the database is sufficient again")
+            self._record("recovery", "growd: room for the database is sufficient again")
+
+    def _shortage_text(self) -> str:
+        return f"room for the database is short: {_REMEDY[self._shortage]}; {self._budget}"
+
+    def _announcement(self, started: float) -> str:
+        begin = datetime.fromtimestamp(started + GRACE_S, self._zone)
+        return (
+            f"from {begin:%Y-%m-%d %H:%M} on, measured values and commands older than "
+            f"{self._options.keep_days:g} days are deleted; their rollups stay. [retention] keep_days = 0 keeps all"
+        )
+
+    def _problems(self) -> list[dict[str, Any]]:
+        problems = []
+        if self._shortage:
+            text = f"{self._shortage_text()}; {_ADVICE}"
+            problems.append({"text": text, "is_failure": self._shortage is Shortage.STORING_NOTHING})
+        if self._fault:
+            problems.append({"text": f"retention does not work: {self._fault}", "is_failure": False})
+        is_waiting = self._started_at is not None and self._clock.time() < self._started_at + GRACE_S
+        if is_waiting and self._is_announced and self._options.keep_days and self._started_at is not None:
+            problems.append({"text": self._announcement(self._started_at), "is_note": True})
+        elif self._waits_for and not is_waiting:
+            problems.append({"text": f"old points are not deleted: {self._waits_for}", "is_failure": False})
+        return problems
+
+    async def _rest(self) -> None:
+        self._beat()
+        took = time.monotonic() - self._busy_since
+        await asyncio.sleep(min(took, _LONGEST_REST_S))
+        self._busy_since = time.monotonic()
+
+
+def _date(day: int) -> str:
+    return f"{datetime.fromtimestamp(day):%Y-%m-%d}"

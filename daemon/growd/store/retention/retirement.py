@@ -1,0 +1,184 @@
+"""Deletes the points of one database, a day at a time."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.store.rollups.document import RollupSeries
+from growd.store.rollups.rolled import is_retired_once_sealed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+
+    from growd.store.couch import Couch, Document
+    from growd.store.retention.far_end import FarEnd
+    from growd.store.rollups.feed import DatabaseFeed, RollupFeed
+
+DAY_S: Final = 86_400
+MEASURED: Final = "measured"
+COMMANDED: Final = "commanded"
+
+BATCH: Final = 500
+"""Points that are deleted at once: a larger batch costs the card less, and delays readers for longer."""
+
+_PURGED_AT_ONCE: Final = 100  # CouchDB's limit, [purge] max_document_id_number
+_SOUGHT_AT_ONCE: Final = 20
+_BY_SERIES: Final = "by_variable"
+_PURGING: Final = "_local/growd-retiring"
+
+
+class Retirement:
+    """Deletes the points of `category` in `database` that are rolled up and confirmed.
+
+    Each step can be repeated: after a kill the same day is found again. With `purges` (CouchDB) the tombstones
+    of a batch are removed for good; their ids are in a local document of the same database first, so that they
+    are found again after a kill. Tombstones of other programs stay. `rest` is called after each batch.
+    """
+
+    def __init__(
+        self,
+        couch: Couch,
+        design: str,
+        rollups: RollupFeed,
+        feed: DatabaseFeed,
+        category: str,
+        far_end: FarEnd,
+        rest: Callable[[], Awaitable[None]],
+        *,
+        purges: bool,
+    ) -> None:
+        self.database = feed.database
+        self._couch = couch
+        self._design = design
+        self._rollups = rollups
+        self._feed = feed
+        self._category = category
+        self._is_event = category == COMMANDED
+        self._far_end = far_end
+        self._rest = rest
+        self._purges = purges
+        self._sealed_until = 0
+        self._passed: dict[RollupSeries, float] = {}
+
+    async def finish(self) -> None:
+        """Purge the tombstones that a kill left. Raises `CouchError`."""
+        if not self._purges:
+            return
+        noted = await self._couch.get(self.database, _PURGING) or {}
+        rows = await self._couch.rows_of(self.database, noted.get("ids", []))
+        await self._purge({row["id"]: row["value"]["rev"] for row in rows if _is_tombstone(row)})
+
+    async def oldest_day(self, before: float) -> int | None:
+        """The start of the oldest day that has points to delete and ends before `before`, in UNIX seconds.
+
+        Raises `CouchError`.
+        """
+        oldest = math.inf
+        async for series in self._all_series():
+            oldest = min(oldest, await self._oldest(series, min(oldest, before)))
+        if not math.isfinite(oldest):
+            return None
+        day = int(oldest // DAY_S) * DAY_S
+        return day if day + DAY_S <= before else None
+
+    async def retire(self, day: int) -> int:
+        """Delete the points of a day; how many. Raises `UnconfirmedError` and `StoreError`."""
+        number = self._sealed_until = 0
+        batch: dict[str, str] = {}
+        async for series in self._all_series():
+            async for rows in self._pages(series, day, day + DAY_S):
+                batch |= {row["id"]: row["value"]["_rev"] for row in rows if self._is_retired(row["value"])}
+                if len(batch) >= BATCH:
+                    number += await self._delete(batch, day)
+                    batch = {}
+        return number + (await self._delete(batch, day) if batch else 0)
+
+    async def _delete(self, batch: dict[str, str], day: int) -> int:
+        """Delete these revisions; how many were deleted. A point that changed meanwhile stays."""
+        await self._far_end.confirm(self.database, list(batch))
+        await self._roll_up(day)
+        if self._purges:
+            await self._note(list(batch))
+        deletions = [{"_id": each, "_rev": revision, "_deleted": True} for each, revision in batch.items()]
+        outcomes = await self._couch.bulk_docs(self.database, deletions)
+        deleted = {each: str(outcome["rev"]) for each, outcome in outcomes.items() if "rev" in outcome}
+        if self._purges:
+            await self._purge(deleted)
+        await self._rest()
+        return len(deleted)
+
+    async def _roll_up(self, day: int) -> None:
+        """Roll up all points that there are. It follows the reading of a batch, so that it has those."""
+        if self._sealed_until == day + DAY_S:
+            await self._rollups.catch_up()
+            return
+        await self._rollups.seal(day + DAY_S)
+        # before the first deletion: the rollups are complete, and the points soon are not
+        until = max(self._feed.state.retired_until, day + DAY_S)
+        await self._rollups.update(self._feed, retired_until=until)
+        self._sealed_until = day + DAY_S
+
+    async def _note(self, ids: list[str]) -> None:
+        present = await self._couch.get(self.database, _PURGING) or {"_id": _PURGING}
+        await self._couch.put(self.database, present | {"ids": ids})
+
+    async def _purge(self, tombstones: dict[str, str]) -> None:
+        """Purge tombstones that the index has left: purging rows of an index costs it 25 times as much."""
+        if not tombstones:
+            return
+        await self._couch.view(self.database, self._design, _BY_SERIES, reduce=False, limit=1)
+        items = list(tombstones.items())
+        for first in range(0, len(items), _PURGED_AT_ONCE):
+            part = items[first : first + _PURGED_AT_ONCE]
+            await self._couch.purge(self.database, {each: [revision] for each, revision in part})
+
+    async def _all_series(self) -> AsyncIterator[RollupSeries]:
+        """The series of the category: a request for each, since a reduced view may read all rows."""
+        place: list[Any] = []
+        while rows := await self._view(startkey=place, limit=1):
+            environment = rows[0]["key"][0]
+            within: list[Any] = [environment, self._category]
+            end = [*within, {}]
+            while found := await self._view(startkey=within, endkey=end, limit=1):
+                series = RollupSeries(*found[0]["key"][:3])
+                yield series
+                within = [*series, {}]
+            place = [environment, {}]
+
+    async def _oldest(self, series: RollupSeries, before: float) -> float:
+        """The time of the oldest point to delete of a series, infinity if there is none before `before`."""
+        async for rows in self._pages(series, self._passed.get(series), before, _SOUGHT_AT_ONCE):
+            for row in rows:
+                if self._is_retired(row["value"]):
+                    return float(row["key"][3])
+            self._passed[series] = rows[-1]["key"][3]
+        return math.inf
+
+    async def _pages(
+        self, series: RollupSeries, start: float | None, end: float, limit: int = BATCH
+    ) -> AsyncIterator[list[Document]]:
+        """The rows of a series from `start` (None: the first) to before `end`; some may be deleted meanwhile."""
+        place: dict[str, Any] = {"startkey": [*series] if start is None else [*series, start]}
+        last = None
+        is_more = True
+        while is_more:
+            rows = await self._view(**place, endkey=[*series, end], inclusive_end=False, limit=limit)
+            is_more = len(rows) == limit
+            rows = [row for row in rows if row["id"] != last]
+            if rows:
+                last = rows[-1]["id"]
+                place = {"startkey": rows[-1]["key"], "startkey_docid": last}
+                yield rows
+
+    def _is_retired(self, point: Document) -> bool:
+        return is_retired_once_sealed(point, is_event=self._is_event)
+
+    async def _view(self, **query: Any) -> list[Document]:
+        return await self._couch.view(self.database, self._design, _BY_SERIES, reduce=False, **query)
+
+
+def _is_tombstone(row: Document) -> bool:
+    """Whether a row of `_all_docs` is of a deleted document."""
+    value = row.get("value")
+    return isinstance(value, dict) and bool(value.get("deleted"))
