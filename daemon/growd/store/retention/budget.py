@@ -68,7 +68,8 @@ class Budget(NamedTuple):
 
     def __str__(self) -> str:
         used, needs, limit = (round(size / _MB) for size in (self.used, self.needs, self.limit))
-        return f"the database takes {used} MB and needs {needs} MB with its compaction, of {limit} MB ({self.cause})"
+        takes = f"the database takes {used} MB, {needs} MB with its compaction"
+        return f"{takes}; the limit is {limit} MB ({self.cause})"
 
 
 def budget(options: Retention, use: DiskUse) -> Budget:

@@ -70,7 +70,7 @@ class FarEnd:
         return stored.get("source_last_seq", stored.get("last_seq"))
 
     async def _refuse_others(self, database: str) -> None:
-        """Raise `UnconfirmedError` if a document that growd has not written copies deletions of `database`."""
+        """Raise `UnconfirmedError` if somebody else's replication copies deletions of `database`."""
         try:
             rows = await self._couch.all_docs(_REPLICATOR, include_docs=True)
         except CouchRefusedError as error:
@@ -96,4 +96,5 @@ def copies_deletions(document: Document, database: str) -> bool:
     source = document.get("source")
     if isinstance(source, dict):
         source = source.get("url")
-    return isinstance(source, str) and unquote(urlsplit(source).path.rstrip("/").rpartition("/")[2]) == database
+    name = urlsplit(source).path.rstrip("/").rpartition("/")[2] if isinstance(source, str) else ""
+    return unquote(name) == database

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 import time
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -165,7 +164,8 @@ class RetentionKeeper:
         if self._started_at is None and self._options.keep_days:
             saved = await self._local.state(_STARTED)
             if saved is None and self._clock.is_synchronised():
-                saved = {"started": self._clock.time(), "has_points": await self._oldest(self._clock.time()) is not None}
+                now = self._clock.time()
+                saved = {"started": now, "has_points": await self._oldest(now) is not None}
                 await self._local.save_state(_STARTED, saved)
                 if saved["has_points"]:
                     self._record("retention", f"growd: {self._announcement(saved['started'])}")
@@ -184,7 +184,7 @@ class RetentionKeeper:
             if found.is_enough or self._shortage <= Shortage.RETIRING_EARLY:
                 self._enter(Shortage.NONE)
             return self._is_quiet() and await self._retire(self._options.keep_days)
-        if (self._compaction.is_due(worth := worth_compacting(found, use, self._options))):
+        if self._compaction.is_due(worth := worth_compacting(found, use, self._options)):
             self._enter(max(self._shortage, Shortage.COMPACTING))
             await self._compaction.run(worth, self._rest)
             return True
@@ -255,7 +255,8 @@ class RetentionKeeper:
         begin = datetime.fromtimestamp(started + GRACE_S, self._zone)
         return (
             f"from {begin:%Y-%m-%d %H:%M} on, measured values and commands older than "
-            f"{self._options.keep_days:g} days are deleted; their rollups stay. [retention] keep_days = 0 keeps all"
+            f"{self._options.keep_days:g} days are deleted, and only their rollups stay; "
+            "[retention] keep_days = 0 keeps all"
         )
 
     def _problems(self) -> list[dict[str, Any]]:
@@ -280,4 +281,4 @@ class RetentionKeeper:
 
 
 def _date(day: int) -> str:
-    return f"{datetime.fromtimestamp(day):%Y-%m-%d}"
+    return f"{datetime.fromtimestamp(day, UTC):%Y-%m-%d}"

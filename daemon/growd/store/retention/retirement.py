@@ -11,13 +11,12 @@ from growd.store.rollups.rolled import is_retired_once_sealed
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
 
-    from growd.store.couch import Couch, Document
+    from growd.store.couch import Document
+    from growd.store.database import Database
     from growd.store.retention.far_end import FarEnd
     from growd.store.rollups.feed import DatabaseFeed, RollupFeed
 
 DAY_S: Final = 86_400
-MEASURED: Final = "measured"
-COMMANDED: Final = "commanded"
 
 BATCH: Final = 500
 """Points that are deleted at once: a larger batch costs the card less, and delays readers for longer."""
@@ -25,39 +24,41 @@ BATCH: Final = 500
 _PURGED_AT_ONCE: Final = 100  # CouchDB's limit, [purge] max_document_id_number
 _SOUGHT_AT_ONCE: Final = 20
 _BY_SERIES: Final = "by_variable"
+_BY_TIME: Final = "by_timestamp"
+_LAST: Final[dict[str, Any]] = {}  # after all texts and numbers in the order of a view
 _PURGING: Final = "_local/growd-retiring"
 
 
 class Retirement:
-    """Deletes the points of `category` in `database` that are rolled up and confirmed.
+    """Deletes the measured values or commands of one database that are rolled up and confirmed.
 
-    Each step can be repeated: after a kill the same day is found again. With `purges` (CouchDB) the tombstones
-    of a batch are removed for good; their ids are in a local document of the same database first, so that they
-    are found again after a kill. Tombstones of other programs stay. `rest` is called after each batch.
+    Each step can be repeated: after a kill the same day is found again. In CouchDB the
+    tombstones of a batch are removed for good; their ids are in a local document of the same database before,
+    so that they are found again after a kill. Tombstones of other programs stay. `rest` is called after each
+    batch.
     """
 
     def __init__(
         self,
-        couch: Couch,
-        design: str,
+        database: Database,
         rollups: RollupFeed,
         feed: DatabaseFeed,
-        category: str,
         far_end: FarEnd,
         rest: Callable[[], Awaitable[None]],
         *,
-        purges: bool,
+        batch: int = BATCH,
     ) -> None:
         self.database = feed.database
-        self._couch = couch
-        self._design = design
+        self._couch = database.couch
+        self._design = database.design
         self._rollups = rollups
         self._feed = feed
-        self._category = category
-        self._is_event = category == COMMANDED
+        self._is_event = feed is rollups.events
+        self._category = "commanded" if self._is_event else "measured"
         self._far_end = far_end
         self._rest = rest
-        self._purges = purges
+        self._batch = batch
+        self._purges = not database.is_embedded
         self._sealed_until = 0
         self._passed: dict[RollupSeries, float] = {}
 
@@ -83,13 +84,17 @@ class Retirement:
         return day if day + DAY_S <= before else None
 
     async def retire(self, day: int) -> int:
-        """Delete the points of a day; how many. Raises `UnconfirmedError` and `StoreError`."""
+        """Delete the points of a day; how many. Raises `UnconfirmedError` and `StoreError`.
+
+        In the order of time: the points of a batch are neighbours in the files.
+        """
         number = self._sealed_until = 0
         batch: dict[str, str] = {}
-        async for series in self._all_series():
-            async for rows in self._pages(series, day, day + DAY_S):
+        async for environment in self._environments():
+            start, end = [environment, day], [environment, day + DAY_S]
+            async for rows in self._pages(_BY_TIME, start, end, self._batch):
                 batch |= {row["id"]: row["value"]["_rev"] for row in rows if self._is_retired(row["value"])}
-                if len(batch) >= BATCH:
+                if len(batch) >= self._batch:
                     number += await self._delete(batch, day)
                     batch = {}
         return number + (await self._delete(batch, day) if batch else 0)
@@ -127,43 +132,49 @@ class Retirement:
         """Purge tombstones that the index has left: purging rows of an index costs it 25 times as much."""
         if not tombstones:
             return
-        await self._couch.view(self.database, self._design, _BY_SERIES, reduce=False, limit=1)
+        await self._view(_BY_SERIES, limit=1)
         items = list(tombstones.items())
         for first in range(0, len(items), _PURGED_AT_ONCE):
             part = items[first : first + _PURGED_AT_ONCE]
             await self._couch.purge(self.database, {each: [revision] for each, revision in part})
 
-    async def _all_series(self) -> AsyncIterator[RollupSeries]:
-        """The series of the category: a request for each, since a reduced view may read all rows."""
+    async def _environments(self) -> AsyncIterator[str]:
+        """The environments that have points: a request for each, since a reduced view may read all rows."""
         place: list[Any] = []
-        while rows := await self._view(startkey=place, limit=1):
+        while rows := await self._view(_BY_SERIES, startkey=place, limit=1):
             environment = rows[0]["key"][0]
-            within: list[Any] = [environment, self._category]
-            end = [*within, {}]
-            while found := await self._view(startkey=within, endkey=end, limit=1):
-                series = RollupSeries(*found[0]["key"][:3])
+            yield environment
+            place = [environment, _LAST]
+
+    async def _all_series(self) -> AsyncIterator[RollupSeries]:
+        """The series of the category, found in the same way."""
+        async for environment in self._environments():
+            place: list[Any] = [environment, self._category]
+            end = [*place, _LAST]
+            while rows := await self._view(_BY_SERIES, startkey=place, endkey=end, limit=1):
+                series = RollupSeries(*rows[0]["key"][:3])
                 yield series
-                within = [*series, {}]
-            place = [environment, {}]
+                place = [*series, _LAST]
 
     async def _oldest(self, series: RollupSeries, before: float) -> float:
         """The time of the oldest point to delete of a series, infinity if there is none before `before`."""
-        async for rows in self._pages(series, self._passed.get(series), before, _SOUGHT_AT_ONCE):
+        start = [*series, *([self._passed[series]] if series in self._passed else [])]
+        async for rows in self._pages(_BY_SERIES, start, [*series, before], _SOUGHT_AT_ONCE):
             for row in rows:
                 if self._is_retired(row["value"]):
-                    return float(row["key"][3])
-            self._passed[series] = rows[-1]["key"][3]
+                    return float(row["key"][-1])
+            self._passed[series] = rows[-1]["key"][-1]
         return math.inf
 
     async def _pages(
-        self, series: RollupSeries, start: float | None, end: float, limit: int = BATCH
+        self, view: str, start: list[Any], end: list[Any], limit: int
     ) -> AsyncIterator[list[Document]]:
-        """The rows of a series from `start` (None: the first) to before `end`; some may be deleted meanwhile."""
-        place: dict[str, Any] = {"startkey": [*series] if start is None else [*series, start]}
+        """The rows of a view from `start` to before `end`; some may be deleted meanwhile."""
+        place: dict[str, Any] = {"startkey": start}
         last = None
         is_more = True
         while is_more:
-            rows = await self._view(**place, endkey=[*series, end], inclusive_end=False, limit=limit)
+            rows = await self._view(view, **place, endkey=end, inclusive_end=False, limit=limit)
             is_more = len(rows) == limit
             rows = [row for row in rows if row["id"] != last]
             if rows:
@@ -174,8 +185,9 @@ class Retirement:
     def _is_retired(self, point: Document) -> bool:
         return is_retired_once_sealed(point, is_event=self._is_event)
 
-    async def _view(self, **query: Any) -> list[Document]:
-        return await self._couch.view(self.database, self._design, _BY_SERIES, reduce=False, **query)
+    async def _view(self, view: str, **query: Any) -> list[Document]:
+        query |= {"reduce": False} if view == _BY_SERIES else {}
+        return await self._couch.view(self.database, self._design, view, **query)
 
 
 def _is_tombstone(row: Document) -> bool:

@@ -70,12 +70,13 @@ async def _files(database: Database) -> tuple[DatabaseFile, ...]:
     """The files of growd's databases and of the indexes of its views."""
     couch, names, found = database.couch, database.names, []
     for name in names.names_by_folder().values():
-        if (info := await couch.info(name)) is not None:
-            found.append(_file(name, "", info))
-    for name in (names.points, names.events, names.runs):
-        if any(file.database == name for file in found):
-            info = await couch.index_info(name, database.design)
-            found.append(_file(name, database.design, info.get("view_index", {})))
+        info = await couch.info(name)
+        if info is None:
+            continue
+        found.append(_file(name, "", info))
+        if name in (names.points, names.events, names.runs):  # those with views
+            index = await couch.index_info(name, database.design)
+            found.append(_file(name, database.design, index.get("view_index", {})))
     return tuple(sorted(found, key=lambda file: file.unused, reverse=True))
 
 
