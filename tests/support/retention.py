@@ -103,7 +103,8 @@ def check_day(rollups: dict[str, Rollup], points: list[dict[str, Any]], start: i
                 buckets.setdefault(int(one["timestamp"] // width) * width, []).append(one)
             shown = {
                 rollup.start + place * width: [
-                    column[n] for column in (rollup.count, rollup.min, rollup.max, rollup.last, rollup.last_at)
+                    column[n]
+                    for column in (rollup.count, rollup.min, rollup.max, rollup.last, rollup.last_at)
                 ]
                 for rollup in found
                 if rollup.width == width

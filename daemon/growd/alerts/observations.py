@@ -223,6 +223,13 @@ def _points_lost(_: AlertOptions, status: Status) -> Iterator[Observation]:
         yield Observation(subject, _level(is_raised=is_raised), text if is_raised else "none at present")
 
 
+def _database_room(_: AlertOptions, status: Status) -> Iterator[Observation]:
+    found = status.retention
+    if found is not None:
+        text = found.text or "there is room for the database"
+        yield Observation("room", _level(is_raised=bool(found.text)), text)
+
+
 def _replication(_: AlertOptions, status: Status) -> Iterator[Observation]:
     for each in status.replications:
         words = f"fails: {each.last_error}" if each.has_failed else f"is {each.state}"
@@ -277,5 +284,6 @@ _OBSERVERS: Final[dict[str, Callable[[AlertOptions, Status], Iterator[Observatio
     "problem": _problem,
     "replication": _replication,
     "disk_full": _disk_full,
+    "database_room": _database_room,
     "too_hot": _too_hot,
 }

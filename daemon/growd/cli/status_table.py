@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     )
     from growd.store.database_node import DatabaseStatus
     from growd.store.replication_status import ReplicationStatus
+    from growd.store.retention.status import RetentionStatus
     from growd.store.store_node import StoreStatus
 
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
@@ -48,7 +49,7 @@ def report(status: Status) -> str:
         _lines(_of_set_point(each, now) for each in status.set_points),
         _lines(_of_interlock(each, now) for each in status.interlocks if each.tripped),
         _lines(_of_store(status.store, now)) if status.store is not None else "",
-        _of_database(status.database) if status.database is not None else "",
+        _of_database(status.database, status.retention) if status.database is not None else "",
         _table(_REPLICATION_HEADINGS, replications) if replications else "",
         _lines(_of_machine(status.machine)) if status.machine is not None else "",
         _lines(_verdict(status)),
@@ -114,11 +115,14 @@ def _of_store(store: StoreStatus, now: float) -> Iterator[str]:
     yield from (f"  {notice}" for notice in store.notices)
 
 
-def _of_database(database: DatabaseStatus) -> str:
+def _of_database(database: DatabaseStatus, retention: RetentionStatus | None) -> str:
     version = f" {database.version}" if database.version else ""
     place = f" at {database.address}" if database.address else ""
     answers = "answers" if database.reachable else f"is not reachable: {database.reason}"
     lines = [f"database: {database.kind}{version}{place} {answers}"]
+    if retention is not None and retention.used:
+        limit = f" of at most {retention.limit / _GIGABYTE:.1f} GB" if retention.limit is not None else ""
+        lines.append(f"  {retention.needed / _GIGABYTE:.1f} GB with its compaction{limit}")
     return "\n".join([*lines, *(f"  {build}" for build in database.indexes)])
 
 

@@ -30,6 +30,7 @@ Kind = Literal[
     "problem",
     "replication",
     "disk_full",
+    "database_room",
     "too_hot",
 ]
 
@@ -44,8 +45,9 @@ class AlertOptions(Section, frozen=True):
     is paused or makes no progress. `outbox`: many points wait for the database. `database`: it takes no
     points. `points_lost`: points were lost, refused, or are not on disk. `problem`: `growd status` shows a
     failure that no other rule watches, such as a part of growd that keeps failing. `replication`: a
-    replication fails. `disk_full`: the disk of the data folder. `too_hot`: the machine is too hot, throttled
-    or lacks power.
+    replication fails. `disk_full`: the disk of the data folder. `database_room`: the room for the database
+    is short, so that growd compacts, deletes points early, or stores less. `too_hot`: the machine is too hot,
+    throttled or lacks power.
     """
 
     name: Name
@@ -208,6 +210,7 @@ DEFAULT_ALERTS: Final = (
     AlertOptions(name="problem", kind="problem", for_s=60.0, severity="critical"),
     AlertOptions(name="replication", kind="replication", for_s=3_600.0),
     AlertOptions(name="disk-full", kind="disk_full", for_s=120.0, severity="critical"),
+    AlertOptions(name="database-room", kind="database_room", for_s=120.0, severity="critical"),
     AlertOptions(name="too-hot", kind="too_hot", for_s=120.0),
 )
 """The default rules, with a channel and without a rule. Only the operator knows the band of a variable."""

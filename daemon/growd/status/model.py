@@ -14,6 +14,7 @@ from growd.host.hold import Hold, Holder
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
+from growd.store.retention.status import RetentionStatus  # noqa: TC001  likewise
 from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
 
 if TYPE_CHECKING:
@@ -307,6 +308,7 @@ class Status(msgspec.Struct, frozen=True):
     alerts: list[OpenAlert] = []
     unsafe: list[str] = []
     speed: float = 1.0
+    retention: RetentionStatus | None = None
 
     @property
     def held(self) -> list[str]:

@@ -36,6 +36,7 @@ from growd.status.model import (
 )
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_status import ReplicationStatus
+from growd.store.retention.status import RetentionStatus
 from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 
@@ -112,6 +113,7 @@ class StatusNode:
             interlocks=found.several("interlocks", InterlockStatus),
             store=found.one("store", StoreStatus),
             replications=found.several("replications", ReplicationStatus),
+            retention=found.one("retention", RetentionStatus),
             set_points=found.several("set_points", HandStatus),
             channels=found.several("channels", ChannelStatus),
             problems=[*found.several("problems", Problem), *_failing(components)],

@@ -39,6 +39,7 @@ from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.http import serving
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
+from growd.wiring.retention import configured_retention
 from growd.wiring.rollups import configured_rollups
 from growd.wiring.runs import figure_keeper
 from growd.wiring.safe_outputs import keep_run
@@ -159,13 +160,19 @@ class App:
         DatabaseNode(bus, database)
         replicator = await configured_replicator(config, bus, local, database)
         storage = Storage(config, bus, local, database, self._report)
+        zone = await asyncio.to_thread(config.environment.zone)
         await start(_running(bus, {"database": database.run}))
         await start(storage.running())
         rollups = configured_rollups(config, bus, database, storage)
-        await start(_running(bus, {"replication": replicator.run, "rollups": rollups.run}))
+        retention = configured_retention(
+            config, bus, local, database, storage=storage, rollups=rollups.feed, zone=zone
+        )
+        keeping = {"rollups": rollups.run, "retention": retention.run}
+        await start(_running(bus, {"replication": replicator.run, **keeping}))
         alerts = await start(alerting(config, bus, local, status))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
+        self._reloader.offer("retention", apply=retention.reconfigure)
         server = await start(
             serving(config, bus, database=database, storage=storage, status=status, reloader=self._reloader)
         )

@@ -16,13 +16,14 @@ _MB: Final = 1_000_000
 _FREE_SHARE: Final = 0.1
 """`free_mb` is at most this share of the disk."""
 
-_MARGIN: Final = 0.05
-"""Room counts as short this share of the limit before it: a compaction needs some itself."""
-
-_ENOUGH: Final = 0.1
-"""A shortage is over when this share of the limit is free: it would begin again at once otherwise."""
+_ENOUGH: Final = 0.80
+_SHORT: Final = 0.85
+_FULL: Final = 0.95
+"""Shares of the limit: a shortage begins at `_SHORT` and ends at `_ENOUGH`. Above `_FULL` nothing more is
+stored, so that there is always room for the compaction that ends the shortage."""
 
 _WORTH: Final = 0.1
+_WORTH_IF_FULL: Final = 0.02
 """A compaction is worth its writes if this share of what the database takes is unused."""
 
 
@@ -54,17 +55,17 @@ class Budget(NamedTuple):
     @property
     def is_short(self) -> bool:
         """Whether something has to be done."""
-        return self.needs > (1 - _MARGIN) * self.limit
+        return self.needs > _SHORT * self.limit
 
     @property
     def is_enough(self) -> bool:
         """Whether a shortage is over."""
-        return self.needs <= (1 - _ENOUGH) * self.limit
+        return self.needs <= _ENOUGH * self.limit
 
     @property
     def is_full(self) -> bool:
-        """Whether the database alone, without room for a compaction, is at the limit."""
-        return self.used > (1 - _MARGIN) * self.limit
+        """Whether more would take the room that a compaction needs."""
+        return self.needs > _FULL * self.limit
 
     def __str__(self) -> str:
         used, needs, limit = (round(size / _MB) for size in (self.used, self.needs, self.limit))
@@ -92,7 +93,8 @@ def worth_compacting(budget: Budget, use: DiskUse, options: Retention) -> Databa
 
     A copy that is above the limit for some minutes is better than never to compact, if the disk has the room.
     """
-    worth = [file for file in use.files if file.unused > _WORTH * use.used]
+    share = _WORTH_IF_FULL if budget.is_full else _WORTH
+    worth = [file for file in use.files if file.unused > share * use.used]
     fits = [file for file in worth if use.used + file.active <= budget.limit]
     if fits or use.free is None or use.disk is None:
         return next(iter(fits), None)

@@ -16,13 +16,14 @@ from growd.store.errors import StoreError
 from growd.store.retention.budget import Budget, Shortage, budget, worth_compacting
 from growd.store.retention.far_end import UnconfirmedError
 from growd.store.retention.retirement import DAY_S
+from growd.store.retention.status import RetentionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
     from zoneinfo import ZoneInfo
 
     from growd.bus import Bus
-    from growd.config import Retention
+    from growd.config import Config, Retention
     from growd.store.local import LocalStore
     from growd.store.retention.compaction import Compaction
     from growd.store.retention.retirement import Retirement
@@ -45,24 +46,6 @@ _REMEDY: Final = {
     Shortage.STORING_NOTHING: "no measured values and commands are stored",
 }
 _ADVICE: Final = "make room or raise the limit (docs/retention.md)"
-
-
-class RetentionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What retention does. Sizes are bytes, times UNIX seconds.
-
-    `needed` is what the database takes with room for its compaction; `limit` is None without one. Nothing is
-    deleted before `begins_at` (0: unknown yet). `waits_for` says why points that are due are not deleted.
-    `retired` counts the points that were deleted since growd started.
-    """
-
-    shortage: str
-    text: str
-    used: int
-    needed: int
-    limit: float | None
-    begins_at: float
-    waits_for: str
-    retired: int
 
 
 class RetentionKeeper:
@@ -127,9 +110,9 @@ class RetentionKeeper:
             retired=self._retired,
         )
 
-    async def reconfigure(self, options: Retention) -> None:
+    async def reconfigure(self, config: Config) -> None:
         """Take other options, and look at once."""
-        self._options = options
+        self._options = config.retention
         self._wake.set()
 
     async def run(self) -> None:
@@ -168,7 +151,7 @@ class RetentionKeeper:
                 saved = {"started": now, "has_points": await self._oldest(now) is not None}
                 await self._local.save_state(_STARTED, saved)
                 if saved["has_points"]:
-                    self._record("retention", f"growd: {self._announcement(saved['started'])}")
+                    self._record("restart", f"growd: {self._announcement(saved['started'])}")
             if saved is not None:
                 self._started_at, self._is_announced = saved["started"], saved["has_points"]
         if not self._has_finished:
@@ -184,24 +167,25 @@ class RetentionKeeper:
             if found.is_enough or self._shortage <= Shortage.RETIRING_EARLY:
                 self._enter(Shortage.NONE)
             return self._is_quiet() and await self._retire(self._options.keep_days)
-        if self._compaction.is_due(worth := worth_compacting(found, use, self._options)):
+        worth = worth_compacting(found, use, self._options)
+        if self._compaction.is_due(worth):
             self._enter(max(self._shortage, Shortage.COMPACTING))
             await self._compaction.run(worth, self._rest)
             return True
-        if not found.is_full and self._options.keep_days:
+        if found.is_full:
+            self._enter(Shortage.STORING_NOTHING)
+        elif self._options.keep_days:
             self._enter(max(self._shortage, Shortage.RETIRING_EARLY))
-            if await self._retire(self._options.least_days):
-                return True
-        self._enter(Shortage.STORING_NOTHING if found.is_full else max(self._shortage, Shortage.STORING_LESS))
+        if self._options.keep_days and await self._retire(self._options.least_days):
+            return True
+        self._enter(max(self._shortage, Shortage.STORING_LESS))
         return False
 
     async def _retire(self, days: float) -> bool:
         """Retire the oldest day that is over for so many days. Returns whether there was one."""
-        self._waits_for = await self._obstacle()
-        if self._waits_for or not days:
-            return False
-        oldest = await self._oldest(self._clock.time() - days * DAY_S)
-        if oldest is None:
+        oldest = await self._oldest(self._clock.time() - days * DAY_S) if days else None
+        self._waits_for = "" if oldest is None else self._obstacle()
+        if oldest is None or self._waits_for:
             return False
         day, retirement = oldest
         try:
@@ -214,7 +198,7 @@ class RetentionKeeper:
         _log.info("deleted %s of %s in %s", counted(number, "point"), _date(day), retirement.database)
         return number > 0
 
-    async def _obstacle(self) -> str:
+    def _obstacle(self) -> str:
         """Why nothing may be deleted at present; "" if nothing is in the way."""
         if not self._clock.is_synchronised():
             return "the machine's clock is not synchronised"

@@ -1,0 +1,23 @@
+"""What retention does, for the status of the daemon."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class RetentionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """What retention does. Sizes are bytes, times UNIX seconds.
+
+    `needed` is what the database takes with room for its compaction; `limit` is None without one. Nothing is
+    deleted before `begins_at` (0: unknown yet). `waits_for` says why points that are due are not deleted.
+    `retired` counts the points that were deleted since growd started.
+    """
+
+    shortage: str
+    text: str
+    used: int
+    needed: int
+    limit: float | None
+    begins_at: float
+    waits_for: str
+    retired: int

@@ -1,0 +1,54 @@
+"""Retention of points in the configured database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from growd.store.retention.compaction import Compaction
+from growd.store.retention.far_end import FarEnd
+from growd.store.retention.keeping import RetentionKeeper
+from growd.store.retention.retirement import Retirement
+from growd.store.retention.sizes import disk_use
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from zoneinfo import ZoneInfo
+
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.store.database import Database
+    from growd.store.local import LocalStore
+    from growd.store.rollups.feed import RollupFeed
+    from growd.wiring.store import Storage
+
+
+def configured_retention(
+    config: Config,
+    bus: Bus,
+    local: LocalStore,
+    database: Database,
+    *,
+    storage: Storage,
+    rollups: RollupFeed,
+    zone: ZoneInfo | None,
+) -> RetentionKeeper:
+    """The task of retention, with quiet hours in the time zone `zone`."""
+    far_end = FarEnd(database.couch, config.replication, database.names, local.device)
+
+    def retirements(rest: Callable[[], Awaitable[None]]) -> list[Retirement]:
+        return [
+            Retirement(database, rollups, feed, far_end, rest) for feed in (rollups.points, rollups.events)
+        ]
+
+    return RetentionKeeper(
+        bus,
+        local,
+        config.retention,
+        prepared=database.prepared,
+        retirements=retirements,
+        compaction=Compaction(database),
+        measure=lambda: disk_use(database, local.path.parent),
+        store_less=storage.store_less,
+        record=storage.record,
+        zone=zone,
+    )
