@@ -240,7 +240,9 @@ async def test_short_room_is_made_by_compaction_first(tmp_path):
         assert len(it.days.days) == 80
         assert it.stored == [Shortage.COMPACTING, Shortage.NONE]
         assert [kind for kind, _ in it.events] == ["fault", "recovery"]
-        assert it.events[0][1].startswith("growd: room for the database is short: the databases are compacted;")
+        assert it.events[0][1].startswith(
+            "growd: room for the database is short: the databases are compacted;"
+        )
         assert it.problems() == []
 
 
