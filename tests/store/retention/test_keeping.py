@@ -135,7 +135,7 @@ async def keeping(tmp_path: Any, ages: range = range(0), **options: Any) -> Asyn
 
 
 async def test_nothing_is_deleted_in_the_first_seven_days_also_over_a_restart(tmp_path):
-    async with keeping(tmp_path, range(0, 100)) as it:
+    async with keeping(tmp_path, range(100)) as it:
         await it.keeper.look()
         assert len(it.days.days) == 100
         [(kind, text)] = it.events
@@ -154,7 +154,7 @@ async def test_nothing_is_deleted_in_the_first_seven_days_also_over_a_restart(tm
 
 
 async def test_keep_days_0_keeps_all(tmp_path):
-    async with keeping(tmp_path, range(0, 100), keep_days=0.0) as it:
+    async with keeping(tmp_path, range(100), keep_days=0.0) as it:
         it.clock.step(GRACE_S)
         await it.keeper.look()
         it.clock.step(GRACE_S)
@@ -231,7 +231,7 @@ async def test_an_error_of_the_database_is_shown_and_the_next_look_goes_on(tmp_p
 
 
 async def test_short_room_is_made_by_compaction_first(tmp_path):
-    async with keeping(tmp_path, range(0, 80)) as it:
+    async with keeping(tmp_path, range(80)) as it:
         await started(it)
         it.size(used=10 * GB, unused=6 * GB)
         it.clock.step(10 * 3_600)  # not in the quiet hours
@@ -247,7 +247,7 @@ async def test_short_room_is_made_by_compaction_first(tmp_path):
 
 
 async def test_then_points_are_deleted_early_down_to_least_days_and_then_less_is_stored(tmp_path):
-    async with keeping(tmp_path, range(0, 80)) as it:
+    async with keeping(tmp_path, range(80)) as it:
         await started(it)
         it.clock.step(10 * 3_600)
         it.size(used=5 * GB)
@@ -271,7 +271,7 @@ async def test_then_points_are_deleted_early_down_to_least_days_and_then_less_is
 
 
 async def test_early_deletion_ends_when_there_is_room(tmp_path):
-    async with keeping(tmp_path, range(0, 80), budget_mb=2_000.0) as it:
+    async with keeping(tmp_path, range(80), budget_mb=2_000.0) as it:
         await started(it)
         it.clock.step(10 * 3_600)
         it.size(used=940_000_000)  # twice that is 94 % of the budget
@@ -283,7 +283,7 @@ async def test_early_deletion_ends_when_there_is_room(tmp_path):
 
 
 async def test_other_options_are_taken_at_once(tmp_path):
-    async with keeping(tmp_path, range(0, 80)) as it:
+    async with keeping(tmp_path, range(80)) as it:
         await started(it)
         await it.keeper.reconfigure(Config(retention=Retention(keep_days=30.0)))
         await it.keeper.look()

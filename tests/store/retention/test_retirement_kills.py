@@ -1,4 +1,4 @@
-"""A retirement that ends at any of its requests: the next one deletes the rest, and each point counts once."""
+"""A retirement that ends at any request: the next one deletes the rest, and each point counts once."""
 
 from __future__ import annotations
 
