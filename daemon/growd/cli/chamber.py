@@ -69,7 +69,7 @@ class ChamberPlace:
         url = self.config.couchdb.url
         if url and self.daemon.url is None:
             login = await asyncio.to_thread(read_credentials, self.config.couchdb.credentials_file)
-            database = _client_of(url, login, None)
+            database = client_of(url, login, None)
         elif self.daemon.url is not None or await asyncio.to_thread(self._is_running):
             database = self._behind_daemon()
         else:
@@ -108,12 +108,8 @@ class ChamberPlace:
     @asynccontextmanager
     async def _behind_daemon(self) -> AsyncIterator[Couch]:
         """The database behind the front door of the growd that uses the data folder."""
-        address = self.daemon.address()
-        login = self.daemon.login(address)
-        tls = self.daemon.tls(address)
         await asyncio.to_thread(self._check_device)
-        pair = (login.user, login.password) if login else None
-        async with _client_of(address.root, pair, tls) as couch:
+        async with front_door(self.daemon) as couch:
             yield couch
 
     def _check_device(self) -> None:
@@ -129,9 +125,20 @@ class ChamberPlace:
 
 
 @asynccontextmanager
-async def _client_of(
+async def front_door(daemon: DaemonOptions) -> AsyncIterator[Couch]:
+    """The database behind the running growd. Raises `ClientError` and `ConfigError`."""
+    address = await asyncio.to_thread(daemon.address)
+    login, tls = await asyncio.to_thread(lambda: (daemon.login(address), daemon.tls(address)))
+    pair = (login.user, login.password) if login else None
+    async with client_of(address.root, pair, tls) as couch:
+        yield couch
+
+
+@asynccontextmanager
+async def client_of(
     url: str, login: tuple[str, str] | None, tls: ssl.SSLContext | None
 ) -> AsyncIterator[Couch]:
+    """A client of the database server at an address. Raises `CouchError`."""
     connector = aiohttp.TCPConnector(ssl=tls or True)
     async with aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar()) as session:
         yield Couch(session, url, credentials=login)

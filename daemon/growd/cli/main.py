@@ -26,6 +26,7 @@ COMMANDS: Final = {
     "restore": Command(
         "growd.cli.restore:restore", "Restore a backup into an empty data folder and empty databases."
     ),
+    "import": Command("growd.cli.importing:import_", "Import data of other systems: openag_brain."),
     "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
     "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
     "install": Command("growd.cli.install:install", "Install growd as a systemd service."),

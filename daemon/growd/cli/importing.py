@@ -1,0 +1,198 @@
+"""`growd import`: data of other systems."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack, aclosing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from growd.bus.errors import counted
+from growd.cli.chamber import client_of, front_door
+from growd.cli.client import NOT_REACHED
+from growd.cli.options import client_options, refuse
+from growd.config import ConfigError
+from growd.runtime.event_loop import run_on_loop
+from growd.runtime.text import printable
+from growd.store.bootstrap import Databases
+from growd.store.errors import CouchUnavailableError, StoreError
+from growd.store.openag.forms import Conversion
+from growd.store.openag.importing import Import
+from growd.store.openag.sources import of_couchdb, of_file
+from growd.wiring.files import read_credentials
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Iterator
+    from contextlib import AbstractAsyncContextManager
+
+    from growd.cli.options import DaemonOptions
+    from growd.store.couch import Couch
+    from growd.store.openag.sources import SourcePage
+
+
+class _Renaming(click.ParamType[tuple[str, str]]):
+    """OLD=NEW."""
+
+    name = "renaming"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        old, sign, new = str(value).partition("=")
+        if not (sign and old and new) or "/" in new:
+            self.fail(f"{value} is not OLD=NEW", param, ctx)
+        return old, new
+
+
+@click.group("import")
+def import_() -> None:
+    """Import data of other systems."""
+
+
+@import_.command()
+@click.argument("source")
+@click.option(
+    "--environment",
+    "environments",
+    multiple=True,
+    type=_Renaming(),
+    metavar="OLD=NEW",
+    help="Import the environment OLD as NEW; repeatable.",
+)
+@click.option(
+    "--variable",
+    "variables",
+    multiple=True,
+    type=_Renaming(),
+    metavar="OLD=NEW",
+    help="Import the variable OLD as NEW; repeatable.",
+)
+@click.option(
+    "--conductivity",
+    type=click.Choice(["uS/cm", "mS/cm"]),
+    default="uS/cm",
+    show_default=True,
+    help="The unit of the electrical conductivity in SOURCE.",
+)
+@click.option(
+    "--rejected",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write documents that can't be imported to FILE, as JSON lines with the reasons.",
+)
+@click.option(
+    "--source-credentials",
+    metavar="FILE",
+    default="",
+    help="User and password of SOURCE, the two lines of FILE.",
+)
+@click.option("--dry-run", is_flag=True, help="Convert and count, and write nothing.")
+@client_options
+def openag(
+    *,
+    source: str,
+    environments: tuple[tuple[str, str], ...],
+    variables: tuple[tuple[str, str], ...],
+    conductivity: str,
+    rejected: Path | None,
+    source_credentials: str,
+    dry_run: bool,
+    daemon: DaemonOptions,
+) -> None:
+    """Import points, recipes and environments of openag_brain.
+
+    SOURCE is the address of its CouchDB (any version), such as http://user:password@host:5984, or a file: the
+    answer of _all_docs?include_docs=true, or one document in each line. Documents keep their ids, so the same
+    import again adds nothing. They go into the configured CouchDB, or else through the running growd.
+
+    Exit status: 0 if all was read; 1 if SOURCE can't be read, or the database refuses; 2 for a usage error; 3
+    if a database does not answer (run the command again).
+    """
+    conversion = Conversion(dict(environments), dict(variables), conductivity == "uS/cm")
+    try:
+        with _rejected_file(rejected) as file, _counter() as report:
+            pair = (source, source_credentials)
+            done = run_on_loop(_import(pair, daemon, conversion, file, report, is_dry=dry_run))
+    except CouchUnavailableError as error:
+        refuse(f"{error}; run the same command again", NOT_REACHED)
+    except (ConfigError, StoreError) as error:
+        refuse(error)
+    _print(done, conversion, rejected, is_dry=dry_run)
+
+
+async def _import(
+    source: tuple[str, str],
+    daemon: DaemonOptions,
+    conversion: Conversion,
+    file: Any,
+    report: Callable[[int], None],
+    *,
+    is_dry: bool,
+) -> Import:
+    async with AsyncExitStack() as stack:
+        destination, names = await asyncio.to_thread(_destination, daemon)
+        couch = await stack.enter_async_context(destination)
+        pages: AsyncGenerator[SourcePage]
+        address, credentials = source
+        if "://" in address:
+            login = await asyncio.to_thread(read_credentials, credentials, "source")
+            pages = of_couchdb(await stack.enter_async_context(client_of(address, login, None)))
+        else:
+            pages = of_file(Path(address))
+        done = Import(couch, names, conversion, file, is_dry=is_dry, report=report)
+        async with aclosing(pages):
+            await done.run(pages)
+    return done
+
+
+def _destination(daemon: DaemonOptions) -> tuple[AbstractAsyncContextManager[Couch], Databases]:
+    """The configured CouchDB, else that of the running growd, and the names of its databases."""
+    couchdb = daemon.configuration().couchdb
+    names = Databases.prefixed(couchdb.prefix)
+    if couchdb.url and daemon.url is None:
+        return client_of(couchdb.url, read_credentials(couchdb.credentials_file), None), names
+    return front_door(daemon), names
+
+
+@contextmanager
+def _rejected_file(path: Path | None) -> Iterator[Any]:
+    if path is None:
+        yield None
+        return
+    with path.open("wb") as file:
+        yield file
+
+
+@contextmanager
+def _counter() -> Iterator[Callable[[int], None]]:
+    """The number of documents that were read, at a terminal."""
+
+    def show(number: int) -> None:
+        click.echo(f"\rdocuments: {number}", nl=False, err=True)
+
+    is_shown = sys.stderr.isatty()
+    try:
+        yield show if is_shown else lambda _: None
+    finally:
+        if is_shown:
+            click.echo(err=True)
+
+
+def _print(done: Import, conversion: Conversion, rejected: Path | None, *, is_dry: bool) -> None:
+    verb = "would be imported" if is_dry else "imported"
+    for kind in ("point", "recipe", "environment"):
+        if done.new[kind] or done.present[kind]:
+            click.echo(f"{counted(done.new[kind], kind)} {verb}, {done.present[kind]} there already")
+    if done.designs:
+        click.echo(f"{counted(done.designs, 'design document')} left out")
+    for what, number in sorted(conversion.corrected.items()):
+        if number:
+            click.echo(f"corrected: {what}: {number}")
+    for reason, number in sorted(done.rejected.items()):
+        click.echo(f"rejected: {printable(reason)}: {number}")
+    if done.rejected:
+        place = f"they are in {rejected}" if rejected else "--rejected FILE shows them"
+        click.echo(f"{counted(sum(done.rejected.values()), 'document')} rejected: {place}")

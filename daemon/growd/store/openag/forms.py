@@ -1,0 +1,177 @@
+"""The forms of documents of openag_brain, and the same as growd stores them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from growd.runtime.text import unix_time
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+Kind = Literal["point", "recipe", "environment"]
+Document = dict[str, Any]
+
+CONDUCTIVITY: Final = "water_electrical_conductivity"
+_TEXTS: Final = frozenset({"recipe_start", "recipe_end"})
+_SWITCHES: Final = {"true": True, "false": False, "1": True, "0": False}
+_NOTHING: Final = frozenset({"", "none", "null", "nan"})
+_ID: Final = re.compile(r"(\d{9,10}(?:\.\d+)?)-\d+\Z")
+"""The time in UNIX seconds and a random number."""
+
+_MILLISECONDS: Final = 1e11  # a later time in seconds would be after the year 5000
+
+
+class OddDocumentError(ValueError):
+    """A document that can't be imported; the message is the kind of its fault."""
+
+
+class Converted(NamedTuple):
+    """A document for one of growd's databases, with the `_id` that it had."""
+
+    kind: Kind
+    document: Document
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """How to convert: new names of environments and variables, and whether conductivity is in uS/cm.
+
+    `corrected` counts the corrections by what they are.
+    """
+
+    environments: Mapping[str, str] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+    is_conductivity_in_us: bool = True
+    corrected: Counter[str] = field(default_factory=Counter)
+
+    def converted(self, document: Any, database: str = "") -> Converted | None:
+        """The document as growd stores it; None for a design document.
+
+        `database` is the name of the one that it is from, "" if unknown. Raises `OddDocumentError`.
+        """
+        if not isinstance(document, dict) or not isinstance(document.get("_id"), str) or not document["_id"]:
+            raise OddDocumentError("no JSON object with an _id")
+        if document["_id"].startswith("_"):
+            return None
+        if document.get("_deleted"):
+            raise OddDocumentError("deleted")
+        _check_numbers(document)
+        plain = {name: value for name, value in document.items() if not name.startswith("_")}
+        if "_attachments" in document:
+            self.corrected["attachments left out"] += 1
+        own = {"_id": document["_id"]}
+        if database == "recipes" or any(name in plain for name in ("operations", "phases")):
+            return Converted("recipe", own | self._recipe(plain))
+        if "variable" in plain or "value" in plain:
+            return Converted("point", own | self._point(document["_id"], plain))
+        if database == "environment":
+            new = self.environments.get(document["_id"], document["_id"])
+            return Converted("environment", {"_id": new} | plain)
+        raise OddDocumentError("neither a point nor a recipe nor an environment")
+
+    def _recipe(self, plain: Document) -> Document:
+        if "format" in plain:
+            return plain
+        self.corrected["format of a recipe missing"] += 1
+        return {"format": "simple" if "operations" in plain else "flexformat"} | plain
+
+    def _point(self, document_id: str, plain: Document) -> Document:
+        environment, variable = (_name(plain, member) for member in ("environment", "variable"))
+        variable = self._renamed(variable, self.variables, "variables renamed")
+        return plain | {
+            "environment": self._renamed(environment, self.environments, "environments renamed"),
+            "variable": variable,
+            "is_desired": self._switch(plain, "is_desired", default=variable in _TEXTS),
+            "is_manual": self._switch(plain, "is_manual", default=False),
+            "value": self._value(variable, plain),
+            "timestamp": self._time(document_id, plain.get("timestamp")),
+        }
+
+    def _renamed(self, name: str, names: Mapping[str, str], what: str) -> str:
+        new = names.get(name, name)
+        self.corrected[what] += new != name
+        return new
+
+    def _switch(self, plain: Document, member: str, *, default: bool) -> bool:
+        value = plain.get(member)
+        if isinstance(value, bool):
+            return value
+        if value is None:
+            self.corrected[f"{member} missing"] += 1
+            return default
+        switch = _SWITCHES.get(str(value).strip().lower())
+        if switch is None:
+            raise OddDocumentError(f"{member} is not true or false")
+        self.corrected[f"{member} as text or number"] += 1
+        return switch
+
+    def _value(self, variable: str, plain: Document) -> Any:
+        if "value" not in plain:
+            raise OddDocumentError("no value")
+        value = plain["value"]
+        if value is not None and not isinstance(value, bool | int | float | str):
+            raise OddDocumentError("value is a list or an object")
+        if isinstance(value, str) and variable not in _TEXTS and variable in VARIABLES:
+            value = self._number(value)
+        if variable == CONDUCTIVITY and self.is_conductivity_in_us and isinstance(value, int | float):
+            self.corrected["conductivity in uS/cm"] += 1
+            return value / 1000
+        return value
+
+    def _number(self, text: str) -> float | None:
+        if text.strip().lower() in _NOTHING:
+            self.corrected["value as text"] += 1
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            raise OddDocumentError("value is not a number") from None
+        if not math.isfinite(number):
+            raise OddDocumentError("value is not a finite number")
+        self.corrected["value as text"] += 1
+        return number
+
+    def _time(self, document_id: str, value: Any) -> float:
+        """UNIX seconds: a number, a number or a date as text, or the time in the `_id`."""
+        if value is None or value == "":
+            made = _ID.match(document_id)
+            if made is None:
+                raise OddDocumentError("no timestamp")
+            self.corrected["timestamp missing, taken from the _id"] += 1
+            return float(made[1])
+        time = math.nan
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            time = float(value)
+        elif isinstance(value, str):
+            try:
+                time = unix_time(value.strip())
+            except ValueError:
+                raise OddDocumentError("timestamp is not a time") from None
+            self.corrected["timestamp as text"] += 1
+        if not math.isfinite(time) or time < 0:
+            raise OddDocumentError("timestamp is not a time")
+        if time >= _MILLISECONDS:
+            self.corrected["timestamp in milliseconds"] += 1
+            time /= 1000
+        return time
+
+
+def _check_numbers(document: Document) -> None:
+    try:
+        json.dumps(document, allow_nan=False)
+    except ValueError:
+        raise OddDocumentError("a number that is not finite") from None
+
+
+def _name(plain: Document, member: str) -> str:
+    value = plain.get(member)
+    if not isinstance(value, str) or not value:
+        raise OddDocumentError(f"no {member}")
+    return value

@@ -1,0 +1,257 @@
+"""`growd import openag`: documents of openag_brain in all their forms, imported once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from growd.store.openag.forms import Conversion, OddDocumentError
+from support.chambers import growd, places
+from support.couch_client import install_design
+
+EC = "water_electrical_conductivity"
+POINT = {
+    "_id": "1474484000.25-123",
+    "_rev": "1-967a00dff5e02add41819138abb3284d",
+    "environment": "environment_1",
+    "variable": "air_temperature",
+    "is_desired": False,
+    "is_manual": False,
+    "value": 21.5,
+    "timestamp": 1474484000.25,
+}
+STORED = {name: value for name, value in POINT.items() if name != "_rev"}
+RECIPE = {
+    "_id": "r",
+    "format": "simple",
+    "operations": [[0, "air_temperature", 24], [60, "air_temperature", 22]],
+}
+
+
+def point(**members):
+    return POINT | members
+
+
+def without(*names):
+    return {name: value for name, value in POINT.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("document", "members"),
+    [
+        (POINT, {}),
+        (point(timestamp="1474484000.25"), {}),
+        (point(timestamp="2016-09-21T18:53:20.250Z"), {}),
+        (point(timestamp=1474484000250), {}),
+        (without("timestamp"), {}),
+        (without("is_desired", "is_manual"), {}),
+        (point(is_desired="True"), {"is_desired": True}),
+        (point(is_desired=1), {"is_desired": True}),
+        (point(value="21.5"), {}),
+        (point(value="None"), {"value": None}),
+        (point(value=None), {"value": None}),
+        (point(value=True), {"value": True}),
+        (point(variable=EC, value=1_500), {"variable": EC, "value": 1.5}),
+        (point(variable="recipe_start", value="7"), {"variable": "recipe_start", "value": "7"}),
+        (
+            without("is_desired") | {"variable": "recipe_end", "value": "r"},
+            {"variable": "recipe_end", "value": "r", "is_desired": True},
+        ),
+        (point(variable="temp"), {"variable": "air_temperature"}),
+        (point(environment="old"), {"environment": "new"}),
+        (point(_attachments={"a": {"stub": True}}), {}),
+        (point(more=[1]), {"more": [1]}),
+    ],
+)  # fmt: skip
+def test_old_forms_of_points_are_corrected(document, members):
+    conversion = Conversion({"old": "new"}, {"temp": "air_temperature"})
+    kind, converted = conversion.converted(document)
+    assert kind == "point"
+    assert converted == STORED | members
+    text = {name: value for name, value in document.items() if name != "_rev"}
+    assert bool(+conversion.corrected) == (json.dumps(converted) != json.dumps(text))
+
+
+@pytest.mark.parametrize(
+    ("document", "reason"),
+    [
+        ([1], "no JSON object"),
+        ({"a": 1}, "no JSON object with an _id"),
+        ({"_id": "a", "other": 1}, "neither a point nor a recipe"),
+        (without("environment"), "no environment"),
+        (without("value"), "no value"),
+        (point(variable=""), "no variable"),
+        (point(value=[1]), "list or an object"),
+        (point(value="warm"), "value is not a number"),
+        (point(value="inf"), "not a finite number"),
+        (point(value=float("nan")), "not finite"),
+        (point(is_desired="perhaps"), "is_desired is not true or false"),
+        (point(timestamp="yesterday"), "timestamp is not a time"),
+        (point(timestamp=-1), "timestamp is not a time"),
+        (point(timestamp=True), "timestamp is not a time"),
+        (without("timestamp") | {"_id": "a"}, "no timestamp"),
+        (point(_deleted=True), "deleted"),
+    ],
+)
+def test_odd_documents_are_rejected_by_kind(document, reason):
+    with pytest.raises(OddDocumentError, match=reason):
+        Conversion().converted(document)
+
+
+def test_conductivity_stays_if_it_is_in_millisiemens():
+    document = point(variable="water_electrical_conductivity", value=1.5)
+    conversion = Conversion(is_conductivity_in_us=False)
+    assert conversion.converted(document).document["value"] == 1.5
+
+
+@asynccontextmanager
+async def prepared(server, folder):
+    """Databases with growd's validation."""
+    async with places(server, folder) as place:
+        await place.make()
+        for name in ("environmental_data_point", "recipes", "environment"):
+            await install_design(place.couch, f"/{place.names[name]}", name)
+        yield place
+
+
+def imported(place, *arguments):
+    return growd("import", "openag", *arguments, *place.settings())
+
+
+async def stored(place, folder):
+    rows = (await place.couch("GET", f"/{place.names[folder]}/_all_docs", include_docs=True)).json["rows"]
+    return [
+        {name: value for name, value in row["doc"].items() if name != "_rev"}
+        for row in rows
+        if not row["id"].startswith("_")
+    ]
+
+
+def dump(documents):
+    """As CouchDB answers `_all_docs?include_docs=true`."""
+    rows = [
+        json.dumps({"id": each["_id"], "key": each["_id"], "value": {}, "doc": each}) for each in documents
+    ]
+    return f'{{"total_rows":{len(rows)},"offset":0,"rows":[\r\n' + ",\r\n".join(rows) + "\r\n]}\n"
+
+
+def write(path, text):
+    path.write_text(text, encoding="utf-8")
+
+
+FORMS = {
+    "answer": dump,
+    "answer in one line": lambda documents: json.dumps(
+        {"rows": [{"id": "x", "doc": each} for each in documents]}
+    ),
+    "indented": lambda documents: json.dumps({"docs": documents}, indent=2),
+    "lines": lambda documents: "".join(json.dumps(each) + "\n" for each in documents),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_a_dump_is_imported_once(database_server, tmp_path, form):
+    documents = [point(_id=f"{1474484000 + n}.5-{n}", value=n) for n in range(1_203)]
+    await asyncio.to_thread(
+        write, tmp_path / "dump", FORMS[form]([*documents, RECIPE, {"_id": "_design/openag"}])
+    )
+    async with prepared(database_server, tmp_path) as place:
+        dry = await imported(place, str(tmp_path / "dump"), "--dry-run")
+        assert "1203 points would be imported, 0 there already" in dry.output
+        assert await stored(place, "environmental_data_point") == []
+        first = await imported(place, str(tmp_path / "dump"))
+        assert first.exit_code == 0, first.output
+        assert "1203 points imported, 0 there already\n1 recipe imported" in first.output
+        assert "1 design document left out" in first.output
+        again = await imported(place, str(tmp_path / "dump"))
+        assert "0 points imported, 1203 there already" in again.output
+        found = await stored(place, "environmental_data_point")
+        assert found == [STORED | {"_id": each["_id"], "value": each["value"]} for each in documents]
+        assert await stored(place, "recipes") == [RECIPE]
+
+
+async def test_odd_documents_are_counted_and_written_to_a_file(database_server, tmp_path):
+    odd = [
+        point(_id="a", value="warm"),
+        {"_id": "b", "x": 1},
+        {"_id": "c", "format": "simple", "operations": "none"},
+    ]
+    lines = FORMS["lines"]([point(_id="good"), *odd]) + "{torn\n"
+    await asyncio.to_thread(write, tmp_path / "dump", lines)
+    async with prepared(database_server, tmp_path) as place:
+        done = await imported(place, str(tmp_path / "dump"), "--rejected", str(tmp_path / "odd"))
+        assert [each["_id"] for each in await stored(place, "environmental_data_point")] == ["good"]
+    assert done.exit_code == 0
+    assert "rejected: value is not a number: 1" in done.output
+    assert "rejected: refused by the database: " in done.output
+    assert "4 documents rejected: they are in" in done.output
+    rejected = [json.loads(line) for line in (tmp_path / "odd").read_bytes().splitlines()]
+    assert [each["document"] for each in rejected if isinstance(each["document"], dict)] == odd
+    assert [each["document"] for each in rejected if isinstance(each["document"], str)] == ["{torn"]
+
+
+@asynccontextmanager
+async def couchdb_1(databases, port):
+    """A server that has only what CouchDB 1.x has, behind a login."""
+    asked = []
+
+    async def answer(request):
+        if request.headers.get("Authorization") != "Basic b2xkOnB3":
+            return web.json_response({"error": "unauthorized", "reason": "log in"}, status=401)
+        asked.append(request.path)
+        documents = databases.get(request.match_info["database"])
+        if documents is None:
+            return web.json_response({"error": "not_found", "reason": "no_db_file"}, status=404)
+        if request.match_info.get("rest") is None:
+            return web.json_response({"db_name": "x", "doc_count": len(documents)})
+        assert request.match_info["rest"] == "_all_docs"
+        assert {*request.query} <= {"include_docs", "limit", "startkey"}
+        start = json.loads(request.query.get("startkey", '""'))
+        rows = [{"id": each["_id"], "doc": each} for each in sorted(documents, key=lambda each: each["_id"])]
+        rows = [row for row in rows if row["id"] >= start][: int(request.query["limit"])]
+        return web.json_response({"rows": rows})
+
+    app = web.Application()
+    app.router.add_get("/{database}", answer)
+    app.router.add_get("/{database}/{rest}", answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", port)
+    await site.start()
+    try:
+        yield f"http://old:pw@127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+async def test_a_couchdb_of_the_first_version_is_imported(database_server, tmp_path):
+    old = {
+        "environmental_data_point": [point(_id=f"{1474484000 + n}.5-{n}") for n in range(1_100)],
+        "recipes": [RECIPE, {"_id": "_design/openag"}],
+        "environment": [{"_id": "environment_1", "name": "Lab"}],
+    }
+    async with prepared(database_server, tmp_path) as place, couchdb_1(old, 0) as address:
+        done = await imported(place, address, "--environment", "environment_1=lab")
+        assert done.exit_code == 0, done.output
+        found = await stored(place, "environmental_data_point")
+        assert len(found) == 1_100
+        assert {each["environment"] for each in found} == {"lab"}
+        assert await stored(place, "environment") == [{"_id": "lab", "name": "Lab"}]
+        wrong = await imported(place, address.replace("pw@", "no@"))
+    assert wrong.exit_code == 1
+    assert "401" in wrong.output
+    assert "no@" not in wrong.output
+
+
+@pytest.mark.parametrize(
+    ("source", "status", "words"),
+    [("missing", 1, "missing can't be read"), ("http://127.0.0.1:9", 3, "run the same command again")],
+)
+async def test_a_source_that_is_not_there(database_server, tmp_path, source, status, words):
+    async with prepared(database_server, tmp_path) as place:
+        done = await imported(place, source)
+    assert (done.exit_code, words in done.output) == (status, True), done.output
