@@ -1,31 +1,38 @@
-"""A chamber driven by a recording: a CSV file of measured values.
+"""A chamber driven by a recording: a CSV file of measured values, or a run that growd exported.
 
-The file is a CSV export of growd (`timestamp,variable,value`), with UNIX seconds or ISO 8601 times; the first
-column may also be `timestamp_utc`. Variables that no simulated sensor measures are ignored. Variables that
-are not recorded come from the model. A reading holds until the next one, without interpolation, which would
-invent values.
+The file of a run is a ZIP with `replay.csv`. A CSV is an export of growd (`timestamp,variable,value`), with
+UNIX seconds or ISO 8601 times; the first column may also be `timestamp_utc`. Variables that no simulated
+sensor measures are ignored. Variables that are not recorded come from the model. A reading holds until the
+next one, without interpolation, which would invent values.
 """
 
 from __future__ import annotations
 
 import csv
 import math
+import zlib
 from array import array
 from bisect import bisect_right
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from io import TextIOWrapper
+from typing import IO, TYPE_CHECKING
+from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from growd_hwsim.chamber import Air, SimulatedChamber
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError
 
 if TYPE_CHECKING:
     import _csv
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from growd_hwsim.chamber import ChamberParameters
 
 VARIABLES = ("air_carbon_dioxide", "air_temperature", "air_humidity", "light_illuminance", "light_ppfd")
+IN_A_RUN = "replay.csv"
+"""The recording in the file of a run."""
+
 GAP_S = 900.0
 """How long a reading holds by default: three intervals of five minutes."""
 
@@ -116,15 +123,33 @@ class ReplayedChamber(SimulatedChamber):
 def load_recording(path: Path) -> Recording:
     """Read a recording. Blocking. Raises `ReplayFileError` with file, line and reason."""
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
+        with _opened(path) as file:
             series = _series(str(path), csv.reader(file, strict=True))
     except OSError as error:
         raise ReplayFileError(str(path), f"can't be read: {error.strerror}") from None
+    except (BadZipFile, zlib.error, EOFError):
+        raise ReplayFileError(str(path), "is a damaged ZIP file") from None
     except UnicodeDecodeError:
         raise ReplayFileError(str(path), "is not UTF-8 text") from None
     if not series:
         raise ReplayFileError(str(path), f"has no reading of {', '.join(VARIABLES)}")
     return Recording(series)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    """The text of a recording."""
+    with path.open("rb") as file:
+        if not is_zipfile(file):
+            file.seek(0)
+            yield TextIOWrapper(file, encoding="utf-8-sig", newline="")
+            return
+        with ZipFile(file) as run:
+            names = [name for name in run.namelist() if name.rpartition("/")[2] == IN_A_RUN]
+            if not names:
+                raise ReplayFileError(str(path), f"is a ZIP file without {IN_A_RUN}")
+            with run.open(names[0]) as member:
+                yield TextIOWrapper(member, encoding="utf-8-sig", newline="")
 
 
 def _series(path: str, rows: _csv.Reader) -> dict[str, tuple[array[float], array[float]]]:

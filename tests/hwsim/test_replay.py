@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
@@ -272,3 +273,24 @@ def test_simulated_sensors_follow_the_real_recording():
 
 def held(rows: list[tuple[float, float]], time: float) -> float:
     return rows[bisect_right(rows, time, key=lambda row: row[0]) - 1][1]
+
+
+def test_the_file_of_a_run_is_a_recording(tmp_path):
+    path = tmp_path / "run.zip"
+    with ZipFile(path, "w") as file:
+        file.writestr("run-aaaaaa/points.csv", "time,environment\r\n")
+        file.writestr("run-aaaaaa/replay.csv", EXPORT)
+    assert load_recording(path).length_s == load_recording(write(tmp_path, EXPORT)).length_s == 600.0
+
+
+def test_another_zip_and_a_damaged_one_are_refused(tmp_path):
+    path = tmp_path / "run.zip"
+    with ZipFile(path, "w") as file:
+        file.writestr("run-aaaaaa/points.csv", "time,environment\r\n")
+    with pytest.raises(ReplayFileError, match=r"is a ZIP file without replay\.csv"):
+        load_recording(path)
+    with ZipFile(path, "w") as file:
+        file.writestr("replay.csv", EXPORT)
+    path.write_bytes(path.read_bytes().replace(b"8000", b"9000"))  # it is stored, not compressed
+    with pytest.raises(ReplayFileError, match=r"is a damaged ZIP file"):
+        load_recording(path)

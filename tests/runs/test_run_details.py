@@ -7,7 +7,7 @@ import base64
 import jsonschema_rs
 import pytest
 
-from growd.runs.archive import AFTER_S
+from growd.runs.archive import AFTER_DAYS
 from support.history import ENVIRONMENT, measured
 
 T = 1_790_000_000.0
@@ -80,7 +80,7 @@ async def test_notes_and_measurements_belong_to_it_until_the_next_run(described)
 
 async def test_without_a_next_run_they_belong_to_it_for_two_weeks(stored, archive, with_run):
     await stored.couch.put(stored.names.runs, {**await archive.find("bbbbbb"), "_deleted": True})
-    assert await archive.belongs_until(RUN, T + 100 * DAY) == T + DAY + AFTER_S
+    assert await archive.belongs_until(RUN, T + 100 * DAY) == T + DAY + AFTER_DAYS * DAY
     assert await archive.belongs_until(RUN, T + 2 * DAY) == T + 2 * DAY
     assert await archive.belongs_until(NEXT, T + 9 * DAY) == T + 9 * DAY
 

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 SUBCOMMANDS: Final = {
     "list": Command("growd.cli.runs:list_command", "List the runs of recipes, the newest first."),
     "show": Command("growd.cli.runs:show", "Show a run: its record, notes, measurements by hand and events."),
+    "export": Command("growd.cli.run_export:export", "Write a run into one ZIP file."),
 }
 _log = logging.getLogger(__name__)
 

@@ -252,7 +252,8 @@ class Simulator(Section, frozen=True):
     """File with faults and their times."""
 
     replay: str = ""
-    """Recording (CSV) that drives the chamber in place of the model."""
+    """Recording that drives the chamber in place of the model: a CSV file, or a run that `growd run export`
+    wrote."""
 
     replay_loop: bool = False
     """Start the recording again at its end."""

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 SHORT_DIGITS: Final = 6
 """Of the random part of an id, in its short form. Among a thousand runs two of them agree with 3 %."""
 
-AFTER_S: Final = 14 * 86_400.0
-"""Notes and measurements by hand up to so many seconds after the end belong to a run: yields come later."""
+AFTER_DAYS: Final = 14
+"""Notes and measurements by hand up to so many days after the end belong to a run: yields come later."""
 
 _LEAST_DIGITS: Final = 4
 _MOST_IDS: Final = 20_000
@@ -88,7 +88,7 @@ class RunArchive:
     async def belongs_until(self, run: Document, now: float) -> float:
         """The UNIX time until which notes and measurements by hand belong to a run.
 
-        That is `AFTER_S` after the end, or the start of the next run if that is earlier.
+        That is `AFTER_DAYS` after the end, or the start of the next run if that is earlier.
         """
         if run["ended"] is None:
             return now
@@ -102,7 +102,7 @@ class RunArchive:
             endkey=[environment, {}],
         )
         starts = [row["key"][1] for row in following if row["id"] != run["_id"]]
-        return float(min([run["ended"] + AFTER_S, now, *starts]))
+        return float(min([run["ended"] + AFTER_DAYS * 86_400.0, now, *starts]))
 
     async def _by_short_id(self, text: str) -> Document | None:
         rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 CONNECT_S: Final = 10.0
 SILENCE_S: Final = 600.0  # a view may be indexed for minutes before its first byte
+_PIECE: Final = 64 * 1024
 _NEWEST: Final = "_view/by_variable?group_level=3"
 
 
@@ -304,6 +305,20 @@ class SourceReader:
         finally:
             await reading.aclose()
 
+    async def attachment(self, database: str, document_id: str, name: str) -> AsyncGenerator[bytes]:
+        """The content of an attachment, piece by piece."""
+        address = str(self._source.address).rstrip("/")
+        path = "/".join(quote(part, safe="") for part in (database, document_id, name))
+        url = URL(f"{address}/{path}", encoded=True)
+        try:
+            async with self._session.get(url, headers=self._headers, allow_redirects=False) as response:
+                if response.status != HTTPStatus.OK:
+                    raise self._refusal(response.status, await response.read())
+                async for piece in response.content.iter_chunked(_PIECE):
+                    yield piece
+        except (TimeoutError, aiohttp.ClientError) as error:
+            raise self._broken(error) from None
+
     async def _get(self, database: str, target: str) -> bytes:
         return await self._ask(database, f"_design/{self._source.design}/{target}")
 
@@ -321,16 +336,19 @@ class SourceReader:
             ) as response:
                 body = await response.read()
         except (TimeoutError, aiohttp.ClientError) as error:
-            raise ExportBrokenError(
-                f"no complete answer from {self._shown}: {connection_failure(error)}"
-            ) from None
-        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            raise ExportBrokenError(f"{self._shown} answered {_described(response.status, body)}")
-        if response.status == HTTPStatus.NOT_FOUND:
-            raise MissingError(f"{self._shown} answered {_described(response.status, body)}")
+            raise self._broken(error) from None
         if response.status != HTTPStatus.OK:
-            raise ExportRefusedError(f"{self._shown} answered {_described(response.status, body)}")
+            raise self._refusal(response.status, body)
         return body
+
+    def _broken(self, error: Exception) -> ExportBrokenError:
+        return ExportBrokenError(f"no complete answer from {self._shown}: {connection_failure(error)}")
+
+    def _refusal(self, status: int, body: bytes) -> StoreError:
+        sentence = f"{self._shown} answered {_described(status, body)}"
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            return ExportBrokenError(sentence)
+        return MissingError(sentence) if status == HTTPStatus.NOT_FOUND else ExportRefusedError(sentence)
 
 
 def _decoded(answer: bytes, kind: type[T]) -> T:

@@ -1,0 +1,1 @@
+"""`growd run export`: a run as one file."""

@@ -1,0 +1,95 @@
+"""Exported runs: written from a database, and read back without growd."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import hashlib
+import io
+import json
+import shutil
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from zipfile import ZipFile
+
+import aiohttp
+
+from growd.runs.exporting.in_thread import in_thread
+from growd.runs.exporting.run_export import RunExport
+from growd.runs.exporting.run_zip import RunZip
+from growd.store.exporting.source import SourceReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from growd.runs.archive import RunArchive
+    from growd.runs.exporting.run_export import Counts
+    from growd.store.exporting.source import PointSource
+
+
+@dataclass
+class ExportedRun:
+    """The members of a file, by their names without the folder."""
+
+    members: dict[str, bytes]
+    folder: str
+    path: Path
+    counts: Counts | None = None
+
+    @classmethod
+    def read(cls, path: Path) -> ExportedRun:
+        with ZipFile(path) as file:
+            assert file.testzip() is None
+            (folder,) = {name.partition("/")[0] for name in file.namelist()}
+            return cls({name.partition("/")[2]: file.read(name) for name in file.namelist()}, folder, path)
+
+    def unpack(self) -> Path:
+        """The folder of the members, beside the file."""
+        shutil.unpack_archive(self.path, self.path.parent / "out")
+        return self.path.parent / "out" / self.folder
+
+    def json(self, name: str) -> Any:
+        return json.loads(self.members[name])
+
+    def rows(self, name: str) -> list[dict[str, str]]:
+        return list(csv.DictReader(io.StringIO(self.members[name].decode(), newline="")))
+
+    def check(self) -> None:
+        """Each member has the checksum that the file says."""
+        lines = self.members["SHA256SUMS"].decode().splitlines()
+        sums = dict(reversed(line.split("  ")) for line in lines)
+        assert sums == {
+            name: hashlib.sha256(content).hexdigest()
+            for name, content in self.members.items()
+            if name != "SHA256SUMS"
+        }
+
+
+async def export_run(
+    archive: RunArchive,
+    source: PointSource,
+    run_id: str,
+    path: Path,
+    *,
+    kind: str = "csv",
+    now: float = 2e9,
+) -> ExportedRun:
+    """Write a run as `growd run export` does, directly from the database, and read it."""
+    described = await archive.describe(await archive.find(run_id), now)
+    short = described["short_id"]
+    async with aiohttp.ClientSession() as session, in_thread(_written(path, f"run-{short}")) as file:
+        reader = SourceReader(session, source)
+        export = RunExport(reader, source, described, kind, path.parent, lambda _: None)
+        counts = await export.write(file)
+    found = await asyncio.to_thread(ExportedRun.read, path)
+    found.counts = counts
+    return found
+
+
+@contextmanager
+def _written(path: Path, folder: str) -> Iterator[RunZip]:
+    with RunZip(path, folder) as file:
+        yield file
+        file.finish()
