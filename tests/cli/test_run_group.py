@@ -33,4 +33,6 @@ async def test_the_help_has_the_options_of_the_daemon_and_the_commands():
     printed = await typed("run", "--help")
     assert printed.status == 0
     assert "--speed" in printed.out
-    assert "list  List the runs of recipes, the newest first." in printed.out
+    for name, command in SUBCOMMANDS.items():
+        assert f"\n  {name} " in printed.out
+        assert command.summary in printed.out
