@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from growd.server.connections import ClientConnection
     from growd.server.tls import Certificate
     from growd.store.history.history import History
+    from support.journal import JournalRig
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
 LIGHT = "environment_1/desired/light_illuminance"
@@ -193,12 +194,27 @@ async def serving(
     clock: Clock | None = None,
     history: History | None = None,
     runs: RunArchive | None = None,
+    rig: JournalRig | None = None,
 ) -> AsyncIterator[Daemon]:
-    """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams."""
+    """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams.
+
+    The journal of a `rig` sends its entries only if the caller runs `api.journal.delivery`.
+    """
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))
+    journal = rig.journal(bus) if rig is not None else None
+    if journal is not None:
+        await journal.load()
     api = Api(
-        bus, bus.node("http"), "/_svc", limits, clients=clients, clock=clock, history=history, runs=runs
+        bus,
+        bus.node("http"),
+        "/_svc",
+        limits,
+        clients=clients,
+        clock=clock,
+        history=history,
+        runs=runs,
+        journal=journal,
     )
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
@@ -208,6 +224,8 @@ async def serving(
     finally:
         await server.close()
         await bus.parameters.close()
+        if journal is not None:
+            await journal.close()
 
 
 @contextmanager

@@ -35,8 +35,8 @@ HISTORY_QUERY: Final = (
 
 def history_query(environment: str, values: Mapping[str, Any], now: float) -> HistoryQuery:
     """The query of a request at the UNIX time `now`. Raises `InvalidValueError`."""
-    end = now if values["end"] is None else _time("end", values["end"])
-    start = max(0.0, end - DEFAULT_S) if values["start"] is None else _time("start", values["start"])
+    end = now if values["end"] is None else time_of("end", values["end"])
+    start = max(0.0, end - DEFAULT_S) if values["start"] is None else time_of("start", values["start"])
     if start >= end:
         raise InvalidValueError("start", f"a time before the end, {_shown(end)}", _shown(start))
     if end - start > LONGEST_S:
@@ -47,7 +47,8 @@ def history_query(environment: str, values: Mapping[str, Any], now: float) -> Hi
     )
 
 
-def _time(field: str, value: Any) -> float:
+def time_of(field: str, value: Any) -> float:
+    """UNIX seconds from a number or ISO 8601. Raises `InvalidValueError`."""
     text = str(value) if isinstance(value, (str, int, float)) and not isinstance(value, bool) else ""
     try:
         # float() takes digits of all scripts, and underscores between them
@@ -55,7 +56,7 @@ def _time(field: str, value: Any) -> float:
     except (ValueError, OverflowError):
         seconds = -1.0
     if seconds < 0 and " " in text:  # a plus sign that was not encoded
-        return _time(field, text.replace(" ", "+"))
+        return time_of(field, text.replace(" ", "+"))
     if not 0 <= seconds <= LATEST:
         raise InvalidValueError(field, _EXPECTED, value)
     return seconds

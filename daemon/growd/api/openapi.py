@@ -7,12 +7,14 @@ from urllib.parse import quote
 
 from growd import __version__
 from growd.api.history_schema import HISTORY_SCHEMA
+from growd.api.journal_schema import ENTRIES_SCHEMA, ENTRY_SCHEMA, form_schema
 from growd.api.requests import JSON_TYPE
 from growd.api.run_schema import RUN_SCHEMA, RUNS_SCHEMA
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, topics_schema
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME, PATTERN
+from growd.store.entries.photos import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,8 +63,12 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "history": HISTORY_SCHEMA,
     "runs": RUNS_SCHEMA,
     "run": RUN_SCHEMA,
+    "entry": ENTRY_SCHEMA,
+    "entries": ENTRIES_SCHEMA,
+    "photo": {"type": "string", "contentMediaType": "image/*"},
 }
 STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
+MEDIA: Final = {"photo": [*TYPES]}
 REFUSALS = {
     400: "Invalid name, body or value, or the service refused",
     403: "Only growd's node may set this parameter or publish on this topic",
@@ -70,12 +76,13 @@ REFUSALS = {
     406: "Accept allows none of the formats of a stream",
     408: "The body did not arrive in time",
     409: "The name needs ?new=true, or conflicts with another parameter",
+    411: "A form without a Content-Length",
     413: "The body is too large",
-    415: "The Content-Type is not application/json",
+    415: "The Content-Type is not application/json, or a file is no photo",
     429: "Too many clients wait for messages, or too many logins failed",
     503: "It could not be saved, clients send too much at once, the database is not reachable, or growd is "
     "stopping",
-    507: "There is no room for more parameters",
+    507: "There is no room for more parameters or photos",
 }
 SECURITY_SCHEMES: Final = {
     "basic": {"type": "http", "scheme": "basic", "description": "A user of the CouchDB, UTF-8 (RFC 7617)"},
@@ -296,7 +303,10 @@ def _body(body: Body) -> dict[str, Any]:
         schema["items"] = {}
     if body.doc:
         schema["description"] = body.doc
-    return {"required": body.required, "content": {JSON_TYPE: {"schema": schema}}}
+    content = {JSON_TYPE: {"schema": schema}}
+    if body.with_photos:
+        content |= form_schema(schema)
+    return {"required": body.required, "content": content}
 
 
 def _members(fields: tuple[Field, ...]) -> dict[str, Any]:
@@ -338,7 +348,9 @@ def _query_parameter(parameter: Field | Repeated) -> dict[str, Any]:
 
 
 def _responses(answer: str, refusals: set[int], schema: dict[str, Any] | None = None) -> dict[str, Any]:
-    types = [form.media[0] for form in STREAMED[answer]] if answer in STREAMED else [JSON_TYPE]
+    types = (
+        [form.media[0] for form in STREAMED[answer]] if answer in STREAMED else MEDIA.get(answer, [JSON_TYPE])
+    )
     done = {"schema": schema or {"$ref": f"#/components/schemas/Answer{answer.title()}"}}
     responses: dict[str, Any] = {
         "200": {"description": "Done", "content": dict.fromkeys(types, done)},

@@ -36,12 +36,16 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """The body of an operation: JSON types, and the members of an object if they are fixed."""
+    """The body of an operation: JSON types, and the members of an object if they are fixed.
+
+    `with_photos`: it may be a form too, which the handler reads.
+    """
 
     types: tuple[type[Any], ...]
     members: tuple[Field, ...] = ()
     required: bool = True
     doc: str = ""
+    with_photos: bool = False
 
     def check(self, value: Any) -> Any:
         if value is None and not self.required:
@@ -64,9 +68,12 @@ class Body:
                     f"the body has an unknown field {shown(name)}; known: {', '.join(known)}"
                 )
         for field in self.members:
-            if field.name not in value:
+            if field.required and field.name not in value:
                 raise InvalidArgumentsError(f"the body lacks the field {shown(field.name)}")
-        return {field.name: field.check(value[field.name]) for field in self.members}
+        return {
+            field.name: field.check(value[field.name]) if field.name in value else field.default
+            for field in self.members
+        }
 
 
 @dataclass(frozen=True, slots=True)

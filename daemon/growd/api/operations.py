@@ -12,11 +12,13 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
 from growd.api.history import HISTORY_QUERY, history_query
+from growd.api.journal import is_form
+from growd.api.journal_calls import JOURNAL_OPERATIONS
 from growd.api.openapi import document, secured
 from growd.api.operation import Body, Call, Operation, Repeated
 from growd.api.requests import BodyReader, decode_name
@@ -32,7 +34,7 @@ from growd.server.json_answer import JsonAnswer, json_answer
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable
     from contextlib import AbstractContextManager
 
     from aiohttp import web
@@ -40,13 +42,14 @@ if TYPE_CHECKING:
     from growd.access.authorization import Authorization
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
-    from growd.bus.services import Service
     from growd.runs.archive import RunArchive
     from growd.runtime.clock import Clock
+    from growd.store.entries.journal import GrowersJournal
     from growd.store.history.history import History
 
     Page = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
+T = TypeVar("T")
 VERSION: Final = "0.0.1"
 MOST_TOPICS: Final = 200
 """Of one stream."""
@@ -65,6 +68,7 @@ class Limits:
     topic_data_s: float = 10.0  # the longest `timeout` of topic_data, and its default
     body_stall_s: float = 30.0  # how long a client may take for the next byte of a body
     body_whole_s: float = 60.0  # and for all of it
+    form_s: float = 600.0  # for a form with photos
 
 
 def _data(message: Message) -> web.StreamResponse:
@@ -94,6 +98,7 @@ class Api:
         clock: Clock | None = None,
         history: History | None = None,
         runs: RunArchive | None = None,
+        journal: GrowersJournal | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -125,7 +130,8 @@ class Api:
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"
         self.history = history
         self.runs = runs
-        self._calls: set[asyncio.Task[dict[str, Any]]] = set()
+        self.journal = journal
+        self._calls: set[asyncio.Task[Any]] = set()
         self._descriptions: dict[
             bool, bytes
         ] = {}  # the OpenAPI document, generic or with this chamber's names
@@ -199,7 +205,7 @@ class Api:
             raise _not_allowed(request.method, operations)
         name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
         values = operation.read_query(query)
-        if operation.body is None:
+        if operation.body is None or (operation.body.with_photos and is_form(request)):
             return await operation.handler(self, Call(request, name, values, None))
         given = await self.bodies.read(request)
         try:
@@ -272,20 +278,20 @@ class Api:
         service = self.bus.services.get(call.name)
         if self.access is not None:
             self.access.require_leave_to_call(call.request, service)
-        answer = await self._whole(service, call.body, self._who(call.request))
+        answer = await self.to_end(service.call(call.body, self.who(call.request)), f"call {service.name}")
         if answer["success"]:
             return json_answer(answer)
         # a client that looks only at the status must see a refusal
         return json_answer({**answer, **error_fields("refused", answer["message"])}, status=400)
 
-    async def _whole(self, service: Service, given: Any, who: str) -> dict[str, Any]:
-        """Call a service to its end, even if the client disconnects."""
-        task = asyncio.create_task(service.call(given, who), name=f"call {service.name}")
+    async def to_end(self, work: Coroutine[Any, Any, T], name: str) -> T:
+        """The result of `work`, which goes on to its end even if the client disconnects."""
+        task = asyncio.create_task(work, name=name)
         self._calls.add(task)
         task.add_done_callback(self._forget)
         return await asyncio.shield(task)
 
-    def _forget(self, call: asyncio.Task[dict[str, Any]]) -> None:
+    def _forget(self, call: asyncio.Task[Any]) -> None:
         self._calls.discard(call)
         if not call.cancelled():
             call.exception()  # retrieved, so that asyncio does not log it
@@ -301,11 +307,11 @@ class Api:
 
     async def publish(self, call: Call) -> web.StreamResponse:
         message = self.node.publish_arguments(call.name, call.body, call.query["time"])
-        who = self._who(call.request, call.query["by"])
+        who = self.who(call.request, call.query["by"])
         hint = await self.bus.topics.get(call.name).answer(message, who)
         return json_answer({**_POSTED, "hint": hint} if hint else _POSTED)
 
-    def _who(self, request: web.BaseRequest, named: str = "") -> str:
+    def who(self, request: web.BaseRequest, named: str = "") -> str:
         """The user, else the name that the client gives, else the address, for the record."""
         user = self.access.user_of(request) if self.access is not None else ""
         return user or named or address_of(request)
@@ -521,6 +527,7 @@ OPERATIONS: Final = (
         "GET", "run", "run", "Read a run: its record, notes, measurements by hand and events", Api.read_run,
         answer="run", refusals=(404, 503),
     ),
+    *JOURNAL_OPERATIONS,
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(

@@ -10,6 +10,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import aiohttp
 from yarl import URL
 
+from growd.store.attachments import Attachment, Content, related
 from growd.store.couch_answers import checked, error_members, related_head, unavailable_as
 from growd.store.errors import CouchAnswerTooLargeError, CouchRefusedError, CouchUnavailableError
 
@@ -25,6 +26,7 @@ _EXISTS: Final = 412
 _CHUNK: Final = 64 * 1024
 _KEYS: Final = frozenset({"key", "keys", "startkey", "endkey"})
 _SETTINGS: Final = ("_node", "_local", "_config")
+_UPLOAD_S: Final = 600.0  # for attachments
 
 
 class Couch:
@@ -100,6 +102,25 @@ class Couch:
                 return None
             raise
         return str(_object(answer).get("rev", ""))
+
+    async def put_whole(
+        self, database: str, document: Document, attachments: Sequence[Attachment]
+    ) -> str | None:
+        """PUT /{db}/{docid}: a new document with its attachments in one revision; None for a conflict (409).
+
+        docs.couchdb.org/en/3.5.x/api/document/common.html#creating-multiple-attachments
+        """
+        if not attachments:
+            return await self.put(database, document)
+        return await self._put_content(_path(database, document["_id"]), related(document, attachments), {})
+
+    async def put_attachment(
+        self, database: str, document_id: str, revision: str, attachment: Attachment
+    ) -> str | None:
+        """PUT /{db}/{docid}/{attname}: the new revision, or None for a conflict (409)."""
+        content = Content(attachment.media, attachment.size, attachment.pieces())
+        path = _path(database, document_id, attachment.name)
+        return await self._put_content(path, content, {"rev": revision})
 
     async def bulk_docs(self, database: str, documents: Sequence[Document]) -> dict[str, Document]:
         """POST /{db}/_bulk_docs: the outcome of each document, by `_id`, since servers differ in the order.
@@ -313,6 +334,19 @@ class Couch:
                 method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
                 return checked(f"{method} {path}", response.status, await self._read(response))
+
+    async def _put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> str | None:
+        url, headers = self._target(path, query)
+        headers |= {"Content-Type": content.media, "Content-Length": str(content.size)}
+        timeout = aiohttp.ClientTimeout(total=_UPLOAD_S, connect=self._timeout.connect)
+        with unavailable_as(f"PUT {path}", _UPLOAD_S):
+            async with self._session.put(
+                url, data=content.pieces, headers=headers, timeout=timeout, allow_redirects=False
+            ) as response:
+                body = await self._read(response)
+        if response.status == _CONFLICT:
+            return None
+        return str(_object(checked(f"PUT {path}", response.status, body)).get("rev", ""))
 
     def _target(self, path: str, query: Mapping[str, Any]) -> tuple[URL, dict[str, str]]:
         """The address of a request, and its login."""

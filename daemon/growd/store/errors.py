@@ -17,6 +17,10 @@ class InvalidPointError(StoreError, ValueError):
         self.value = value
 
 
+class PhotoError(StoreError, ValueError):
+    """A file is no photo that the journal takes; the message says why."""
+
+
 class LocalStoreError(StoreError, OSError):
     """The local file can't be opened, read or written."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from typing import Any, Final
 
@@ -12,6 +13,7 @@ from growd.store.errors import InvalidPointError
 
 DEVICE_ID_BYTES: Final = 6
 _RANDOM_BYTES: Final = 5
+_ID: Final = re.compile(r"[0-9a-f]{12}:[0-9]{13}-[0-9a-f]{10}")
 
 Value = float | int | bool | str | None
 
@@ -50,6 +52,11 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
             "timestamp": self.timestamp,
             **({"by": self.by} if self.by else {}),
         }
+
+
+def is_id(text: str) -> bool:
+    """Whether growd has made this `_id`, here or on another device; see `PointMaker`."""
+    return _ID.fullmatch(text) is not None
 
 
 class PointMaker:

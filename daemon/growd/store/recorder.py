@@ -27,6 +27,8 @@ COMMANDED: Final = "commanded"
 QUALITY: Final = "quality"
 EVENT: Final = "event"
 NOTE: Final = "note"
+JOURNAL_NODE: Final = "store/journal"
+"""The node that publishes entries of journals, which it stores itself."""
 
 # The recipe runner stores these two itself, in one transaction with the run.
 _STORED_BY_RUNNER: Final = frozenset({"recipe_start", "recipe_end"})
@@ -55,6 +57,8 @@ class Recorder:
 
     Each message on `<environment>/events` becomes a point of the category `event`: its variable is the kind,
     its value the source and the text. A note on `<environment>/notes` becomes an event `note`.
+
+    Messages of the node `store/journal` are left out: `GrowersJournal` stores its entries.
 
     A client that sends a measurement or a note gets its answer once the point is durable. The point has the
     author (`by`), and a time in the past if the client gives one.
@@ -125,6 +129,8 @@ class Recorder:
 
     def _record(self, message: Message) -> None:
         source, points = self._sources[message.topic]
+        if message.node == JOURNAL_NODE:
+            return
         try:
             for point in points(source, message):
                 self._outbox.add(point)

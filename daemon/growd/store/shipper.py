@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
+from growd.store.outcomes import is_stored, is_transient, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -29,8 +30,6 @@ _REFUSED: Final = frozenset({401, 403, _NOT_FOUND})  # a database, and not a doc
 # One document may be the cause if a whole batch gets one of these: JSON that the database does not accept, or
 # a document or body that is too large (docs.couchdb.org/en/3.5.x/config/couchdb.html, `max_document_size`).
 _ABOUT_CONTENT: Final = frozenset({400, 413})
-# Errors that CouchDB gives for one document, and that have another cause (fabric_doc_update.erl).
-_TRANSIENT: Final = frozenset({"internal_server_error", "timeout"})
 CATCH_UP_S: Final = 0.5  # how long a reader waits for points that are not in the database yet
 
 _ATTEMPTS: Final = 3  # answers 500 in a row before the documents are suspected, not the server
@@ -312,8 +311,8 @@ class Shipper:
 
     async def _take_outcomes(self, points: list[WaitingPoint], outcomes: dict[str, Document]) -> bool:
         """Mark stored points as delivered and reject refused ones; whether any is stored."""
-        stored = [point for point in points if _is_stored(outcomes[point.id])]
-        refused = [point for point in points if not _is_stored(outcomes[point.id])]
+        stored = [point for point in points if is_stored(outcomes[point.id])]
+        refused = [point for point in points if not is_stored(outcomes[point.id])]
         await self._outbox.mark_delivered(stored)
         self.delivered += len(stored)
         for point in stored:
@@ -321,7 +320,7 @@ class Shipper:
         undecided = 0
         for point in refused:
             if self._is_final(point, outcomes[point.id], any_stored=bool(stored)):
-                await self._reject(point, _reason(outcomes[point.id]))
+                await self._reject(point, reason_of(outcomes[point.id]))
             else:
                 undecided += 1
         if undecided:
@@ -330,7 +329,7 @@ class Shipper:
 
     def _is_final(self, point: WaitingPoint, outcome: Document, *, any_stored: bool) -> bool:
         """Whether a refusal is final. A transient one is, after a few tries in which others were stored."""
-        if not _is_transient(outcome):
+        if not is_transient(outcome):
             return True
         self._transient[point.id] += any_stored
         return self._transient[point.id] >= _ATTEMPTS
@@ -377,16 +376,3 @@ def _may_be_content(error: CouchError) -> bool:
     if isinstance(error, CouchRefusedError):
         return error.status in _ABOUT_CONTENT
     return isinstance(error, CouchUnavailableError) and error.status == _SERVER_ERROR
-
-
-def _is_stored(outcome: Document) -> bool:
-    return "error" not in outcome or outcome["error"] == "conflict" or outcome.get("name") == "conflict"
-
-
-def _is_transient(outcome: Document) -> bool:
-    status = outcome.get("status")  # PouchDB's; CouchDB gives none
-    return outcome["error"] in _TRANSIENT or (isinstance(status, int) and status >= _SERVER_ERROR)
-
-
-def _reason(outcome: Document) -> str:
-    return f"{outcome['error']}: {outcome.get('reason', 'no reason given')}"

@@ -15,6 +15,7 @@ from growd.store.errors import LocalStoreError
 
 if TYPE_CHECKING:
     from growd.bus import Bus
+    from growd.store.entries.journal import GrowersJournal
     from growd.store.losses import Losses
     from growd.store.outbox import Outbox
     from growd.store.shipper import Shipper
@@ -77,7 +78,9 @@ class StoreNode:
         notices: list[str],
         *,
         device: str = "",
+        journal: GrowersJournal | None = None,
     ) -> None:
+        self._journal = journal
         self._losses = losses
         self._outbox = outbox
         self._shipper = shipper
@@ -127,7 +130,7 @@ class StoreNode:
             unsaved=outbox.unsaved,
             thinned=outbox.thinned,
             dropped=outbox.dropped,
-            rejected=outbox.rejected_count,
+            rejected=outbox.rejected_count + len(self._rejected_entries()),
             saving=outbox.fault or outbox.file_fault or "",
             shipping=shipper.fault or "",
             since=shipper.failing_since,
@@ -150,7 +153,8 @@ class StoreNode:
             {"point": one.point.document(), "reason": one.reason, "rejected_at": one.rejected_at}
             for one in found
         ]
-        number = self._outbox.rejected_count
+        listed += self._rejected_entries()[: limit - len(listed)]
+        number = self.status().rejected
         return {"success": True, "message": f"{counted(number, 'rejected point')}", "results": listed}
 
     async def _retry_rejected(self) -> dict[str, Any]:
@@ -158,6 +162,10 @@ class StoreNode:
             number = await self._outbox.retry_rejected()
         except LocalStoreError as error:
             return {"success": False, "message": str(error)}
+        number += self._journal.delivery.retry() if self._journal is not None else 0
         _log.info("sending %s again", counted(number, "rejected point"))
         self._shipper.ship_now()
         return {"success": True, "message": f"{counted(number, 'point')} sent again"}
+
+    def _rejected_entries(self) -> list[dict[str, Any]]:
+        return [] if self._journal is None else self._journal.rejected()

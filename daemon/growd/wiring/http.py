@@ -88,6 +88,7 @@ async def serving(
         is_open=http.access == "open",
         history=history,
         runs=run_archive(config, database),
+        journal=storage.journal,
     )
     guard = OriginGuard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
 from growd.runtime.supervisor import Supervisor
+from growd.store.entries.journal import GrowersJournal
 from growd.store.errors import LocalStoreError
 from growd.store.losses import Losses
 from growd.store.outbox import Outbox
@@ -66,6 +67,7 @@ class Storage:
         self.outbox: Outbox
         self.shipper: Shipper
         self.losses: Losses
+        self.journal: GrowersJournal
         self._recorder: Recorder
         self._was_made_again = False
         self._shortage = Shortage.NONE
@@ -81,14 +83,22 @@ class Storage:
             commit_interval=settings.commit_interval_s,
             budget=settings.budget_mb,
         )
+        self.journal = self._new_journal()
         try:
             self.shipper = self._new_shipper(clock)
             self._recorder = self._new_recorder()
             self.losses = Losses(self.outbox, self._local, clock, self._record_loss)
             await self.losses.load()
+            await self.journal.load()
             notices = [*self._local.notices, *self.outbox.notices]
             store = StoreNode(
-                self._bus, self.outbox, self.shipper, self.losses, notices, device=self._local.device
+                self._bus,
+                self.outbox,
+                self.shipper,
+                self.losses,
+                notices,
+                device=self._local.device,
+                journal=self.journal,
             )
             store.node.describe("problems", self._problems, prepare=self._local.look)
             await self._note_start(notices)
@@ -98,6 +108,7 @@ class Storage:
                     parts.start("shipper", self.shipper.run)
                     parts.start("recorder", self._recorder.run)
                     parts.start("losses", self.losses.run)
+                    parts.start("journal", self.journal.delivery.run)
                     yield
             finally:
                 self._record("stop", "growd stopped", clock.time())
@@ -105,6 +116,7 @@ class Storage:
             try:
                 await self._save_last_points()
             finally:
+                await self.journal.close()
                 await self.outbox.close()
 
     async def reconfigure(self, config: Config) -> None:
@@ -143,6 +155,22 @@ class Storage:
         )
         self._database.when_up(shipper.retry_now)  # the pause after a failure may have a minute left
         return shipper
+
+    def _new_journal(self) -> GrowersJournal:
+        database = self._database
+        journal = GrowersJournal(
+            self._bus,
+            self._local.path.parent,
+            database.couch,
+            self._maker,
+            self._config.chambers(),
+            names=database.names,
+            design=self._config.http.name,
+            prepare=self._prepare,
+            ship=lambda: self.shipper.reading(),  # noqa: PLW0108  it is made later
+        )
+        database.when_up(journal.delivery.look_now)
+        return journal
 
     def _new_recorder(self) -> Recorder:
         environments, settings = self._config.chambers(), self._config.store

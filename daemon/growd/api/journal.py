@@ -1,0 +1,184 @@
+"""The body of an entry with photos, the query of a list of entries, the answer with a photo."""
+
+from __future__ import annotations
+
+import asyncio
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from aiohttp import BodyPartReader, hdrs, web
+from aiohttp.http_exceptions import HttpProcessingError
+
+from growd.api.history import LATEST, time_of
+from growd.api.operation import Body
+from growd.bus.errors import InvalidValueError, shown
+from growd.bus.fields import Field, Kind
+from growd.server.client_request import add_own_headers, send_continue
+from growd.server.errors import ApiError
+from growd.store.entries.journal import EntryFields
+from growd.store.entries.listing import JournalQuery
+from growd.store.errors import PhotoError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from aiohttp import MultipartReader
+
+    from growd.store.entries.journal import EntryUpload, OpenPhoto
+
+MOST_PHOTOS: Final = 8
+PHOTO_BYTES: Final = 16 * 1024 * 1024
+PHOTOS_BYTES: Final = 32 * 1024 * 1024
+"""Of all photos of an entry: the embedded database holds them in memory."""
+_ENTRY_BYTES: Final = 64 * 1024
+_BODY_BYTES: Final = PHOTOS_BYTES + 2 * _ENTRY_BYTES
+_PIECE: Final = 64 * 1024
+FORM: Final = "multipart/form-data"
+
+ENTRY: Final = Body(
+    (dict,),
+    members=(
+        Field("text", Kind.STRING, default="", max_length=2_000),
+        Field("time", Kind.FLOAT64, 0, unit="s", default=0.0, doc="UNIX time in the past; 0: now"),
+        Field(
+            "by", Kind.STRING, default="", max_length=100,
+            doc="the author, for the record; with a login it is the user",
+        ),
+        Field("measurements", Kind.JSON, default={}, doc="values that were measured by hand, by variable"),
+        Field(
+            "corrects", Kind.STRING, default="", max_length=100,
+            doc="the id of an entry whose text this one replaces",
+        ),
+    ),
+    with_photos=True,
+)  # fmt: skip
+JOURNAL_QUERY: Final = (
+    Field("start", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601; default: the first entry"),
+    Field("end", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601, excluded; default: the last entry"),
+    Field(
+        "search", Kind.STRING, default="", max_length=200, doc="a part of the text, the author or a variable"
+    ),
+    Field("limit", Kind.INT64, 1, 1_000, default=100, doc="the most entries"),
+)
+
+
+def is_form(request: web.BaseRequest) -> bool:
+    """Whether a request has a form with photos, not JSON."""
+    return request.headers.get(hdrs.CONTENT_TYPE, "").partition(";")[0].strip().lower() == FORM
+
+
+def entry_fields(body: Mapping[str, Any]) -> EntryFields:
+    """The fields of an entry from its checked members. Raises `InvalidValueError`."""
+    measurements = body["measurements"]
+    if not isinstance(measurements, dict):
+        raise InvalidValueError("measurements", "an object with a value for each variable", measurements)
+    return EntryFields(body["text"], body["time"], measurements, body["corrects"])
+
+
+def journal_query(environment: str, values: Mapping[str, Any]) -> JournalQuery:
+    """The query of a list. Raises `InvalidValueError`."""
+    start = 0.0 if values["start"] is None else time_of("start", values["start"])
+    end = LATEST if values["end"] is None else time_of("end", values["end"])
+    return JournalQuery(environment, start, end, values["limit"], values["search"].strip())
+
+
+class EntryForm:
+    """Reads a form: a part `entry` with JSON, and a part `photo` for each photo; other parts are refused.
+
+    A client may take `stall_s` seconds for the next bytes, and `whole_s` for all.
+    """
+
+    def __init__(self, stall_s: float, whole_s: float) -> None:
+        self._stall_s = stall_s
+        self._whole_s = whole_s
+
+    async def read(self, request: web.BaseRequest, upload: EntryUpload) -> dict[str, Any]:
+        """Write the photos into `upload`; the checked members of the entry. Raises `ApiError`, `BusError`."""
+        _check_length(request)
+        send_continue(request)
+        try:
+            async with asyncio.timeout(self._whole_s):
+                return await self._read_parts(await request.multipart(), upload)
+        except TimeoutError:
+            sentence = "the photos did not arrive in time"
+            raise ApiError(HTTPStatus.REQUEST_TIMEOUT, "body_timeout", sentence, closes=True) from None
+        except (ValueError, AssertionError, RuntimeError, ConnectionError, HttpProcessingError) as error:
+            if isinstance(error, (InvalidValueError, PhotoError)):
+                raise
+            sentence = "the form is incomplete or malformed"
+            raise ApiError(400, "incomplete_body", sentence, closes=True) from None
+
+    async def _read_parts(self, form: MultipartReader, upload: EntryUpload) -> dict[str, Any]:
+        entry: Any = {}
+        while (part := await self._in_time(form.next())) is not None:
+            if not isinstance(part, BodyPartReader) or part.name not in {"entry", "photo"}:
+                name = part.name if isinstance(part, BodyPartReader) else "with parts of its own"
+                sentence = f"the form has the part {shown(name)}; known: entry, photo"
+                raise ApiError(400, "invalid_body", sentence, closes=True)
+            if part.name == "entry":
+                entry = await self._read_entry(part)
+            else:
+                await self._read_photo(part, upload)
+        checked: dict[str, Any] = ENTRY.check(entry)
+        return checked
+
+    async def _read_entry(self, part: BodyPartReader) -> Any:
+        text = bytearray()
+        while piece := await self._in_time(part.read_chunk(_PIECE)):
+            text += piece
+            if len(text) > _ENTRY_BYTES:
+                raise _too_large(f"the part entry is larger than {_ENTRY_BYTES} bytes")
+        try:
+            return msgspec.json.decode(text)
+        except (ValueError, RecursionError) as error:
+            sentence = f"the part entry is not well-formed JSON: {error}"
+            raise ApiError(400, "malformed_json", sentence, closes=True) from None
+
+    async def _read_photo(self, part: BodyPartReader, upload: EntryUpload) -> None:
+        number = len(upload.photos) + 1
+        if number > MOST_PHOTOS:
+            raise _too_large(f"an entry may have at most {MOST_PHOTOS} photos")
+        size = 0
+        while piece := await self._in_time(part.read_chunk(_PIECE)):
+            size += len(piece)
+            if size > PHOTO_BYTES:
+                raise _too_large(f"photo {number} is larger than {PHOTO_BYTES} bytes")
+            await upload.write(piece)
+        try:
+            await upload.finish_photo()
+        except PhotoError as error:
+            sentence = f"photo {number} can't be taken: {error}"
+            raise ApiError(415, "invalid_photo", sentence, closes=True) from None
+
+    async def _in_time(self, reading: Any) -> Any:
+        async with asyncio.timeout(self._stall_s):
+            return await reading
+
+
+async def send_photo(request: web.BaseRequest, photo: OpenPhoto) -> web.StreamResponse:
+    """Answer with a photo, as a picture and nothing else."""
+    response = web.StreamResponse()
+    response.content_type = photo.type
+    response.content_length = photo.size
+    response.headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'; sandbox"
+    response.headers[hdrs.CACHE_CONTROL] = "private, max-age=86400, immutable"  # it never changes
+    add_own_headers(request, response.headers)
+    await response.prepare(request)
+    if request.method != "HEAD":
+        async for piece in photo.pieces:
+            await response.write(piece)
+    await response.write_eof()
+    return response
+
+
+def _check_length(request: web.BaseRequest) -> None:
+    if request.content_length is None:
+        sentence = "a form needs a Content-Length"
+        raise ApiError(HTTPStatus.LENGTH_REQUIRED, "length_required", sentence, closes=True)
+    if request.content_length > _BODY_BYTES:
+        raise _too_large(f"the photos of an entry are larger than {PHOTOS_BYTES} bytes together")
+
+
+def _too_large(sentence: str) -> ApiError:
+    return ApiError(413, "too_large", sentence, closes=True)

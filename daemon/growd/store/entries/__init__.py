@@ -1,0 +1,1 @@
+"""Entries of growers' journals: text, measurements and photos, until the database has them."""

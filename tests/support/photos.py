@@ -1,0 +1,117 @@
+"""Photos for tests: small, whole, and with metadata."""
+
+from __future__ import annotations
+
+import base64
+import struct
+import zlib
+
+SECRET = b"52.5200N 13.4050E"
+"""What the metadata of the photos say, and what no copy may have."""
+
+
+def jpeg(orientation: int = 1, *, body: int = 0) -> bytes:
+    """A picture of 8 by 8 pixels, with metadata before, in and behind it; `body` bytes longer."""
+    exif = b"Exif\0\0" + tiff(orientation)
+    scan = bytes(number % 255 for number in range(body)).replace(b"\xff", b"\xff\0")
+    return b"".join(
+        [
+            _START,
+            _segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"),
+            _segment(0xE1, exif),
+            _segment(0xE1, b"http://ns.adobe.com/xap/1.0/\0" + SECRET),
+            _segment(0xE2, b"ICC_PROFILE\0\1\1profile"),
+            _segment(0xE2, b"MPF\0" + SECRET),
+            _segment(0xED, b"Photoshop 3.0\0" + SECRET),
+            _segment(0xFE, SECRET),
+            _PICTURE[2:-2],
+            scan,
+            b"\xff\xd9",
+            b"MotionPhoto" + SECRET,
+        ]
+    )
+
+
+def plain_jpeg(orientation: int = 1, *, body: int = 0) -> bytes:
+    """What the copy of `jpeg` is."""
+    scan = bytes(number % 255 for number in range(body)).replace(b"\xff", b"\xff\0")
+    turned = b"MM\0*" + struct.pack(">IHHHIHHI", 8, 1, 0x0112, 3, 1, orientation, 0, 0)
+    return b"".join(
+        [
+            _START,
+            _segment(0xE0, b"JFIF\0\1\1\0\0\1\0\1\0\0"),
+            _segment(0xE1, b"Exif\0\0" + turned) if orientation > 1 else b"",
+            _segment(0xE2, b"ICC_PROFILE\0\1\1profile"),
+            _PICTURE[2:-2],
+            scan,
+            b"\xff\xd9",
+        ]
+    )
+
+
+def png(orientation: int = 1) -> bytes:
+    """A picture of 2 by 2 pixels, with metadata."""
+    return b"".join(
+        [
+            *_PNG_START,
+            _chunk(b"tEXt", b"Comment\0" + SECRET),
+            _chunk(b"eXIf", tiff(orientation)),
+            *_PNG_REST,
+            SECRET,
+        ]
+    )
+
+
+def plain_png() -> bytes:
+    """What the copy of `png()` is."""
+    return b"".join([*_PNG_START, *_PNG_REST])
+
+
+def webp(orientation: int = 1) -> bytes:
+    """A picture in the extended format, with metadata."""
+    chunks = [
+        _riff(b"VP8X", bytes((0x0C, 0, 0, 0, 0, 0, 0, 0, 0, 0))),
+        _riff(b"VP8L", _LOSSLESS),
+        _riff(b"EXIF", tiff(orientation)),
+        _riff(b"XMP ", SECRET),
+    ]
+    return _riff(b"RIFF", b"WEBP" + b"".join(chunks))
+
+
+def plain_webp() -> bytes:
+    """What the copy of `webp()` is."""
+    chunks = [_riff(b"VP8X", bytes(10)), _riff(b"VP8L", _LOSSLESS)]
+    return _riff(b"RIFF", b"WEBP" + b"".join(chunks))
+
+
+def tiff(orientation: int, order: str = "<") -> bytes:
+    """EXIF data with an orientation, and with a text."""
+    head = {"<": b"II*\0", ">": b"MM\0*"}[order]
+    entries = struct.pack(f"{order}HHII", 0x010F, 2, len(SECRET), 38)
+    entries += struct.pack(f"{order}HHIHH", 0x0112, 3, 1, orientation, 0)
+    return head + struct.pack(f"{order}IH", 8, 2) + entries + struct.pack(f"{order}I", 0) + SECRET
+
+
+def _segment(marker: int, body: bytes) -> bytes:
+    return struct.pack(">BBH", 0xFF, marker, len(body) + 2) + body
+
+
+def _chunk(kind: bytes, body: bytes) -> bytes:
+    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+
+
+def _riff(kind: bytes, body: bytes) -> bytes:
+    return kind + struct.pack("<I", len(body)) + body + bytes(len(body) % 2)
+
+
+_START = b"\xff\xd8"
+_PICTURE = base64.b64decode(
+    "/9j/2wBDABsSFBcUERsXFhceHBsgKEIrKCUlKFE6PTBCYFVlZF9VXVtqeJmBanGQc1tdhbWGkJ6jq62rZ4C8ybqmx5moq6T/"
+    "wAALCAAIAAgBAREA/8QAHwAAAQUBAQEBAQEAAAAAAAAAAAECAwQFBgcICQoL/8QAtRAAAgEDAwIEAwUFBAQAAAF9AQIDAAQR"
+    "BRIhMUEGE1FhByJxFDKBkaEII0KxwRVS0fAkM2JyggkKFhcYGRolJicoKSo0NTY3ODk6Q0RFRkdISUpTVFVWV1hZWmNkZWZn"
+    "aGlqc3R1dnd4eXqDhIWGh4iJipKTlJWWl5iZmqKjpKWmp6ipqrKztLW2t7i5usLDxMXGx8jJytLT1NXW19jZ2uHi4+Tl5ufo"
+    "6erx8vP09fb3+Pn6/9oACAEBAAA/AD+wv9iv/9k="
+)
+_PNG_START = [b"\x89PNG\r\n\x1a\n", _chunk(b"IHDR", struct.pack(">IIBBBBB", 2, 2, 8, 0, 0, 0, 0))]
+_PNG_REST = [_chunk(b"IDAT", zlib.compress(b"\0\1\2\0\3\4")), _chunk(b"IEND", b"")]
+_LOSSLESS = base64.b64decode("LwAAAAAHUMACFrD/gYjofwA=")
