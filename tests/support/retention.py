@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from growd.config import Replication
-from growd.store.errors import CouchError
 from growd.store.retention.far_end import FarEnd
 from growd.store.retention.retirement import Retirement
 from support.rollups import DAY, ENVIRONMENT, RollupBench, measured
@@ -40,13 +39,14 @@ def retirements(
     is_embedded: bool,
     couch: Couch | KilledCouch | None = None,
     replication: Replication | None = None,
+    device: str = DEVICE,
     batch: int = 10,
 ) -> list[Retirement]:
     """Those of points and events after a restart: nothing is left in memory."""
     client = couch or bench.couch
     bench.restart(client)
     database = cast("Database", RetiringDatabase(client, is_embedded))
-    far_end = FarEnd(cast("Couch", client), replication or Replication(), bench.names, DEVICE)
+    far_end = FarEnd(cast("Couch", client), replication or Replication(), bench.names, device)
     feeds = bench.feed.points, bench.feed.events
     return [Retirement(database, bench.feed, feed, far_end, rest, batch=batch) for feed in feeds]
 
@@ -123,11 +123,3 @@ def _expected(points: list[dict[str, Any]]) -> list[Any]:
         last["value"],
         last["timestamp"],
     ]
-
-
-async def is_gone(bench: RollupBench, database: str, document_id: str) -> bool:
-    """Whether a document does not exist, or is deleted."""
-    try:
-        return await bench.couch.get(database, document_id) is None
-    except CouchError:
-        return True
