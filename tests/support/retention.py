@@ -74,10 +74,10 @@ async def tombstones(bench: RollupBench, database: str) -> int:
 
 
 def a_day(start: int) -> list[dict[str, Any]]:
-    """Points of a day: two measured series and a command, with releases, in three hours."""
+    """Points of a day: two measured series and a command, with releases, in two hours."""
     points = []
-    for number in range(24):
-        time = start + number * 450 + 7.5
+    for number in range(12):
+        time = start + number * 550 + 7.5
         points += [
             measured("air_temperature", 20 + number / 10, time),
             measured("air_humidity", 50.0 - number, time + 1),
