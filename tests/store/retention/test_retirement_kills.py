@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+import shutil
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 
+from growd.store.bootstrap import Databases, bootstrap
+from growd.store.couch import Couch
+from support.couch_client import FILES
+from support.database import EmbeddedProcess, embedded_server
 from support.retention import a_day, check_day, documents, retire_all, retirements, tombstones
 from support.rollups import DAY, START, Killed, KilledCouch, RollupBench, measured, rollup_bench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
 FIRST = 30  # days after `START`
 pytestmark = [pytest.mark.kill, pytest.mark.timeout(1_200)]
@@ -31,20 +39,28 @@ class Lives:
         self.is_embedded = is_embedded
         self.number = 0
 
-    async def day_with_kill(self, at: int, *, is_sent: bool, late: bool = False) -> int:
-        """Retire a new day with a kill at a request, then again without; how many requests the first made."""
+    async def day_with_kill(
+        self, at: int, *, is_sent: bool, late: bool = False, restarts: bool = True
+    ) -> int:
+        """Retire a new day with a kill at a request, then again without; how many requests the first made.
+
+        Without `restarts` the same objects go on, as after a request without an answer.
+        """
         bench, self.number = self.bench, self.number + 1
         start = START + (FIRST + self.number) * DAY
         bench.now = start + 3 * DAY
         points = a_day(start)
         await bench.store(*map(dict, points))
         couch = KilledCouch(bench.couch, at, is_sent=is_sent)
+        found = retirements(bench, is_embedded=self.is_embedded, couch=couch)
         try:
-            await retire_all(retirements(bench, is_embedded=self.is_embedded, couch=couch), bench.now)
+            await retire_all(found, bench.now)
         except Killed:
             if late:
                 points.append(measured("air_temperature", 77.0, start + 4_000.25))
                 await bench.store(dict(points[-1]))
+        if not restarts:
+            await retire_all(found, bench.now)
         await self._finish()
         check_day(await bench.rollups(), points, start)
         return len(couch.requests)
@@ -72,3 +88,60 @@ async def test_200_kills_at_random_requests_with_late_points(bench, database_ser
     most = await lives.day_with_kill(0, is_sent=False)
     for _ in range(200):
         await lives.day_with_kill(chance.randint(1, most), is_sent=chance.random() < 0.5, late=True)
+
+
+async def test_a_request_without_an_answer_in_the_middle(bench, database_server):
+    lives = Lives(bench, is_embedded=database_server.is_embedded)
+    chance = random.Random(18)
+    most = await lives.day_with_kill(0, is_sent=False)
+    for _ in range(20):
+        at, is_sent = chance.randint(1, most), chance.random() < 0.5
+        await lives.day_with_kill(at, is_sent=is_sent, late=True, restarts=False)
+
+
+async def test_a_power_cut_of_the_embedded_database_loses_index_writes_only(tmp_path):
+    """The database is synced before each answer; an index is not, and may be as it was at the start."""
+    chance = random.Random(19)
+    points = a_day(START)
+    for cut in range(8):
+        folder = tmp_path / str(cut)
+        folder.mkdir()
+        names = await _stored(folder, points)
+        indexes = [each for each in (folder / "data").iterdir() if "-mrview-" in each.name]
+        assert indexes
+        for index in indexes:
+            shutil.copytree(index, folder / "before" / index.name)
+        with embedded_server(folder) as server:
+            async with _bench_of(server, names) as bench:
+                couch = KilledCouch(bench.couch, chance.randint(40, 80), is_sent=chance.random() < 0.5)
+                with suppress(Killed):
+                    await retire_all(retirements(bench, is_embedded=True, couch=couch), bench.now)
+        for index in indexes:
+            shutil.rmtree(index)
+            shutil.copytree(folder / "before" / index.name, index)
+        with embedded_server(folder) as server:
+            async with _bench_of(server, names) as bench:
+                await retire_all(retirements(bench, is_embedded=True), bench.now)
+                await bench.catch_up()
+                assert await documents(bench, names.points) == []
+                check_day(await bench.rollups(), points, START)
+
+
+async def _stored(folder: Path, points: list[dict[str, Any]]) -> Databases:
+    names = Databases.prefixed("cut-")
+    with embedded_server(folder) as server:
+        async with _bench_of(server, names) as bench:
+            await bootstrap(bench.couch, FILES, databases=names)
+            await bench.store(*map(dict, points))
+            for database in (names.points, names.events):
+                await bench.couch.view(database, "svc", "by_variable", reduce=False, limit=1)
+                await bench.couch.view(database, "svc", "by_timestamp", limit=1)
+    return names
+
+
+@asynccontextmanager
+async def _bench_of(server: EmbeddedProcess, names: Databases) -> AsyncIterator[RollupBench]:
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
+        bench = RollupBench(Couch(session, server.url, credentials=server.owner), names)
+        bench.now = START + 3 * DAY
+        yield bench
