@@ -99,32 +99,56 @@ class Life:
         self._bench.restart(self.couch)
 
 
-async def undisturbed(server: DatabaseServer, seed: int) -> tuple[dict[str, Rollup], int]:
-    """The rollups of a run without a kill, and the number of its requests."""
+async def undisturbed(server: DatabaseServer, seed: int) -> tuple[dict[str, Rollup], list[str]]:
+    """The rollups of a run without a kill, and its requests."""
     async with rollup_bench(server) as bench:
         life = Life(bench, seed)
-        return await life.run(), len(life.couch.requests)
+        return await life.run(), life.couch.requests
 
 
-async def check_kills(server: DatabaseServer, seed: int, places: range, *, is_sent: bool) -> None:
-    expected, _ = await undisturbed(server, seed)
+async def check_kill(
+    server: DatabaseServer, seed: int, at: int, expected: dict[str, Rollup], *, is_sent: bool
+) -> None:
+    async with rollup_bench(server) as bench:
+        life = Life(bench, seed, at, is_sent=is_sent)
+        assert await life.run() == expected, f"killed at request {at}, {life.couch.requests[at - 1]}"
+        assert life.kills == 1
+
+
+async def test_a_kill_after_some_writes_changes_no_rollup(database_server):
+    expected, requests = await undisturbed(database_server, 1)
     assert {each.is_sealed for each in expected.values()} == {True, False}
-    for at in places:
-        async with rollup_bench(server) as bench:
-            life = Life(bench, seed, at, is_sent=is_sent)
-            assert await life.run() == expected, f"killed at request {at}, {life.couch.requests[at - 1]}"
-            assert life.kills == 1
-
-
-@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
-async def test_a_kill_at_some_requests_changes_no_rollup(database_server, is_sent):
-    _, number = await undisturbed(database_server, 1)
-    await check_kills(database_server, 1, range(3, number, number // 3), is_sent=is_sent)
+    writes = [at for at, name in enumerate(requests, 1) if name in {"put", "bulk_docs"}]
+    for at in writes[5::9]:
+        await check_kill(database_server, 1, at, expected, is_sent=True)
 
 
 @pytest.mark.kill
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
 async def test_a_kill_at_any_request_changes_no_rollup(database_server, is_sent):
-    _, number = await undisturbed(database_server, 2)
-    await check_kills(database_server, 2, range(1, number + 1), is_sent=is_sent)
+    expected, requests = await undisturbed(database_server, 2)
+    for at in range(1, len(requests) + 1):
+        await check_kill(database_server, 2, at, expected, is_sent=is_sent)
+
+
+@pytest.mark.parametrize("is_sent", [False, True], ids=["before", "after"])
+async def test_a_late_point_is_counted_once_over_a_kill_at_any_request(database_server, is_sent):
+    async with rollup_bench(database_server) as bench:
+        await bench.store(measured("ph", 1.0, START))
+        bench.now = SEALED + HOUR
+        await bench.feed.seal(SEALED)
+        at = added = 0
+        is_over = False
+        while not is_over:
+            at, added = at + 1, added + 1
+            await bench.store(measured("ph", 1.0, START + added))
+            bench.restart(KilledCouch(bench.couch, at, is_sent=is_sent))
+            try:
+                await bench.catch_up()
+                is_over = True  # it has fewer requests
+            except Killed:
+                bench.restart()
+                await bench.catch_up()
+            assert (await bench.rollup("ph", 300, START)).count == [1 + added], f"killed at request {at}"
+        assert at > 10
