@@ -48,11 +48,12 @@ async def succeed() -> dict[str, Any]:
 
 
 def past(arguments: argparse.Namespace) -> History:
-    """The history of `chamber`; measured and desired points and events are in one database."""
+    """The history of `chamber`."""
     user, _, password = os.environ.get("GROWD_BENCH_LOGIN", "").partition(":")
     login = (user, password) if user else None
     address = URL(arguments.upstream or "http://127.0.0.1:1")
-    source = PointSource(address, arguments.points, arguments.points, "svc", login)
+    events = arguments.events or arguments.points
+    source = PointSource(address, arguments.points, events, "svc", login, rollups=arguments.rollups)
     return History(lambda: source, nullcontext, lambda _: set())
 
 
@@ -105,6 +106,8 @@ def serve_until_ended() -> None:
     )
     parser.add_argument("--upstream", metavar="URL", help="the database behind the front door")
     parser.add_argument("--points", default="environmental_data_point", metavar="DATABASE")
+    parser.add_argument("--events", metavar="DATABASE", help="that of the points if it is not given")
+    parser.add_argument("--rollups", default="", metavar="DATABASE")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
         run_on_loop(serve(arguments, Path(folder)))
