@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -38,6 +37,7 @@ EVERY_S: Final = 5
 EVENTS: Final = 3_000
 BREAKS: Final = 1_000  # qualities of each variable
 BATCH: Final = 500  # documents in one request
+MOST_SENT: Final = 4  # batches that are under way
 
 
 @dataclass(frozen=True)
@@ -89,12 +89,11 @@ def state_of(name: str) -> str:
 def state(way: Way, name: str, now: int) -> dict[str, Any]:
     """Everything is rolled up but the last hour; the points of all other hours are retired."""
     pending = {str(width): {"": [span_of(width, now - 660)]} for width in WIDTHS}
-    pending["300"][""] = [*range(span_of(300, now - RAW_S), now, 3_600)]
     return {
         "seq": ask(way, "GET", f"/{name}")["update_seq"],
         "pending": pending,
-        "sealed_until": span_of(300, now - RAW_S) // DAY * DAY,
-        "retired_until": span_of(300, now - RAW_S) // DAY * DAY,
+        "sealed_until": (now - RAW_S) // DAY * DAY,
+        "retired_until": (now - RAW_S) // DAY * DAY,
     }
 
 
@@ -108,7 +107,7 @@ def store(way: Way, name: str, documents: Iterator[dict[str, Any]]) -> None:
             if len(batch) == BATCH:
                 sent.append(pool.submit(ask, way, "POST", f"/{name}/_bulk_docs", {"docs": batch}))
                 batch = []
-                if len(sent) > 4:  # noqa: PLR2004  so many batches in memory
+                if len(sent) > MOST_SENT:
                     sent.pop(0).result()
         ask(way, "POST", f"/{name}/_bulk_docs", {"docs": batch})
         for one in sent:
@@ -158,7 +157,7 @@ def rollups(now: int, length: int) -> Iterator[dict[str, Any]]:
     for series in all_series():
         for width, span in WIDTHS.items():
             since = min(length, FINE) if width == min(WIDTHS) else length
-            last = span_of(width, now - (RAW_S if width == min(WIDTHS) else 660))
+            last = span_of(width, now - 660)
             for start in range(span_of(width, now - since), last, span):
                 yield rollup(series, width, start, chance).document()
 
@@ -180,9 +179,3 @@ def rollup(series: RollupSeries, width: int, start: int, chance: random.Random) 
         last_at=[round(start + (n + 1) * width - chance.random() * 5, 3) for n in range(number)],
         count=[width // EVERY_S] * number,
     )
-
-
-def read_rollups(way: Way, past: Past, series: RollupSeries, width: int, length: int) -> str:
-    """The request that reads the documents of the last `length` seconds of a series."""
-    first, last = (json.dumps(rollup_id(series, width, at)) for at in (past.now - length, past.now))
-    return f"/{past.rollups}/_all_docs?include_docs=true&startkey={first}&endkey={last}"

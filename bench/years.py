@@ -1,9 +1,10 @@
 """`history` of an hour, a day, a month, a year and ten years of a chamber with six variables.
 
 The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port
-names. It has the rollups of ten years of six measurements, four set points and two commands, points each 5 s of
-the last two hours, 3 000 events and 6 000 changes of quality. Cold is the first request after a start of growd;
-warm the same request again. The client reads the same rollups, or points, and only counts the bytes.
+names. It has the rollups of ten years of six measurements, four set points and two commands, the points of
+the last two hours, one each 5 s, 3 000 events and 6 000 changes of quality. Cold is the first request after a
+start of growd; warm is the same request again. The client reads the same rollups or points, and only counts
+the bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,6 @@ from growd.store.bootstrap import supports_last
 from growd.store.rollups.document import rollup_id, span_of
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator
 
 LIMIT_MS: Final = 300.0
@@ -112,8 +112,5 @@ def _key(key: list[Any]) -> str:
     return str(key).replace("'", '"')
 
 
-def _arguments(_parser: argparse.ArgumentParser) -> None: ...
-
-
 if __name__ == "__main__":
-    main(measure, rounds=3, add_arguments=_arguments)
+    main(measure, rounds=3)

@@ -43,6 +43,9 @@ class Buckets:
     def merge(self, finer: Buckets, start: int, end: int) -> None:
         """Count the buckets of another, from `start` to before `end`; its width divides this one."""
         at, stop = bisect_left(finer.start, start), bisect_left(finer.start, end)
+        if finer.width == self.width and at < stop and (not self.start or self.start[-1] < finer.start[at]):
+            self.extend(finer.part(start, end))
+            return
         while at < stop:
             self._begin(finer.start[at])
             after = bisect_left(finer.start, self.start[-1] + self.width, at, stop)

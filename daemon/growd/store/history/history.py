@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from growd.store.exporting.source import PointSource
+    from growd.store.exporting.source import ExportedPoint, PointSource
     from growd.store.history.coverage import Coverage
     from growd.store.index_builds import IndexBuild
 
@@ -50,6 +50,9 @@ SERIES_S: Final = 10.0
 
 _CONNECTIONS: Final = 8
 _AT_ONCE: Final = 4  # series of one request
+_FEW_EVENTS: Final = 100  # of each kind, which are read first
+_WIDE_S: Final = 3_600
+_FEW_BREAKS: Final = 100  # in buckets of `_WIDE_S` and more, which are as wide as most gaps
 _NO_BREAKS: Final[dict[str, list[float]]] = {"breaks": [], "resumes": []}
 _EMPTY: Final = {"before": None, **Buckets(1).columns()}
 
@@ -323,17 +326,17 @@ async def _events(
     others = sorted({*known.by_category["event"]} - {*KINDS})  # the first of a kind is in the next answer
     kinds = [*KINDS, *others[:MOST_VARIABLES]]
     places = [*(("event", kind) for kind in kinds), *(("desired", mark) for mark in MARKS)]
-    read = await _together(
-        [
-            reader.newest(
-                Series((query.environment, category, kind), {}, _database(source, category)),
-                grid.start,
-                grid.end,
-                MOST_EVENTS + 1,
-            )
-            for category, kind in places
-        ]
-    )
+    series = [
+        Series((query.environment, category, kind), {}, _database(source, category))
+        for category, kind in places
+    ]
+    few = [reader.newest(one, grid.start, grid.end, _FEW_EVENTS) for one in series]
+    read: list[list[ExportedPoint]] = await _together(few)
+    times = sorted((point.timestamp for some in read for point in some if point.timestamp < grid.end))
+    oldest = times[-MOST_EVENTS - 1] if len(times) > MOST_EVENTS else 0.0
+    for n, some in enumerate(read):
+        if len(some) == _FEW_EVENTS and some[-1].timestamp >= oldest:
+            read[n] = await reader.newest(series[n], grid.start, grid.end, MOST_EVENTS + 1)
     inside = (point for some in read for point in some if point.timestamp < grid.end)
     points = sorted(inside, key=lambda point: point.timestamp)
     is_truncated = len(points) > MOST_EVENTS or len(others) > MOST_VARIABLES
@@ -349,11 +352,12 @@ async def _breaks(
 ) -> dict[str, dict[str, list[float]]]:
     """The newest times at which measured values became unknown, or known again, by variable, oldest first."""
     places = asyncio.Semaphore(_AT_ONCE)
+    most = MOST_BREAKS if grid.width < _WIDE_S else _FEW_BREAKS
 
     async def read(variable: str) -> dict[str, list[float]]:
         series = Series((environment, "quality", variable), {}, source.events)
         async with places:
-            points = await reader.newest(series, grid.start, grid.end, MOST_BREAKS)
+            points = await reader.newest(series, grid.start, grid.end, most)
         times: dict[str, list[float]] = {"breaks": [], "resumes": []}
         for point in reversed(points):
             times["resumes" if point.value == Quality.OK else "breaks"].append(point.timestamp)

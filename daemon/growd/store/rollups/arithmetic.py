@@ -133,14 +133,16 @@ def as_buckets(rollups: Iterable[Rollup], width: int) -> Buckets:
     """The buckets of documents of one series and this width, which come in the order of time."""
     buckets = Buckets(width)
     for rollup in rollups:
-        has_numbers = [count > 0 for count in rollup.count]
-        buckets.start.extend(rollup.start + place * width for place in rollup.at)
+        buckets.start.extend([rollup.start + place * width for place in rollup.at])
         buckets.count.extend(rollup.count)
-        buckets.low.extend(inf if low is None else low for low in rollup.min)
-        buckets.high.extend(-inf if high is None else high for high in rollup.max)
-        buckets.total.extend(
-            (inf if mean is None else mean * count) if there else 0.0
-            for mean, count, there in zip(rollup.mean, rollup.count, has_numbers, strict=True)
-        )
-        buckets.last.extend(nan if last is None else last for last in rollup.last)
+        buckets.low.extend(_numbers(rollup.min, inf))
+        buckets.high.extend(_numbers(rollup.max, -inf))
+        totals = zip(_numbers(rollup.mean, inf), rollup.count, strict=True)
+        buckets.total.extend([mean * count if count else 0.0 for mean, count in totals])
+        buckets.last.extend(_numbers(rollup.last, nan))
     return buckets
+
+
+def _numbers(column: list[float | None], otherwise: float) -> list[float]:
+    """A column with a number in the place of None."""
+    return [otherwise if one is None else one for one in column]
