@@ -23,7 +23,7 @@ from urllib.parse import quote
 from export import ask
 from frontdoor import Way, database
 from history import history, milliseconds
-from measuring import API, Options, Process, Row, limited, main, server
+from measuring import API, Options, Row, limited, main, server
 from ten_years import DAY, ENVIRONMENT, MEASURED, YEARS, Past, all_series, ten_years
 
 from growd.store.bootstrap import supports_last
@@ -102,7 +102,7 @@ class Case:
 
 
 def growd(direct: Way, past: Past) -> Any:
-    """growd's core, just started, in front of the databases."""
+    """A core of growd, just started, in front of the databases."""
     upstream = f"http://{direct.host}:{direct.port}"
     names = ("--points", past.points, "--events", past.events, "--rollups", past.rollups)
     return server("core", "--upstream", upstream, *names)

@@ -332,7 +332,7 @@ async def _events(
     ]
     few = [reader.newest(one, grid.start, grid.end, _FEW_EVENTS) for one in series]
     read: list[list[ExportedPoint]] = await _together(few)
-    times = sorted((point.timestamp for some in read for point in some if point.timestamp < grid.end))
+    times = sorted(point.timestamp for some in read for point in some if point.timestamp < grid.end)
     oldest = times[-MOST_EVENTS - 1] if len(times) > MOST_EVENTS else 0.0
     for n, some in enumerate(read):
         if len(some) == _FEW_EVENTS and some[-1].timestamp >= oldest:
