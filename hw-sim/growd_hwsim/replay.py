@@ -1,9 +1,9 @@
 """A chamber driven by a recording: a CSV file of measured values, or a run that growd exported.
 
-The file of a run is a ZIP with `replay.csv`. A CSV is an export of growd (`timestamp,variable,value`), with
-UNIX seconds or ISO 8601 times; the first column may also be `timestamp_utc`. Variables that no simulated
-sensor measures are ignored. Variables that are not recorded come from the model. A reading holds until the
-next one, without interpolation, which would invent values.
+The file of a run is a ZIP (`.zip`) with `replay.csv`. A CSV is an export of growd
+(`timestamp,variable,value`), with UNIX seconds or ISO 8601 times; the first column may also be
+`timestamp_utc`. Variables that no simulated sensor measures are ignored. Variables that are not recorded come
+from the model. A reading holds until the next one, without interpolation, which would invent values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from io import TextIOWrapper
 from typing import IO, TYPE_CHECKING
-from zipfile import BadZipFile, ZipFile, is_zipfile
+from zipfile import BadZipFile, ZipFile
 
 from growd_hwsim.chamber import Air, SimulatedChamber
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError
@@ -139,17 +139,16 @@ def load_recording(path: Path) -> Recording:
 @contextmanager
 def _opened(path: Path) -> Iterator[IO[str]]:
     """The text of a recording."""
-    with path.open("rb") as file:
-        if not is_zipfile(file):
-            file.seek(0)
-            yield TextIOWrapper(file, encoding="utf-8-sig", newline="")
-            return
-        with ZipFile(file) as run:
-            names = [name for name in run.namelist() if name.rpartition("/")[2] == IN_A_RUN]
-            if not names:
-                raise ReplayFileError(str(path), f"is a ZIP file without {IN_A_RUN}")
-            with run.open(names[0]) as member:
-                yield TextIOWrapper(member, encoding="utf-8-sig", newline="")
+    if path.suffix.lower() != ".zip":
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            yield file
+        return
+    with ZipFile(path) as run:
+        names = [name for name in run.namelist() if name.rpartition("/")[2] == IN_A_RUN]
+        if not names:
+            raise ReplayFileError(str(path), f"is a ZIP file without {IN_A_RUN}")
+        with run.open(names[0]) as member:
+            yield TextIOWrapper(member, encoding="utf-8-sig", newline="")
 
 
 def _series(path: str, rows: _csv.Reader) -> dict[str, tuple[array[float], array[float]]]:
