@@ -215,6 +215,30 @@ async def test_what_is_complete_is_known(bench):
         assert feed.state.complete_until["86400"] == (START + 100 * DAY) // MONTH * MONTH
 
 
+class _Slow:
+    """A client that writes so slowly that another hour ends meanwhile."""
+
+    def __init__(self, bench: RollupBench) -> None:
+        self._bench = bench
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._bench.couch, name)
+
+    async def bulk_docs(self, *arguments: Any) -> Any:
+        self._bench.now += 2.0
+        return await self._bench.couch.bulk_docs(*arguments)
+
+
+async def test_an_hour_that_ends_while_others_are_computed_is_not_complete(bench):
+    await bench.store(measured(TEMPERATURE, 1.0, START), measured(TEMPERATURE, 1.0, START + HOUR))
+    bench.restart(_Slow(bench))
+    await bench.catch_up(START + 2 * HOUR + DELAY_S - 1)
+    assert counts(await bench.rollups()) == {(TEMPERATURE, 300, 0): [1]}
+    assert bench.feed.points.state.complete_until["300"] == START + HOUR
+    await bench.catch_up()
+    assert bench.feed.points.state.complete_until["300"] == START + 2 * HOUR
+
+
 async def test_a_long_past_is_read_in_pages(bench, monkeypatch):
     monkeypatch.setattr("growd.store.rollups.feed._CHANGES", 7)
     monkeypatch.setattr("growd.store.rollups.feed._MOST_PENDING", 5)

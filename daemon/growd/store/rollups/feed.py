@@ -116,7 +116,7 @@ class DatabaseFeed:
         self._first_marked = None
         pages = 0
         while True:
-            began = time.monotonic()
+            began, now, delay = time.monotonic(), self._now(), self._delay()
             is_end = await self._follow_page()
             if is_end and self.state.resume_at is None:
                 break
@@ -125,12 +125,11 @@ class DatabaseFeed:
             pages += 1
             is_full = len(self._pending) > _MOST_PENDING
             if is_full:
-                await self._compute()
+                await self._compute(now, delay)
             if is_full or is_end or pages % _PAGES == 0:
                 await self.save()
             await asyncio.sleep(self._rest * (time.monotonic() - began))
-        await self._compute()
-        now, delay = self._now(), self._delay()
+        await self._compute(now, delay)
         self.state.looked_at = now
         self.state.complete_until = {str(width): span_of(width, max(0.0, now - delay)) for width in WIDTHS}
         await self.save()
@@ -234,9 +233,8 @@ class DatabaseFeed:
             await self._writer.write(self.state.late, again=True)
             self.state.late = []
 
-    async def _compute(self) -> None:
+    async def _compute(self, now: float, delay: float) -> None:
         """Compute all spans that are due, from the finest width to the coarsest."""
-        now, delay = self._now(), self._delay()
         series = None
         while starts := self._pending.due_for_every_series(HOUR_WIDTH, now, delay)[:_SPANS]:
             series = await self._writer.series() if series is None else series
