@@ -1,0 +1,1 @@
+"""Reports of runs as pages that print well, and comparisons of runs."""

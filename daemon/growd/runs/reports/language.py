@@ -1,0 +1,80 @@
+"""Texts, numbers and times of a report in one language and time zone."""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from growd.runs.reports.words import LANGUAGES, VARIABLE_NAMES, WORDS
+from growd.runtime import text
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+_UNITS: Final = {"degC": "°C", "percent": "%", "umol/m2/s": "µmol/m²/s", "switch": "", "fraction": ""}
+_NO_VALUE: Final = "–"  # noqa: RUF001  a dash
+
+
+class Language:
+    """English ("en") or German ("de"); `zone` None is that of the machine."""
+
+    def __init__(self, code: str, zone: tzinfo | None) -> None:
+        self.code = code
+        self.zone = zone
+        self._column = LANGUAGES.index(code)
+
+    def say(self, key: str, **values: str | int) -> str:
+        """A text by its key, with `values` in it."""
+        return WORDS[key][self._column].format(**values)
+
+    def variable(self, name: str) -> str:
+        """The name of a variable for people."""
+        names = VARIABLE_NAMES.get(name)
+        return names[self._column] if names else name.replace("_", " ")
+
+    def unit(self, unit: str) -> str:
+        """A unit as people write it."""
+        return _UNITS.get(unit, unit)
+
+    def number(self, value: float | None, decimals: int = 1) -> str:
+        """A number with its thousands apart; a dash for None."""
+        if value is None or not math.isfinite(value):
+            return _NO_VALUE
+        shown = f"{value:,.{decimals}f}"
+        if float(shown.replace(",", "")) == 0:
+            shown = shown.lstrip("-")
+        return shown.translate(str.maketrans(",.", ".,")) if self.code == "de" else shown
+
+    def value(self, value: float | None, variable: str) -> str:
+        """A value of a variable with one decimal more than it is stored with, at most two."""
+        known = VARIABLES.get(variable)
+        return self.number(value, min(2, known.precision + 1) if known else 2)
+
+    def share(self, share: float | None) -> str:
+        """A share as a percentage."""
+        return self.number(None if share is None else 100 * share) + ("" if share is None else " %")
+
+    def duration(self, seconds: float) -> str:
+        """A duration in its two largest units."""
+        return text.duration(seconds)
+
+    def moment(self, seconds: float) -> str:
+        """A UNIX time as date and time of day."""
+        shown = datetime.fromtimestamp(round(seconds), self.zone)
+        return shown.strftime("%d.%m.%Y %H:%M" if self.code == "de" else "%Y-%m-%d %H:%M")
+
+    def day(self, seconds: float) -> str:
+        """The date of a UNIX time."""
+        shown = datetime.fromtimestamp(seconds, self.zone)
+        return shown.strftime("%d.%m.%Y" if self.code == "de" else "%Y-%m-%d")
+
+    def short_day(self, seconds: float) -> str:
+        """Day and month, for an axis."""
+        shown = datetime.fromtimestamp(seconds, self.zone)
+        return shown.strftime("%d.%m." if self.code == "de" else "%m-%d")
+
+    def time_of_day(self, seconds: float) -> str:
+        """The time of day, for an axis."""
+        return datetime.fromtimestamp(seconds, self.zone).strftime("%H:%M")
