@@ -60,11 +60,10 @@ def clock_axis(start: float, end: float, language: Language) -> Axis:
 def duration_axis(length: float, language: Language) -> Axis:
     """An axis of seconds since a start, in days or hours or minutes."""
     step = _step(length)
-    unit_s, unit = next(
-        one for one in ((_DAY, "d"), (_HOUR, "h"), (60, "min")) if step >= one[0] or one[0] == 60  # noqa: PLR2004
-    )
+    unit_s, unit = (_DAY, "d") if step >= _DAY else (_HOUR, "h") if step >= _HOUR else (60, "min")
     ticks = [
-        (n * step, f"{language.number(n * step / unit_s, 0)} {unit}") for n in range(int(length / step) + 1)
+        (float(n * step), f"{language.number(n * step / unit_s, 0)} {unit}")
+        for n in range(int(length / step) + 1)
     ]
     return Axis(0.0, length, ticks)
 

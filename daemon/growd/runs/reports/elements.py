@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from typing import TYPE_CHECKING, Final
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from growd.runtime.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-Element = ElementTree.Element
+Element = ET.Element
 Content = Element | str | None
 
 STYLE: Final = """
@@ -60,7 +60,9 @@ POLICY: Final = f"{_FILE_POLICY}; form-action 'none'; frame-ancestors 'none'; sa
 
 def element(tag: str, *content: Content, **attributes: str | float | None) -> Element:
     """An element; None content and attributes are left out, and `class_` is the attribute `class`."""
-    made = Element(tag, {_name(name): _text(value) for name, value in attributes.items() if value is not None})
+    made = Element(
+        tag, {_name(name): _text(value) for name, value in attributes.items() if value is not None}
+    )
     return add(made, *content)
 
 
@@ -123,7 +125,8 @@ def document(title: str, language: str, *content: Content) -> bytes:
     )
     head[-1].text = STYLE
     page = element("html", head, element("body", element("main", *content)), lang=language)
-    return b"<!doctype html>\n" + ElementTree.tostring(page, encoding="utf-8", method="html")
+    written: bytes = ET.tostring(page, encoding="utf-8", method="html")
+    return b"<!doctype html>\n" + written
 
 
 def _name(name: str) -> str:

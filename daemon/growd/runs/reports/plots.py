@@ -51,7 +51,9 @@ class Frame:
 
     def __init__(self, x: Axis, y: Axis, title: str, description: str, height: int = HEIGHT) -> None:
         self._x, self._y, self._height = x, y, height
-        self.svg = element("svg", viewBox=f"0 0 {WIDTH} {height}", role="img", xmlns="http://www.w3.org/2000/svg")
+        self.svg = element(
+            "svg", viewBox=f"0 0 {WIDTH} {height}", role="img", xmlns="http://www.w3.org/2000/svg"
+        )
         self.svg.set("aria-label", f"{title}. {description}")
         add(self.svg, element("title", title), element("desc", description))
 
@@ -64,14 +66,17 @@ class Frame:
     def y(self, value: float) -> float:
         """The place of a value, from the top."""
         low, high, _ = self._y
-        return self._height - _BOTTOM - (value - low) / ((high - low) or 1.0) * (self._height - _TOP - _BOTTOM)
+        return (
+            self._height - _BOTTOM - (value - low) / ((high - low) or 1.0) * (self._height - _TOP - _BOTTOM)
+        )
 
     def shade(self, spans: Sequence[tuple[float, float]], colour: str, title: str) -> None:
         """Spans of time."""
         for begin, end in spans:
-            if self.x(end) > self.x(begin):
+            left, right = self.x(begin), self.x(end)
+            if right > left:
                 shape = element(
-                    "rect", element("title", title), x=self.x(begin), y=_TOP, width=self.x(end) - self.x(begin),
+                    "rect", element("title", title), x=left, y=_TOP, width=right - left,
                     height=self._height - _TOP - _BOTTOM, fill=colour,
                 )  # fmt: skip
                 self.svg.append(shape)
@@ -86,7 +91,7 @@ class Frame:
         for time, label in self._x.ticks:
             x = self.x(time)
             self.svg.append(element("path", d=f"M{x:.1f} {bottom}v4", stroke="#566052"))
-            anchor = "end" if x > WIDTH - 30 else "middle"  # noqa: PLR2004  px that a label takes
+            anchor = "end" if x > WIDTH - 30 else "middle"
             self.svg.append(element("text", label, x=x, y=bottom + 15, text_anchor=anchor))
         self.svg.append(element("path", d=f"M{_LEFT} {bottom}H{WIDTH - _RIGHT}", stroke="#566052"))
 
@@ -129,7 +134,9 @@ class Frame:
             x = self.x(mark.time)
             if mark.kind == "recipe":
                 self.svg.append(
-                    element("path", d=f"M{x:.1f} {_TOP}V{self._height - _BOTTOM}", stroke=BLUE, stroke_width=0.8)
+                    element(
+                        "path", d=f"M{x:.1f} {_TOP}V{self._height - _BOTTOM}", stroke=BLUE, stroke_width=0.8
+                    )
                 )
             shape = "l4 -7h-8z" if mark.kind == "note" else "m-4 0h8l-4 -7z"
             colour = _MARK_COLOURS.get(mark.kind, "#3c443a")

@@ -48,7 +48,10 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "day": ("Day", "Tag"),
     "each_day": ("{name} on each day", "{name} an jedem Tag"),
     "set_point": ("set point", "Sollwert"),
-    "measured": ("measured: mean, and band from minimum to maximum", "gemessen: Mittel, und Band von Minimum bis Maximum"),
+    "measured": (
+        "measured: mean, and band from minimum to maximum",
+        "gemessen: Mittel, und Band von Minimum bis Maximum",
+    ),
     "dark": ("planned darkness", "geplante Dunkelheit"),
     "gap": ("growd did not run", "growd lief nicht"),
     "fault": ("fault", "Störung"),
@@ -72,10 +75,14 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "from_ppfd": ("From the measured PPFD.", "Aus der gemessenen PPFD."),
     "from_lux": (
-        "Estimated from the illuminance: {factor} lux for each µmol/m²/s, as of white LEDs. Uncertainty about {share}; "
-        "with red or blue LEDs the true integral is higher.",
-        "Aus der Beleuchtungsstärke geschätzt: {factor} Lux je µmol/m²/s, wie bei weißen LEDs. Unsicherheit etwa {share}; "
-        "mit roten oder blauen LEDs ist die wahre Lichtmenge größer.",
+        (
+            "Estimated from the illuminance: {factor} lux for each µmol/m²/s, as of white LEDs. "
+            "Uncertainty about {share}; with red or blue LEDs the true integral is higher."
+        ),
+        (
+            "Aus der Beleuchtungsstärke geschätzt: {factor} Lux je µmol/m²/s, wie bei weißen LEDs. "
+            "Unsicherheit etwa {share}; mit roten oder blauen LEDs ist die wahre Lichtmenge größer."
+        ),
     ),
     "only_data": ("Only time with data counts.", "Nur Zeit mit Daten zählt."),
     "use": ("Outputs and CO₂", "Ausgänge und CO₂"),
@@ -87,10 +94,19 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "known": ("Known time", "Bekannte Zeit"),
     "not_known": ("not known", "nicht bekannt"),
     "co2_day": ("CO₂ valve open", "CO₂-Ventil offen"),
-    "co2_used": ("CO₂: {litres} l, {grams} g (at 20 °C and 1013 hPa).", "CO₂: {litres} l, {grams} g (bei 20 °C und 1013 hPa)."),
+    "co2_used": (
+        "CO₂: {litres} l, {grams} g (at 20 °C and 1013 hPa).",
+        "CO₂: {litres} l, {grams} g (bei 20 °C und 1013 hPa).",
+    ),
     "co2_no_flow": (
-        "The volume is not known: [interlock] valve_flow_l_min, the flow of the open valve, is not configured.",
-        "Die Menge ist nicht bekannt: [interlock] valve_flow_l_min, der Durchfluss des offenen Ventils, ist nicht eingestellt.",
+        (
+            "The volume is not known: [interlock] valve_flow_l_min, the flow of the open valve, is not "
+            "configured."
+        ),
+        (
+            "Die Menge ist nicht bekannt: [interlock] valve_flow_l_min, der Durchfluss des offenen "
+            "Ventils, ist nicht eingestellt."
+        ),
     ),
     "litres": ("CO₂ in l", "CO₂ in l"),
     "events": ("Faults, interlocks and gaps", "Störungen, Verriegelungen und Lücken"),
@@ -103,7 +119,10 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "clean_gap": ("growd was stopped", "growd war beendet"),
     "power_gap": ("growd ended without a clean end", "growd endete unerwartet"),
     "open_end": ("{time} to ?", "{time} bis ?"),
-    "no_events": ("There were no faults, interlocks or gaps.", "Es gab keine Störungen, Verriegelungen oder Lücken."),
+    "no_events": (
+        "There were no faults, interlocks or gaps.",
+        "Es gab keine Störungen, Verriegelungen oder Lücken.",
+    ),
     "journal": ("Journal", "Journal"),
     "time": ("Time", "Zeit"),
     "entry": ("Entry", "Eintrag"),
@@ -117,35 +136,58 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "value": ("Value", "Wert"),
     "how": ("How these figures are made", "Wie diese Zahlen entstehen"),
     "how_weights": (
-        "Means are weighted with time: a stored value holds until the next one, for some minutes at most, and not "
-        "through faults of its sensor or while growd did not run. Missing and released values never count as zero.",
-        "Mittel sind mit der Zeit gewichtet: ein gespeicherter Wert gilt bis zum nächsten, höchstens einige Minuten, und nicht "
-        "während einer Störung seines Sensors oder während growd nicht lief. Fehlende und freigegebene Werte zählen nie als null.",
+        (
+            "Means are weighted with time: a stored value holds until the next one, for some minutes at "
+            "most, and not through faults of its sensor or while growd did not run. Missing and released "
+            "values never count as zero."
+        ),
+        (
+            "Mittel sind mit der Zeit gewichtet: ein gespeicherter Wert gilt bis zum nächsten, höchstens "
+            "einige Minuten, und nicht während einer Störung seines Sensors oder während growd nicht "
+            "lief. Fehlende und freigegebene Werte zählen nie als null."
+        ),
     ),
     "how_deviation": (
-        "The deviation is the mean distance from the set point in force, by recipe or by hand, while both were known. "
-        "An excursion is a time without a pause outside of the tolerance.",
-        "Die Abweichung ist der mittlere Abstand vom geltenden Sollwert, aus Rezept oder von Hand, solange beide bekannt waren. "
-        "Eine Überschreitung ist eine Zeit ohne Pause außerhalb der Toleranz.",
+        (
+            "The deviation is the mean distance from the set point in force, by recipe or by hand, while "
+            "both were known. An excursion is a time without a pause outside of the tolerance."
+        ),
+        (
+            "Die Abweichung ist der mittlere Abstand vom geltenden Sollwert, aus Rezept oder von Hand, "
+            "solange beide bekannt waren. Eine Überschreitung ist eine Zeit ohne Pause außerhalb der "
+            "Toleranz."
+        ),
     ),
     "how_outputs": (
         "Times of outputs are those of their commands; a CO₂ valve that an interlock held counts as closed.",
-        "Zeiten der Ausgänge sind die ihrer Befehle; ein CO₂-Ventil, das eine Verriegelung hielt, zählt als geschlossen.",
+        (
+            "Zeiten der Ausgänge sind die ihrer Befehle; ein CO₂-Ventil, das eine Verriegelung hielt, "
+            "zählt als geschlossen."
+        ),
     ),
     "how_rolled_up": (
-        "Before {time} the single points were retired. Figures of that time are from five-minute values: minimum and maximum "
-        "are exact, means and deviations are close, and commands that changed within five minutes are not known.",
-        "Vor {time} sind die einzelnen Punkte aufgelöst. Zahlen aus dieser Zeit sind aus Fünf-Minuten-Werten: Minimum und Maximum "
-        "sind genau, Mittel und Abweichungen nahezu, und Befehle, die sich innerhalb von fünf Minuten änderten, sind nicht bekannt.",
+        (
+            "Before {time} the single points were retired. Figures of that time are from five-minute "
+            "values: minimum and maximum are exact, means and deviations are close, and commands that "
+            "changed within five minutes are not known."
+        ),
+        (
+            "Vor {time} sind die einzelnen Punkte aufgelöst. Zahlen aus dieser Zeit sind aus Fünf-"
+            "Minuten-Werten: Minimum und Maximum sind genau, Mittel und Abweichungen nahezu, und Befehle,"
+            " die sich innerhalb von fünf Minuten änderten, sind nicht bekannt."
+        ),
     ),
     "zone": ("Times are in the time zone {zone}.", "Zeiten sind in der Zeitzone {zone}."),
     "difference": ("Difference from the first run", "Unterschied zum ersten Lauf"),
     "since_start": ("Time since the start of each run", "Zeit seit dem Beginn jedes Laufs"),
-    "overlay": ("{name} in {unit} of {number} runs, by the time since their starts.", "{name} in {unit} von {number} Läufen, nach der Zeit seit ihrem Beginn."),
+    "overlay": (
+        "{name} in {unit} of {number} runs, by the time since their starts.",
+        "{name} in {unit} von {number} Läufen, nach der Zeit seit ihrem Beginn.",
+    ),
     "hours": ("h", "h"),
     "days_unit": ("d", "d"),
     "figures": ("Figures", "Zahlen"),
-}  # fmt: skip
+}
 
 VARIABLE_NAMES: Final[dict[str, tuple[str, str]]] = {
     "air_temperature": ("Air temperature", "Lufttemperatur"),
