@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+import msgspec
+
 from growd import __version__
 from growd.api.history_schema import HISTORY_SCHEMA
 from growd.api.journal_schema import ENTRIES_SCHEMA, ENTRY_SCHEMA, form_schema
@@ -15,6 +17,7 @@ from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME, PATTERN
 from growd.store.entries.photos import TYPES
+from growd.runs.figures import RunFigures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +36,9 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
+(_FIGURES,), _PARTS_OF_FIGURES = msgspec.json.schema_components(
+    [RunFigures], ref_template="#/components/schemas/{name}"
+)
 ANSWERS: dict[str, dict[str, Any]] = {
     "object": {"type": "object"},
     "names": _object(results=_NAMES),
@@ -66,9 +72,11 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "entry": ENTRY_SCHEMA,
     "entries": ENTRIES_SCHEMA,
     "photo": {"type": "string", "contentMediaType": "image/*"},
+    "figures": _FIGURES,
+    "page": {"type": "string", "description": "HTML"},
 }
 STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
-MEDIA: Final = {"photo": [*TYPES]}
+MEDIA: Final = {"photo": [*TYPES], "page": ["text/html"]}
 REFUSALS = {
     400: "Invalid name, body or value, or the service refused",
     403: "Only growd's node may set this parameter or publish on this topic",
@@ -135,6 +143,7 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
         "components": {
             "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},
             "schemas": {"Answer" + name.title(): schema for name, schema in ANSWERS.items()}
+            | _PARTS_OF_FIGURES
             | {
                 "Error": _object(
                     ERROR={"type": "string"}, error={"type": "string"}, reason={"type": "string"}

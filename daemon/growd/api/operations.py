@@ -21,6 +21,7 @@ from growd.api.journal import is_form
 from growd.api.journal_calls import JOURNAL_OPERATIONS
 from growd.api.openapi import document, secured
 from growd.api.operation import Body, Call, Operation, Repeated
+from growd.api.report_calls import REPORT_OPERATIONS
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
 from growd.bus.errors import BusError, UnknownNameError, shown
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
     from growd.runs.archive import RunArchive
+    from growd.runs.reports.service import RunReports
     from growd.runtime.clock import Clock
     from growd.store.entries.journal import GrowersJournal
     from growd.store.history.history import History
@@ -99,6 +101,7 @@ class Api:
         history: History | None = None,
         runs: RunArchive | None = None,
         journal: GrowersJournal | None = None,
+        reports: RunReports | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -131,6 +134,7 @@ class Api:
         self.history = history
         self.runs = runs
         self.journal = journal
+        self.reports = reports
         self._calls: set[asyncio.Task[Any]] = set()
         self._descriptions: dict[
             bool, bytes
@@ -528,6 +532,7 @@ OPERATIONS: Final = (
         answer="run", refusals=(404, 503),
     ),
     *JOURNAL_OPERATIONS,
+    *REPORT_OPERATIONS,
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(

@@ -196,6 +196,14 @@ class DaemonClient:
         place = target(resource, name) + (f"?{query}" if query else "")
         return self._decoded(*self._whole("GET", place, None), kind)
 
+    def page(self, resource: str, name: str = "", *, query: str = "") -> bytes:
+        """GET a page from the API, as it is. Raises as `get`."""
+        place = target(resource, name) + (f"?{query}" if query else "")
+        status, body = self._whole("GET", place, None)
+        if status != HTTPStatus.OK:
+            raise self._refusal(status, body)
+        return body
+
     def post(self, resource: str, name: str, body: Any, *, kind: type[T], query: str = "") -> T:
         """POST to the API, with `body` as JSON. Raises `ClientError`."""
         place = target(resource, name) + (f"?{query}" if query else "")

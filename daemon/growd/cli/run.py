@@ -33,6 +33,8 @@ SUBCOMMANDS: Final = {
     "list": Command("growd.cli.runs:list_command", "List the runs of recipes, the newest first."),
     "show": Command("growd.cli.runs:show", "Show a run: its record, notes, measurements by hand and events."),
     "export": Command("growd.cli.run_export:export", "Write a run into one ZIP file."),
+    "report": Command("growd.cli.run_reports:report", "Write the report of a run, a page that prints well."),
+    "compare": Command("growd.cli.run_reports:compare", "Compare the figures of runs, and plot them."),
 }
 _log = logging.getLogger(__name__)
 

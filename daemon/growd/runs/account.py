@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from datetime import datetime, time, timedelta
 from math import isnan
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -66,7 +67,7 @@ class RunAccount:
     `take` gets the points of its environment in the order of their times; points before `start` give the
     state at the start. `zone` is that of its days, None that of the machine. `holds_s` gives the seconds that
     a value of a variable holds. `flow_l_min` is the flow of the open CO2 valve. Before `raw_from` buckets
-    stand for measured values and commands.
+    stand for measured values and commands. `end` and `raw_from` may grow.
     """
 
     def __init__(
@@ -79,8 +80,8 @@ class RunAccount:
         flow_l_min: float | None = None,
         raw_from: float = 0.0,
     ) -> None:
-        self._start, self._end, self._zone = start, end, zone
-        self._holds_s, self._flow, self._raw_from = holds_s, flow_l_min, raw_from
+        self._start, self.end, self._zone = start, end, zone
+        self._holds_s, self._flow, self.raw_from = holds_s, flow_l_min, raw_from
         self._variables: dict[str, VariableAccount] = {}
         self._outputs: dict[str, OutputAccount] = {}
         self._events: dict[tuple[str, str], EventAccount] = {}
@@ -97,9 +98,14 @@ class RunAccount:
         self._by_hand: list[HandReading] = []
         self._rolled_up_until: float | None = None
 
+    def copied(self) -> RunAccount:
+        """An independent copy."""
+        shared = {id(each): each for each in (self._holds_s, self._zone)}
+        return copy.deepcopy(self, shared)
+
     def take(self, point: ExportedPoint) -> None:
         """Count a point."""
-        now = min(point.timestamp, self._end)
+        now = min(point.timestamp, self.end)
         if point.kind == "event" and point.variable == "restart":
             self._restart(now)
         self._pass_midnights(now)
@@ -119,9 +125,9 @@ class RunAccount:
 
     def roll(self, bucket: Bucket) -> None:
         """Count a bucket in place of its points, from its start on."""
-        now = min(bucket.start, self._end)
+        now = min(bucket.start, self.end)
         self._pass_midnights(now)
-        self._rolled_up_until = max(self._rolled_up_until or 0.0, min(bucket.end, self._end))
+        self._rolled_up_until = max(self._rolled_up_until or 0.0, min(bucket.end, self.end))
         if bucket.category == "measured":
             self._roll_measured(bucket, now)
         elif bucket.category == "commanded" and bucket.variable in VARIABLES:
@@ -130,7 +136,7 @@ class RunAccount:
 
     def roll_end(self, bucket: Bucket) -> None:
         """Its end: from then on its last value holds."""
-        now = min(bucket.end, self._end)
+        now = min(bucket.end, self.end)
         self._pass_midnights(now)
         if bucket.last is None:
             return
@@ -146,18 +152,18 @@ class RunAccount:
             output.begin(bucket.last, until)
 
     def figures(self) -> RunFigures:
-        """The figures, after the last point."""
-        self._pass_midnights(self._end)
+        """The figures, after the last point, once."""
+        self._pass_midnights(self.end)
         if self._stopped is not None:
-            self._add_gap(self._stopped, self._end, clean=True)
-        self._count_all(self._end)
+            self._add_gap(self._stopped, self.end, clean=True)
+        self._count_all(self.end)
         days = len(self._days)
         dark_s, light_s = self._light_s
         has_light = light_s > 0
         events = [one.figures(*place) for place, one in sorted(self._events.items())]
         return RunFigures(
             start=self._start,
-            end=self._end,
+            end=self.end,
             days=self._days,
             light_s=round(light_s, 3),
             dark_s=round(dark_s, 3),
@@ -188,7 +194,7 @@ class RunAccount:
         if point.is_manual:
             self._note_reading(point, value)
             account.by_hand += point.timestamp >= self._start
-        if point.timestamp < self._raw_from:  # it is part of a bucket
+        if point.timestamp < self.raw_from:  # it is part of a bucket
             return
         account.values += point.timestamp >= self._start
         self._count(account, now)
@@ -289,7 +295,7 @@ class RunAccount:
     # time
 
     def _pass_midnights(self, now: float) -> None:
-        while self._midnight <= now and self._midnight < self._end:
+        while self._midnight <= now and self._midnight < self.end:
             self._count_all(self._midnight)
             self._days.append(self._midnight)
             self._midnight = _next_midnight(self._midnight, self._zone)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from bisect import bisect_right
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from itertools import chain
+from math import inf, nextafter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -71,29 +73,59 @@ async def run_figures(
     (`[interlock] valve_flow_l_min`). Reads each point of the environment once and keeps none, so it takes
     seconds for a week and a minute or two for three months. Raises `StoreError`.
     """
-    start = float(run["started"])
+    progress = RunProgress(run, points, zone, flow_l_min)
+    await progress.read(points, end_of(run, now))
+    return progress.figures()
+
+
+def end_of(run: Mapping[str, Any], now: float) -> float:
+    """The UNIX time at which the figures of a run end."""
     end = now if run.get("ended") is None else float(run["ended"])
-    account = RunAccount(
-        start,
-        max(end, start),
-        zone,
-        holds_s=points.holds_s,
-        flow_l_min=flow_l_min,
-        raw_from=points.raw_from,
-    )
-    environment = str(run["environment"])
-    series = await _series(points, environment)
-    for point in await _before(points, series, start):
-        account.take(point)
-    async with aclosing(_in_order(points, series, start, end)) as reading:
-        async for batch in reading:
-            for _, rank, one in batch:
-                if isinstance(one, ExportedPoint):
-                    account.take(one)
-                else:
-                    (account.roll if rank else account.roll_end)(one)
-            await asyncio.sleep(0)  # so that other tasks run
-    return account.figures()
+    return max(end, float(run["started"]))
+
+
+class RunProgress:
+    """The figures of a run as far as its points were read; a cancelled `read` goes on where it was."""
+
+    def __init__(
+        self, run: Mapping[str, Any], points: RunPoints, zone: tzinfo | None, flow_l_min: float | None
+    ) -> None:
+        start = float(run["started"])
+        self._environment = str(run["environment"])
+        self._start, self._read_to = start, nextafter(start, -inf)
+        self._has_begun = False
+        self.account = RunAccount(start, start, zone, holds_s=points.holds_s, flow_l_min=flow_l_min)
+
+    def copied(self) -> RunProgress:
+        """An independent copy."""
+        copied = copy.copy(self)
+        copied.account = self.account.copied()
+        return copied
+
+    async def read(self, points: RunPoints, end: float) -> None:
+        """Read the points up to a UNIX time. Raises `StoreError`."""
+        account = self.account
+        account.end, account.raw_from = end, points.raw_from
+        series = await _series(points, self._environment)
+        if not self._has_begun:
+            before = await _before(points, series, self._start)
+            self._has_begun = True
+            for point in before:
+                account.take(point)
+        async with aclosing(_in_order(points, series, self._read_to, end)) as reading:
+            async for batch in reading:
+                for _, rank, one in batch:
+                    if isinstance(one, ExportedPoint):
+                        account.take(one)
+                    else:
+                        (account.roll if rank else account.roll_end)(one)
+                self._read_to = batch[-1].time
+                await asyncio.sleep(0)  # so that other tasks run
+        self._read_to = max(self._read_to, end)
+
+    def figures(self) -> RunFigures:
+        """The figures up to the end of the last `read`, once."""
+        return self.account.figures()
 
 
 async def _series(points: RunPoints, environment: str) -> list[Series]:
@@ -118,17 +150,17 @@ async def _before(points: RunPoints, series: Sequence[Series], start: float) -> 
 
 
 async def _in_order(
-    points: RunPoints, series: Sequence[Series], start: float, end: float
+    points: RunPoints, series: Sequence[Series], after: float, end: float
 ) -> AsyncGenerator[list[_Timed]]:
-    """Points and buckets from `start` to `end` in the order of their times."""
+    """Points and buckets after a time, up to `end`, in the order of their times."""
     environment = series[0].key[0] if series else ""  # without series there are no points
     async with AsyncExitStack() as stack:
         streams: list[AsyncGenerator[list[_Timed]]] = [
-            _raw(points, database, environment, start, end)
+            _raw(points, database, environment, after, end)
             for database in (points.source.points, points.source.events)
         ]
-        if points.rollups and start < points.raw_from:
-            streams.append(_rolled_up(points, series, start, min(end, points.raw_from)))
+        if points.rollups and after < points.raw_from:
+            streams.append(_rolled_up(points, series, after, min(end, points.raw_from)))
         for stream in streams:
             await stack.enter_async_context(aclosing(stream))
         waiting: list[list[_Timed]] = [await anext(stream, _NOTHING) for stream in streams]
@@ -145,35 +177,38 @@ async def _in_order(
 
 
 async def _raw(
-    points: RunPoints, database: str, environment: str, start: float, end: float
+    points: RunPoints, database: str, environment: str, after: float, end: float
 ) -> AsyncGenerator[list[_Timed]]:
     """The points of a database, without those that buckets stand for."""
     span = Span(database, "by_timestamp", (environment,), 0.0)
-    async with aclosing(points.reader.pages(span, start, end, first_rows=MOST_ROWS)) as pages:
+    async with aclosing(points.reader.pages(span, after, end, first_rows=MOST_ROWS)) as pages:
         async for rows, _ in pages:
             for part in slices(rows):
                 found = map(exported_point, part)
                 kept = [
-                    _Timed(point.timestamp, 1, point) for point in found if not _is_rolled_up(point, points)
+                    _Timed(point.timestamp, 1, point)
+                    for point in found
+                    if after < point.timestamp and not _is_rolled_up(point, points)
                 ]
                 if kept:
                     yield kept
 
 
 async def _rolled_up(
-    points: RunPoints, series: Sequence[Series], start: float, end: float
+    points: RunPoints, series: Sequence[Series], after: float, end: float
 ) -> AsyncGenerator[list[_Timed]]:
-    """The begins and ends of buckets, some hours at a time."""
+    """The begins and ends of buckets, a day at a time."""
     names = [RollupSeries(*one.key) for one in series if one.key[1] in RETIRED]
-    at = float(span_of(WIDTH_S, start))
+    at = float(span_of(WIDTH_S, after))
     while at < end:
         until = at + _SPAN_S
         found: list[_Timed] = []
         for name in names:
             for document in await points.reader.rollups(points.rollups, name, WIDTH_S, at, min(until, end)):
                 for bucket in _buckets(document):
-                    if bucket.end > start and bucket.start < end:
-                        found += [_Timed(bucket.start, 1, bucket), _Timed(bucket.end, 0, bucket)]
+                    if bucket.start < end:
+                        edges = (_Timed(bucket.start, 1, bucket), _Timed(bucket.end, 0, bucket))
+                        found += [edge for edge in edges if edge.time > after]
         found.sort(key=attrgetter("time", "rank"))
         if found:
             yield found

@@ -23,7 +23,7 @@ from growd.server.tls import Certificate
 from growd.wiring.access import access_control
 from growd.wiring.files import shipped_folder
 from growd.wiring.history import configured_history
-from growd.wiring.runs import run_archive
+from growd.wiring.runs import run_archive, run_reports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -78,6 +78,7 @@ async def serving(
     clients = Clients(ClientLimits.of(http))
     authorization = None if access is None else access.authorization
     history = configured_history(config, bus, database, storage)
+    archive = run_archive(config, database)
     api = Api(
         bus,
         bus.node("http"),
@@ -87,8 +88,8 @@ async def serving(
         access=authorization,
         is_open=http.access == "open",
         history=history,
-        runs=run_archive(config, database),
         journal=storage.journal,
+        runs=archive,
     )
     guard = OriginGuard(WebPolicy.of(http))
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
@@ -100,8 +101,9 @@ async def serving(
     offer_reloads(reloader, guard, clients, api)
     if authorization is not None:
         reloader.offer("access", apply=authorization.reconfigure)
+    reports = run_reports(config, bus, archive=archive, history=history, database=database, storage=storage)
     try:
-        async with history, certified(config.tls, bus.liveness) as certificate:
+        async with history, reports as api.reports, certified(config.tls, bus.liveness) as certificate:
             await door.open(http.host, http.port, passed_sockets(), certificate)
             yield door
     finally:

@@ -1,8 +1,10 @@
-"""The figures of runs, made from the configured database with growd's own login."""
+"""The figures and reports of runs, made from the configured database with growd's own login."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
@@ -11,6 +13,8 @@ import msgspec
 from growd.config import chambers_of
 from growd.runs.archive import RunArchive
 from growd.runs.figure_keeper import FigureKeeper
+from growd.runs.reports.reading import PHOTO_TYPES, ReadPhoto
+from growd.runs.reports.service import FigurePoints, RunReports
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader
 from growd.wiring.history import point_source
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from growd.config import Config
     from growd.store.couch import Document
     from growd.store.database import Database
+    from growd.store.history.history import History
     from growd.store.local import LocalStore
     from growd.wiring.store import Storage
 
@@ -40,20 +45,12 @@ async def figure_keeper(
     zone: tzinfo | None,
 ) -> AsyncIterator[FigureKeeper]:
     """Makes the figures of ended runs. `present` returns the configuration in force."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
-    async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with _session() as session:
 
         async def make(document: Document) -> dict[str, Any]:
-            source = point_source(present(), database)
-            points = RunPoints(
-                SourceReader(session, source),
-                source,
-                storage.holds_s,
-                database.names.rollups,
-                await raw_from(database),
+            points, flow = await _figure_points(
+                present(), document["environment"], session, database, storage
             )
-            chamber = present().chambers().get(document["environment"])
-            flow = None if chamber is None else chamber.interlock.valve_flow_l_min
             figures = await run_figures(document, points, now=bus.clock.time(), zone=zone, flow_l_min=flow)
             return msgspec.json.decode(msgspec.json.encode(figures), type=dict[str, Any])
 
@@ -83,6 +80,27 @@ def run_archive(config: Config, database: Database) -> RunArchive:
     return RunArchive(database.couch, names, config.http.name, lambda name: measured.get(name, ()))
 
 
+@contextlib.asynccontextmanager
+async def run_reports(
+    config: Config, bus: Bus, *, archive: RunArchive, history: History, database: Database, storage: Storage
+) -> AsyncIterator[RunReports]:
+    """Reports of the runs in the archive."""
+    async with _session() as session:
+
+        async def points(environment: str) -> FigurePoints:
+            return await _figure_points(config, environment, session, database, storage)
+
+        yield RunReports(
+            archive,
+            history,
+            points,
+            ship=storage.shipper.reading,
+            photo=partial(_photo, database),
+            time=bus.clock.time,
+            zone=await asyncio.to_thread(config.environment.zone),
+        )
+
+
 async def raw_from(database: Database) -> float:
     """The UNIX time before which points may have been retired, so that rollups stand for them.
 
@@ -90,3 +108,33 @@ async def raw_from(database: Database) -> float:
     """
     states = [await database.couch.get(database.names.rollups, name) for name in _STATES]
     return float(max((state.get("sealed_until", 0) for state in states if state), default=0))
+
+
+def _session() -> aiohttp.ClientSession:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
+    return aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+
+
+async def _figure_points(
+    config: Config, environment: str, session: aiohttp.ClientSession, database: Database, storage: Storage
+) -> FigurePoints:
+    """Where the points of an environment are, and the flow of its CO2 valve."""
+    source = point_source(config, database)
+    reader = SourceReader(session, source)
+    points = RunPoints(reader, source, storage.holds_s, database.names.rollups, await raw_from(database))
+    chamber = config.chambers().get(environment)
+    return FigurePoints(points, None if chamber is None else chamber.interlock.valve_flow_l_min)
+
+
+async def _photo(database: Database, note_id: str, name: str, most: int) -> ReadPhoto | None:
+    """A photo of a note of at most so many bytes; None if there is none of this name."""
+    couch, events = database.couch, database.names.events
+    note = await couch.get(events, note_id) or {}
+    about = (note.get("_attachments") or {}).get(name) or {}
+    if about.get("content_type") not in PHOTO_TYPES:
+        return None
+    size = int(about["length"])
+    if size > most:
+        return ReadPhoto(about["content_type"], size, None)
+    pieces = [piece async for piece in couch.attachment(events, note_id, note["_rev"], name)]
+    return ReadPhoto(about["content_type"], size, b"".join(pieces))

@@ -1,43 +1,44 @@
-"""Reads what a report shows of a run: its figures, courses for plots, events, notes and photos."""
+"""Reads what a report shows of a run: courses for plots, events, notes and photos."""
 
 from __future__ import annotations
 
 import base64
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from growd.bus.errors import UnknownNameError
 from growd.runs.account import LIGHTS
 from growd.runs.figures import RunFigures
 from growd.runs.reports.plots import WIDTH, Course, Steps
 from growd.store.history.history import HistoryQuery
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Sequence
 
     from growd.store.couch import Document
     from growd.store.history.history import History
 
+PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
 LARGEST_PHOTO: Final = 1_500_000
 LARGEST_PHOTOS: Final = 12_000_000
 """Bytes of one photo, and of all of a report, that are part of its file. The others are named only."""
 
 _LIGHT_POINTS: Final = 4_000
+_NOTHING: Final = Steps([], [])
 
 
-class Records(Protocol):
-    """What people recorded during a run."""
+class ReadPhoto(NamedTuple):
+    """The media type, size and content of a photo; None for one that is too large."""
 
-    async def notes(self, environment: str, start: float, end: float) -> list[dict[str, Any]]:
-        """Notes with `id`, `time`, `by`, `text`, `corrects` and the names of their `photos`."""
+    media: str
+    size: int
+    content: bytes | None
 
-    async def measurements(
-        self, environment: str, start: float, end: float, sensed: Sequence[str]
-    ) -> list[dict[str, Any]]:
-        """Measurements by hand with `time`, `variable`, `value`, `unit` and `by`."""
 
-    async def photo(self, note_id: str, name: str, most: int) -> tuple[str, int, bytes | None] | None:
-        """The media type, size and content of a photo; no content above `most` bytes."""
+PhotoReader = Callable[[str, str, int], Awaitable[ReadPhoto | None]]
+"""Reads a photo of a note of up to so many bytes, by the id of the note and its name."""
 
 
 class Photo(NamedTuple):
@@ -54,6 +55,7 @@ class Note(NamedTuple):
     time: float
     by: str
     text: str
+    measurements: dict[str, Any]
     photos: list[Photo]
 
 
@@ -65,18 +67,19 @@ class RunCourse(NamedTuple):
 
 
 class RunReading:
-    """A run with its figures; reads the rest on demand. Raises `StoreError` and `BusError`."""
+    """A run with its figures; reads its courses on demand. Raises `StoreError` and `BusError`."""
 
-    def __init__(self, run: Document, figures: RunFigures, history: History, records: Records) -> None:
+    def __init__(self, run: Document, figures: RunFigures, history: History) -> None:
         self.run = run
         self.figures = figures
         self.environment = str(run["environment"])
         self._history = history
-        self._records = records
 
     async def course(self, variable: str) -> RunCourse:
         """A variable in as many buckets as a plot is wide."""
         answer = await self._ask((variable,), WIDTH)
+        if answer is None:
+            return RunCourse(Course(_NOTHING, _NOTHING, _NOTHING), _NOTHING)
         (series,) = answer["series"]
         return RunCourse(
             _course(series, answer["bucket_s"], self.figures), _set_point(series["desired"], self.figures)
@@ -84,75 +87,59 @@ class RunReading:
 
     async def dark_spans(self) -> list[tuple[float, float]]:
         """When darkness was planned; empty without planned light."""
-        if not self.figures.light_s:
+        answer = await self._ask(LIGHTS, _LIGHT_POINTS) if self.figures.light_s else None
+        if answer is None:
             return []
-        answer = await self._ask(LIGHTS, _LIGHT_POINTS)
         plans = [_set_point(series["desired"], self.figures) for series in answer["series"]]
-        return _dark(next((plan for plan in plans if any(plan.values)), Steps([], [])))
+        return _dark(next((plan for plan in plans if any(plan.values)), _NOTHING))
 
-    async def events(self) -> list[dict[str, Any]]:
-        """The newest thousand events."""
-        events: list[dict[str, Any]] = (await self._ask((), 2, with_series=False))["events"]
-        return [one for one in events if self.figures.start <= one["time"] <= self.figures.end]
-
-    async def notes(self, until: float) -> list[Note]:
-        """The journal from the start to a UNIX time, with photos up to `LARGEST_PHOTOS` bytes."""
-        stored = await self._records.notes(self.environment, self.figures.start, until)
-        corrections = {note["corrects"]: note for note in stored if note.get("corrects")}
-        found, left = [], LARGEST_PHOTOS
-        for note in stored:
-            if note.get("corrects"):
-                continue
-            text = corrections.get(note["id"], note)["text"]
-            photos = []
-            for name in note["photos"]:
-                photo = await self._photo(note["id"], name, min(left, LARGEST_PHOTO))
-                if photo is not None:
-                    photos.append(photo)
-                    left -= photo.size if photo.address else 0
-            found.append(Note(note["time"], str(note["by"]), str(text), photos))
-        return found
-
-    async def measurements(self, until: float) -> list[dict[str, Any]]:
-        """Measurements by hand from the start to a UNIX time."""
-        sensed = [one.variable for one in self.figures.variables]
-        return await self._records.measurements(self.environment, self.figures.start, until, sensed)
-
-    async def _photo(self, note_id: str, name: str, most: int) -> Photo | None:
-        found = await self._records.photo(note_id, name, most)
-        if found is None:
-            return None
-        media, size, content = found
-        address = "" if content is None else f"data:{media};base64,{base64.b64encode(content).decode()}"
-        return Photo(name, size, address)
-
-    async def _ask(
-        self, variables: Sequence[str], points: int, *, with_series: bool = True
-    ) -> dict[str, Any]:
+    async def _ask(self, variables: Sequence[str], points: int) -> dict[str, Any] | None:
+        """The history of the run; None of an environment that is not configured any more."""
         figures = self.figures
         end = max(figures.end, figures.start + 1)
         query = HistoryQuery(
-            self.environment,
-            tuple(variables),
-            figures.start,
-            end,
-            points,
-            with_series,
-            with_events=not with_series,
+            self.environment, tuple(variables), figures.start, end, points, with_events=False
         )
-        async with self._history.answering(query) as answer:
-            found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+        try:
+            async with self._history.answering(query) as answer:
+                found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(answer))
+        except UnknownNameError:
+            return None
         return found
 
 
-async def figures_of(run: Document, make: Callable[[Document], Awaitable[RunFigures]]) -> RunFigures:
-    """The figures that an ended run keeps; of others, and of an older form, new ones."""
-    if run.get("ended") is not None and run.get("figures"):
-        try:
-            return msgspec.convert(run["figures"], RunFigures)
-        except msgspec.ValidationError:
-            pass
-    return await make(run)
+async def notes_of(described: dict[str, Any], photo: PhotoReader) -> list[Note]:
+    """The journal of a described run, with photos of up to `LARGEST_PHOTOS` bytes together."""
+    corrections = {note["corrects"]: note["text"] for note in described["notes"] if note.get("corrects")}
+    found, left = [], LARGEST_PHOTOS
+    for note in described["notes"]:
+        if note.get("corrects"):
+            continue
+        photos = []
+        for name in note["photos"]:
+            read = await photo(note["id"], name, min(left, LARGEST_PHOTO))
+            if read is not None:
+                photos.append(_photo(name, read))
+                left -= read.size if read.content is not None else 0
+        text = str(corrections.get(note["id"], note["text"]))
+        found.append(Note(note["time"], str(note["by"]), text, note.get("measurements") or {}, photos))
+    return found
+
+
+def kept_figures(run: Document) -> RunFigures | None:
+    """The figures that an ended run keeps; None without them, and if they are of another form."""
+    if run.get("ended") is None or not run.get("figures"):
+        return None
+    try:
+        return msgspec.convert(run["figures"], RunFigures)
+    except msgspec.ValidationError:
+        return None
+
+
+def _photo(name: str, read: ReadPhoto) -> Photo:
+    if read.content is None:
+        return Photo(name, read.size, "")
+    return Photo(name, read.size, f"data:{read.media};base64,{base64.b64encode(read.content).decode()}")
 
 
 def _course(series: dict[str, Any], width: int, figures: RunFigures) -> Course:

@@ -10,12 +10,13 @@ from growd.runs.reports import tables
 from growd.runs.reports.axes import Axis, clock_axis, value_axis
 from growd.runs.reports.elements import Element, add, document, element
 from growd.runs.reports.plots import BLUE, GREEN, Frame, Mark, key
+from growd.runs.reports.reading import notes_of
 from growd.variables import VALVE, VARIABLES
 
 if TYPE_CHECKING:
     from growd.runs.figures import RunFigures, VariableFigures
     from growd.runs.reports.language import Language
-    from growd.runs.reports.reading import RunCourse, RunReading
+    from growd.runs.reports.reading import Note, PhotoReader, RunCourse, RunReading
 
 DARK: Final = "#e9ebf3"
 GAP: Final = "#f3dcd9"
@@ -32,26 +33,33 @@ class _Setting(NamedTuple):
     language: Language
 
 
-async def report(reading: RunReading, language: Language, *, now: float, until: float) -> bytes:
-    """The report as HTML, made at the UNIX time `now`; notes up to `until`. Raises `StoreError`."""
-    figures, run = reading.figures, reading.run
-    notes, readings = await reading.notes(until), await reading.measurements(until)
-    events = await reading.events()
-    marks = _marks(events, language)
-    setting = _Setting(figures, await reading.dark_spans(), marks, language)
+async def report(
+    reading: RunReading, described: dict[str, Any], photo: PhotoReader, language: Language, *, now: float
+) -> bytes:
+    """The report as HTML, made at the UNIX time `now`. Raises `StoreError` and `BusError`.
+
+    `described` has the `notes`, `measurements` and `events` of the run; see `RunArchive.describe`.
+    """
+    notes = await notes_of(described, photo)
+    marks = _marks(described["events"], notes, language)
+    setting = _Setting(reading.figures, await reading.dark_spans(), marks, language)
     climate: list[Element] = []
-    for variable in figures.variables:
+    for variable in reading.figures.variables:
         course = await reading.course(variable.variable)
         climate += await asyncio.to_thread(_climate, variable, course, setting)
-    return await asyncio.to_thread(_whole, run, setting, climate, (notes, readings, events), now)
+    return await asyncio.to_thread(_whole, reading.run, setting, climate, (described, notes), now)
 
 
 def _whole(
-    run: dict[str, Any], setting: _Setting, climate: list[Element], records: tuple[Any, Any, Any], now: float
+    run: dict[str, Any],
+    setting: _Setting,
+    climate: list[Element],
+    records: tuple[dict[str, Any], list[Note]],
+    now: float,
 ) -> bytes:
     figures, language = setting.figures, setting.language
     say = language.say
-    notes, readings, events = records
+    described, notes = records
     content = run.get("recipe")
     name = (content.get("name") if isinstance(content, dict) else None) or run.get("recipe_id", "")
     title = say("report", recipe=f"{name}, {language.day(figures.start)}")
@@ -61,16 +69,16 @@ def _whole(
         element("h1", title),
         tables.header(run, figures, language),
         element("h2", say("summary")),
-        tables.summary(figures, language) if figures.variables else element("p", say("none")),
+        *tables.summary(figures, language),
         *([element("h2", say("climate")), _key(setting), *climate] if climate else []),
         *_light(figures, language),
         *_use(figures, language),
         element("h2", say("events")),
         tables.happenings(figures, language),
-        tables.recipe_events(events, language),
+        tables.recipe_events(described["events"], language),
         element("h2", say("journal")),
         tables.journal(notes, language),
-        *tables.measurements(readings, language),
+        *tables.measurements(described["measurements"], language),
         element("h2", say("how")),
         *how(figures, language),
         element("p", say("made", version=__version__, time=language.moment(now)), class_="faint"),
@@ -168,12 +176,12 @@ def _key(setting: _Setting) -> Element:
     return add(element("ul", class_="key"), *entries)
 
 
-def _marks(events: list[dict[str, Any]], language: Language) -> list[Mark]:
-    shown = ("fault", "interlock", "hold", "note", "recipe")
-    found = []
+def _marks(events: list[dict[str, Any]], notes: list[Note], language: Language) -> list[Mark]:
+    """Notes, faults, interlocks, holds and changes of the recipe, without their ends."""
+    found = [Mark(note.time, "note", f"{language.moment(note.time)}: {note.text}") for note in notes]
     for one in events:
-        is_end = one["message"] == "released" or one["message"] in {"started", "ended"}
-        if one["kind"] in shown and not is_end:
+        is_end = one["message"] in {"released", "started", "ended"} or "is released" in one["message"]
+        if one["kind"] in {"fault", "interlock", "hold", "recipe"} and not is_end:
             what = f"{one['source']}: {one['message']}".removeprefix(": ")
             found.append(Mark(one["time"], one["kind"], f"{language.moment(one['time'])}: {what}"))
     return found

@@ -9,7 +9,7 @@ from growd.runs.reports.elements import Content, Element, add, element, pairs, t
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from growd.runs.figures import OutputFigures, RunFigures, VariableFigures
+    from growd.runs.figures import Deviation, OutputFigures, RunFigures, VariableFigures
     from growd.runs.reports.language import Language
     from growd.runs.reports.reading import Note
     from growd.store.couch import Document
@@ -51,23 +51,29 @@ def header(run: Document, figures: RunFigures, language: Language) -> Element:
 REASONS: Final = ("finished", "stopped", "not valid any more")
 
 
-def summary(figures: RunFigures, language: Language) -> Element:
-    """A row for each measured variable."""
+def summary(figures: RunFigures, language: Language) -> list[Element]:
+    """A row for each measured variable, and one for each deviation."""
     say = language.say
+    if not figures.variables:
+        return [element("p", say("none"))]
     length = (figures.end - figures.start) or 1.0
     has_light = figures.light_s > 0
     heads = [say(key) for key in ("variable", "unit", "min", "mean", "max")]
     heads += [say("day_mean"), say("night_mean")] if has_light else []
-    heads += [say(key) for key in ("data", "deviation", "within", "tolerance", "longest")]
     rows = []
     for one in figures.variables:
-        row = [language.variable(one.variable), language.unit(one.unit)]
         numbers = [one.whole.min, one.whole.mean, one.whole.max]
         if has_light:
             numbers += [part.mean if part else None for part in (one.day, one.night)]
+        row = [language.variable(one.variable), language.unit(one.unit)]
         row += [language.value(number, one.variable) for number in numbers]
-        rows.append([*row, language.share(one.whole.data_s / length), *_deviation(one, language)])
-    return table(heads, rows, numbers=range(2, len(heads) - 2))
+        rows.append([*row, language.share(one.whole.data_s / length)])
+    found = [table([*heads, say("data")], rows, numbers=range(2, len(heads) + 1))]
+    rows = [_deviation(one, one.deviation, language) for one in figures.variables if one.deviation]
+    if rows:
+        heads = [say(key) for key in ("variable", "deviation", "tolerance", "within", "longest")]
+        found.append(table(heads, rows, numbers=(1, 2, 3)))
+    return found
 
 
 def variable_days(one: VariableFigures, figures: RunFigures, language: Language) -> Element:
@@ -167,13 +173,17 @@ def journal(notes: Sequence[Note], language: Language) -> Element:
         photos = element("div", class_="photos")
         for photo in note.photos:
             if photo.address:
-                text = say("photo", time=language.moment(note.time))
-                photos.append(element("img", src=photo.address, alt=text))
+                shown = say("photo", time=language.moment(note.time))
+                photos.append(element("img", src=photo.address, alt=shown))
             else:
                 size = language.number(photo.size / 1000, 0)
                 photos.append(element("span", say("photo_not_here", name=photo.name, size=size)))
-        entry = element("div", element("div", note.text, class_="entry"), photos if len(photos) else None)
-        rows.append([language.moment(note.time), entry, note.by])
+        measured = "; ".join(
+            f"{language.variable(name)}: {value}" for name, value in note.measurements.items()
+        )
+        text = element("div", note.text, class_="entry")
+        cell = element("div", text, measured or None, photos if len(photos) else None)
+        rows.append([language.moment(note.time), cell, note.by])
     return table([say(key) for key in ("time", "entry", "author")], rows)
 
 
@@ -264,20 +274,17 @@ def _calibrations(sensors: Any, language: Language) -> str:
     return "; ".join(parts)
 
 
-def _deviation(one: VariableFigures, language: Language) -> list[str]:
-    found = one.deviation
-    if found is None:
-        return ["", "", "", ""]
-    tolerance = f"±{language.number(found.tolerance.absolute, 1).removesuffix('.0').removesuffix(',0')}"
+def _deviation(one: VariableFigures, found: Deviation, language: Language) -> list[str]:
+    unit = language.unit(one.unit)
+    tolerance = f"±{found.tolerance.absolute:g} {unit}"
     if found.tolerance.relative:
-        tolerance += f" / {100 * found.tolerance.relative:.0f} %"
+        tolerance = language.say("or", one=tolerance, other=f"±{100 * found.tolerance.relative:.0f} %")
     longest = ""
     if found.longest_at is not None:
         lasted, time = language.duration(found.longest_s), language.moment(found.longest_at)
         longest = language.say("from", lasted=lasted, time=time)
-    return [
-        language.value(found.mean_absolute, one.variable), language.share(found.within), tolerance, longest
-    ]  # fmt: skip
+    deviation = f"{language.value(found.mean_absolute, one.variable)} {unit}"
+    return [language.variable(one.variable), deviation, tolerance, language.share(found.within), longest]
 
 
 def _output(one: OutputFigures, language: Language) -> list[str]:

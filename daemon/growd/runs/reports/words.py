@@ -44,6 +44,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "within": ("In tolerance", "In Toleranz"),
     "tolerance": ("Tolerance", "Toleranz"),
     "longest": ("Longest excursion", "Längste Überschreitung"),
+    "or": ("{one} or {other}", "{one} oder {other}"),
     "from": ("{lasted}, from {time}", "{lasted}, ab {time}"),
     "day": ("Day", "Tag"),
     "each_day": ("{name} on each day", "{name} an jedem Tag"),
@@ -179,6 +180,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "zone": ("Times are in the time zone {zone}.", "Zeiten sind in der Zeitzone {zone}."),
     "difference": ("Difference from the first run", "Unterschied zum ersten Lauf"),
+    "difference_short": ("difference", "Unterschied"),
     "since_start": ("Time since the start of each run", "Zeit seit dem Beginn jedes Laufs"),
     "overlay": (
         "{name} in {unit} of {number} runs, by the time since their starts.",
