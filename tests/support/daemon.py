@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from growd.runs.archive import RunArchive
+    from growd.runs.reports.service import RunReports
     from growd.runtime.clock import Clock
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
@@ -195,6 +196,7 @@ async def serving(
     history: History | None = None,
     runs: RunArchive | None = None,
     rig: JournalRig | None = None,
+    reports: RunReports | None = None,
 ) -> AsyncIterator[Daemon]:
     """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams.
 
@@ -215,6 +217,7 @@ async def serving(
         history=history,
         runs=runs,
         journal=journal,
+        reports=reports,
     )
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)

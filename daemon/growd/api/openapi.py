@@ -16,8 +16,8 @@ from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, top
 from growd.bus.fields import INT64_MAX, INT64_MIN, Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.names import MAX_NAME, PATTERN
-from growd.store.entries.photos import TYPES
 from growd.runs.figures import RunFigures
+from growd.store.entries.photos import TYPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

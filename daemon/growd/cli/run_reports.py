@@ -44,7 +44,7 @@ _output = click.Path(path_type=Path, dir_okay=False)
 @lang_option
 @client_options
 def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, lang: str) -> None:
-    """Write the report of a run to a file: a page that any browser shows and prints.
+    """Write the report of a run, a page that prints well.
 
     It has the climate against the set points, deviations, light, CO2, faults, the journal with photos, and
     yields. ID is the id of a run, or its short form, which `growd run list` prints.
@@ -74,9 +74,9 @@ def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, lang: str) 
 @lang_option
 @client_options
 def compare(*, daemon: DaemonOptions, run_ids: tuple[str, ...], path: Path | None, lang: str) -> None:
-    """Compare two to six runs: their figures, and the differences from the first one.
+    """Compare the figures of runs, and plot them.
 
-    With -o, FILE has plots too, by the time since the start of each run. An ID is the id of a run, or its
+    The table has two to six runs, and the differences from the first one. With -o, FILE has plots too, by the time since the start of each run. An ID is the id of a run, or its
     short form, which `growd run list` prints.
 
     Exit status: 0; 1 if a run is unknown or FILE can't be written; 3 if no daemon answers.

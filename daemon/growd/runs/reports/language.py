@@ -48,9 +48,9 @@ class Language:
         return shown.translate(str.maketrans(",.", ".,")) if self.code == "de" else shown
 
     def value(self, value: float | None, variable: str) -> str:
-        """A value of a variable with one decimal more than it is stored with, at most two."""
+        """A value of a variable with one decimal, or with two if it is stored with two or more."""
         known = VARIABLES.get(variable)
-        return self.number(value, min(2, known.precision + 1) if known else 2)
+        return self.number(value, 1 if known and known.precision <= 1 else 2)
 
     def share(self, share: float | None) -> str:
         """A share as a percentage."""

@@ -38,7 +38,7 @@ class Course(NamedTuple):
     high: Steps
 
 
-class Mark(NamedTuple):
+class EventMark(NamedTuple):
     """An event at a time."""
 
     time: float
@@ -51,9 +51,7 @@ class Frame:
 
     def __init__(self, x: Axis, y: Axis, title: str, description: str, height: int = HEIGHT) -> None:
         self._x, self._y, self._height = x, y, height
-        self.svg = element(
-            "svg", viewBox=f"0 0 {WIDTH} {height}", role="img", xmlns="http://www.w3.org/2000/svg"
-        )
+        self.svg = element("svg", viewBox=f"0 0 {WIDTH} {height}", role="img")
         self.svg.set("aria-label", f"{title}. {description}")
         add(self.svg, element("title", title), element("desc", description))
 
@@ -128,7 +126,7 @@ class Frame:
             if n % every == 0:
                 self.svg.append(element("text", labels[n], x=x + room / 2, y=base + 15, text_anchor="middle"))
 
-    def marks(self, marks: Sequence[Mark]) -> None:
+    def marks(self, marks: Sequence[EventMark]) -> None:
         """Events above the plot: triangles down are notes, triangles up faults and interlocks."""
         for mark in marks:
             x = self.x(mark.time)

@@ -9,7 +9,7 @@ from growd import __version__
 from growd.runs.reports import tables
 from growd.runs.reports.axes import Axis, clock_axis, value_axis
 from growd.runs.reports.elements import Element, add, document, element
-from growd.runs.reports.plots import BLUE, GREEN, Frame, Mark, key
+from growd.runs.reports.plots import BLUE, GREEN, EventMark, Frame, key
 from growd.runs.reports.reading import notes_of
 from growd.variables import VALVE, VARIABLES
 
@@ -29,7 +29,7 @@ class _Setting(NamedTuple):
 
     figures: RunFigures
     dark: list[tuple[float, float]]
-    marks: list[Mark]
+    marks: list[EventMark]
     language: Language
 
 
@@ -176,14 +176,14 @@ def _key(setting: _Setting) -> Element:
     return add(element("ul", class_="key"), *entries)
 
 
-def _marks(events: list[dict[str, Any]], notes: list[Note], language: Language) -> list[Mark]:
+def _marks(events: list[dict[str, Any]], notes: list[Note], language: Language) -> list[EventMark]:
     """Notes, faults, interlocks, holds and changes of the recipe, without their ends."""
-    found = [Mark(note.time, "note", f"{language.moment(note.time)}: {note.text}") for note in notes]
+    found = [EventMark(note.time, "note", f"{language.moment(note.time)}: {note.text}") for note in notes]
     for one in events:
         is_end = one["message"] in {"released", "started", "ended"} or "is released" in one["message"]
         if one["kind"] in {"fault", "interlock", "hold", "recipe"} and not is_end:
             what = f"{one['source']}: {one['message']}".removeprefix(": ")
-            found.append(Mark(one["time"], one["kind"], f"{language.moment(one['time'])}: {what}"))
+            found.append(EventMark(one["time"], one["kind"], f"{language.moment(one['time'])}: {what}"))
     return found
 
 

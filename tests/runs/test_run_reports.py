@@ -1,0 +1,322 @@
+"""Reports and comparisons of runs: what they show, and that they hold nothing active or from elsewhere."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from contextlib import nullcontext
+from html.parser import HTMLParser
+from pathlib import Path
+
+import aiohttp
+import pytest
+from msgspec import to_builtins
+
+from growd.runs.reports.elements import POLICY, STYLE
+from growd.runs.reports.language import Language
+from growd.runs.reports.reading import ReadPhoto
+from growd.runs.reports.rows import figure_rows
+from growd.runs.reports.service import FigurePoints, ReportTimeoutError, RunReports
+from growd.runs.reports.words import VARIABLE_NAMES, WORDS
+from growd.runs.run_figures import RunPoints
+from growd.store.exporting.source import SourceReader
+from support.daemon import serving
+from support.history import ENVIRONMENT, measured
+from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, value
+
+HOSTILE = "<script>alert(1)</script>\"'&\u0000"
+VOID = {"meta", "img"}
+PICTURE = ReadPhoto("image/png", 4, b"\x89PNG")
+BASIL = {
+    "_id": "0123456789ab:1790035200000-aaaaaa1111",
+    "environment": ENVIRONMENT,
+    "recipe_id": "basil",
+    "recipe_rev": "3-abc",
+    "recipe": {"name": f"Basil {HOSTILE}", "format": "simple"},
+    "started": MIDNIGHT,
+    "started_by": HOSTILE,
+    "ended": MIDNIGHT + 90_000,
+    "ended_by": "",
+    "end_reason": "finished",
+    "revisions": [
+        {"time": MIDNIGHT + 50, "elapsed": 50, "by": "bob", "recipe_id": HOSTILE, "recipe_rev": "1-x"}
+    ],
+    "growd": "0.1.0",
+    "configuration": {"sensor": [{"name": HOSTILE, "kind": "scd30"}]},
+    "calibrations": {"sensors": {"scd30": {"offset": 12.5}}},
+}
+OTHER = BASIL | {
+    "_id": "0123456789ab:1790335200000-bbbbbb2222",
+    "started": MIDNIGHT + 300_000,
+    "ended": MIDNIGHT + 303_600,
+    "revisions": [],
+}
+
+
+class Page(HTMLParser):
+    """The parts of a page; fails if its elements do not nest."""
+
+    def __init__(self, page: bytes) -> None:
+        super().__init__()
+        self.tags, self.attributes, self.text, self._open = [], [], [], []
+        self.feed(page.decode())
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += attrs
+        if tag not in VOID:
+            self._open.append(tag)
+
+    def handle_endtag(self, tag):
+        assert self._open.pop() == tag
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+    @property
+    def words(self):
+        return " ".join(self.text)
+
+
+def check_harmless(page):
+    """No scripts, no handlers, nothing from elsewhere."""
+    assert not {"script", "link", "iframe", "object", "form", "base", "a"} & {*page.tags}
+    for name, content in page.attributes:
+        assert not name.startswith("on")
+        assert name not in {"href", "style", "xlink:href", "srcdoc"}
+        assert name != "src" or content.startswith("data:image/")
+    assert "\u0000" not in page.words
+
+
+async def store_basil(stored):
+    await stored.store(
+        *[measured(WARMTH, 20 + n % 5, MIDNIGHT + 600 * n) for n in range(151)],
+        *[measured(LIGHT, 6_700, MIDNIGHT + 600 * n) for n in range(72)],
+        measured(LIGHT, 6_700, MIDNIGHT, is_desired=True),
+        measured(LIGHT, 0, MIDNIGHT + 43_200, is_desired=True),
+        measured(WARMTH, 21, MIDNIGHT, is_desired=True),
+        measured(VALVE, 1, MIDNIGHT + 60, category="commanded"),
+        measured(VALVE, 0, MIDNIGHT + 90, category="commanded"),
+        measured("fault", f"scd30: {HOSTILE}", MIDNIGHT + 500, category="event"),
+        measured("recovery", "scd30: ok after 60 s", MIDNIGHT + 560, category="event"),
+        measured("recipe", f"basil: paused {HOSTILE}", MIDNIGHT + 600, category="event"),
+        measured("harvest_fresh_mass", 1_150.5, MIDNIGHT + 95_000, is_manual=True, by=HOSTILE),
+        measured("harvest_fresh_mass", 100, MIDNIGHT + 96_000, is_manual=True, by="ann"),
+        measured("note", HOSTILE, MIDNIGHT + 700, category="event", by="ann"),
+        *[measured(WARMTH, 25, MIDNIGHT + 300_000 + 600 * n) for n in range(6)],
+    )
+    await stored.store_documents(stored.names.runs, [BASIL, OTHER])
+    notes = await stored.couch.view(
+        stored.names.events, "svc", "by_variable", reduce=False, startkey=[ENVIRONMENT, "event", "note"]
+    )
+    note = notes[0]["value"]
+    picture = {"content_type": "image/png", "data": base64.b64encode(PICTURE.content).decode()}
+    await stored.store_documents(
+        stored.names.events, [note | {"_attachments": {"photo-1.png": picture, "photo-2.png": picture}}]
+    )
+
+
+@pytest.fixture
+async def reports(stored, archive):
+    await store_basil(stored)
+
+    async def photo(note_id, name, most):
+        return PICTURE if name == "photo-1.png" and most else ReadPhoto("image/png", 9_000_000, None)
+
+    async with aiohttp.ClientSession() as session:
+        points = RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S)
+
+        async def where(_):
+            return FigurePoints(points, 2.0)
+
+        def made(**options):
+            return RunReports(
+                archive,
+                stored.history,
+                where,
+                ship=nullcontext,
+                photo=photo,
+                time=lambda: MIDNIGHT + 400_000,
+                zone=UTC,
+                **options,
+            )
+
+        yield made
+
+
+class TestReport:
+    async def test_what_it_shows(self, reports):
+        page = Page(await reports().report("aaaaaa", "en"))
+        check_harmless(page)
+        assert ("lang", "en") in page.attributes
+        for part in (
+            "Basil <script>alert(1)</script>",
+            "basil (revision 3)",
+            "finished",
+            "Air temperature",
+            "growd",
+            "0.1.0",
+            "scd30: offset 12.5",
+            "Light integral: 4.33 mol/m²",
+            "67 lux",
+            "±15 %",
+            "CO₂: 1.0 l, 1.8 g",
+            "2026-09-22",
+            "Harvest, fresh",
+            "1,250.50",  # the sum, with what was weighed after the end
+            "photo-2.png, 9,000 kB",
+        ):
+            assert part in page.words, part
+        assert (
+            "src",
+            f"data:image/png;base64,{base64.b64encode(PICTURE.content).decode()}",
+        ) in page.attributes
+
+    async def test_each_plot_has_a_title_a_description_and_a_table(self, reports):
+        page = await reports().report(BASIL["_id"], "en")
+        plots = re.findall(rb'<svg viewBox="0 0 720.*?</svg>', page, re.DOTALL)
+        assert len(plots) == 4  # two variables, light and CO2 of each day
+        for plot in plots:
+            assert re.search(rb'role="img" aria-label="[^"]+"', plot)
+            assert re.search(rb"<title>[^<]+</title><desc>[^<]+</desc>", plot)
+        assert page.count(b"<table") > len(plots)
+
+    async def test_in_german(self, reports):
+        page = Page(await reports().report("aaaaaa", "de"))
+        assert ("lang", "de") in page.attributes
+        for part in ("Lufttemperatur", "Lichtmenge: 4,33 mol/m²", "22.09.2026", "1.250,50", "beendet"):
+            assert part in page.words, part
+
+    async def test_darkness_is_shaded_and_a_gap_of_data_is_no_line(self, reports):
+        page = (await reports().report("aaaaaa", "en")).decode()
+        assert "planned darkness" in page
+        light = page[page.index(">Light, lux<") :]
+        mean = re.search(r'<path d="([^"]*)" fill="none" stroke="#1c6b3c"', light)[1]
+        assert mean.count("M") == 1
+        last = float(mean.rpartition("H")[2])
+        assert last < 720 / 2 + 60  # data end after 12 of 25 hours
+
+    async def test_a_run_without_points(self, reports, stored):
+        empty = BASIL | {"_id": "0123456789ab:1-cccccc3333", "started": 1e9, "ended": 1e9, "recipe": None}
+        await stored.store_documents(stored.names.runs, [empty])
+        check_harmless(page := Page(await reports().report("cccccc", "en")))
+        assert "There were no faults" in page.words
+
+    async def test_a_run_of_an_environment_that_is_gone(self, reports, stored):
+        gone = BASIL | {"_id": "0123456789ab:1-dddddd4444", "environment": "gone"}
+        await stored.store(measured(WARMTH, 20, MIDNIGHT + 10, environment="gone"))
+        await stored.store_documents(stored.names.runs, [gone])
+        check_harmless(page := Page(await reports().report("dddddd", "en")))
+        assert "Air temperature" in page.words
+
+    async def test_kept_figures_are_used_and_those_of_another_form_are_not(self, reports, stored):
+        kept = figures_of(value(0, WARMTH, 33.25), end=90_000)
+        runs = [
+            BASIL | {"_id": "0123456789ab:1-eeeeee5555", "figures": to_builtins(kept)},
+            BASIL | {"_id": "0123456789ab:1-ffffff6666", "figures": {"start": "?"}},
+        ]
+        await stored.store_documents(stored.names.runs, runs)
+        assert (await reports().figures("eeeeee")).variables[0].whole.mean == 33.25
+        assert (await reports().figures("ffffff")).variables[0].whole.mean < 25
+
+
+class TestNewFigures:
+    async def test_a_request_that_took_too_long_goes_on_where_it_was(self, reports):
+        made = reports(limit_s=0.0)
+        with pytest.raises(ReportTimeoutError, match="not made within 0 s"):
+            await made.figures("aaaaaa")
+        made._limit = 60.0
+        assert (await made.figures("aaaaaa")).variable(WARMTH).whole.data_s == 90_000
+
+    async def test_a_run_goes_on_with_points_that_were_read_before(self, reports, stored):
+        running = BASIL | {"_id": "0123456789ab:1-999999ffff", "ended": None}
+        await stored.store_documents(stored.names.runs, [running])
+        made = reports()
+        first = await made.figures("999999")
+        await stored.store(measured(WARMTH, 90, MIDNIGHT + 399_900))
+        again = await made.figures("999999")
+        assert (first.variable(WARMTH).whole.max, again.variable(WARMTH).whole.max) == (25, 90)
+        assert again.variable(WARMTH).whole.data_s == first.variable(WARMTH).whole.data_s + 100
+        assert again == await reports().figures("999999")
+
+
+class TestComparison:
+    async def test_two_runs_on_one_axis_and_their_differences(self, reports):
+        page = Page(await reports().comparison(["aaaaaa", "bbbbbb"], "en"))
+        check_harmless(page)
+        for part in ("1: basil, 2026-09-22", "2: basil, 2026-09-25", "25.00", "Air temperature, °C: mean"):
+            assert part in page.words, part
+        assert [name for name, _ in page.attributes].count("viewbox") == 2 + 2  # two plots, and the key
+
+    def test_rows_with_differences_from_the_first_run(self):
+        runs = [
+            figures_of(value(0, WARMTH, 20), end=600),
+            figures_of(value(0, WARMTH, 18.5), value(0, CO2, 500), end=660),
+        ]
+        rows = {row.name: row for row in figure_rows(runs, Language("en", UTC))}
+        assert rows["Air temperature, °C: mean"].values == ["20.00", "18.50"]
+        assert rows["Air temperature, °C: mean"].differences == ["", "−1.50"]  # noqa: RUF001
+        assert rows["CO₂, ppm: mean"].values == ["–", "500.0"]  # noqa: RUF001
+        assert rows["CO₂, ppm: mean"].differences == ["", "–"]  # noqa: RUF001
+        assert rows["Duration"].differences == ["", "+1 min"]
+
+
+class TestCalls:
+    @pytest.fixture
+    async def daemon(self, reports, stored, archive):
+        async with serving(history=stored.history, runs=archive, reports=reports()) as daemon:
+            yield daemon
+
+    async def test_a_page_has_its_own_policy(self, daemon):
+        answer = await daemon.ask("GET", "/report/aaaaaa")
+        assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+        assert answer.headers["Content-Security-Policy"] == POLICY
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        digest = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
+        assert f"style-src 'sha256-{digest}'" in POLICY
+        assert STYLE in answer.body.decode()
+
+    async def test_figures_and_comparison(self, daemon):
+        figures = (await daemon.ask("GET", "/figures/aaaaaa")).json
+        assert (figures["start"], figures["end"]) == (MIDNIGHT, MIDNIGHT + 90_000)
+        answer = await daemon.ask("GET", "/compare?run=aaaaaa&run=bbbbbb&lang=de")
+        assert answer.status == 200
+        assert b'lang="de"' in answer.body
+
+    @pytest.mark.parametrize(
+        ("call", "status", "sentence"),
+        [
+            ("/report/ffff", 404, 'there is no run named "ffff"'),
+            ("/figures/ffff", 404, 'there is no run named "ffff"'),
+            ("/report/aaaaaa?lang=fr", 400, "lang: expected en or de"),
+            ("/compare?run=aaaaaa", 400, "run"),
+            ("/compare?" + "&".join(["run=aaaaaa"] * 7), 400, "run: expected at most 6"),
+            ("/compare?run=aaaaaa&run=ffff", 404, 'there is no run named "ffff"'),
+        ],
+    )
+    async def test_refusals(self, daemon, call, status, sentence):
+        answer = await daemon.ask("GET", call)
+        assert answer.status == status
+        assert sentence in answer.json["ERROR"]
+
+
+class TestTexts:
+    def test_each_text_has_the_same_values_in_each_language(self):
+        for key, texts in WORDS.items():
+            english, german = ({*re.findall(r"{(\w+)}", text)} for text in texts)
+            assert english == german, key
+
+    def test_variables_have_the_names_of_the_page(self):
+        strings = (Path(__file__).parents[2] / "page" / "strings.js").read_text(encoding="utf-8")
+        named = strings[strings.index("export const VARIABLES") :]
+        found = re.findall(r'^  (\w+): \["([^"]*)", "([^"]*)"\]', named, re.MULTILINE)
+        assert {name: (english, german) for name, english, german in found} == VARIABLE_NAMES
+
+    def test_numbers_and_times(self):
+        english, german = Language("en", UTC), Language("de", UTC)
+        assert (english.number(1_234.56), german.number(1_234.56)) == ("1,234.6", "1.234,6")
+        assert (english.number(-0.01), english.number(None)) == ("0.0", "–")  # noqa: RUF001
+        assert (english.moment(MIDNIGHT), german.moment(MIDNIGHT)) == ("2026-09-22 00:00", "22.09.2026 00:00")
