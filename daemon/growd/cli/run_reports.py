@@ -76,8 +76,9 @@ def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, lang: str) 
 def compare(*, daemon: DaemonOptions, run_ids: tuple[str, ...], path: Path | None, lang: str) -> None:
     """Compare the figures of runs, and plot them.
 
-    The table has two to six runs, and the differences from the first one. With -o, FILE has plots too, by the time since the start of each run. An ID is the id of a run, or its
-    short form, which `growd run list` prints.
+    The table has two to six runs, and the differences from the first one. With -o, FILE has plots too, by the
+    time since the start of each run. An ID is the id of a run, or its short form, which `growd run list`
+    prints.
 
     Exit status: 0; 1 if a run is unknown or FILE can't be written; 3 if no daemon answers.
     """

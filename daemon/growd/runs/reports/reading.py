@@ -41,7 +41,7 @@ PhotoReader = Callable[[str, str, int], Awaitable[ReadPhoto | None]]
 """Reads a photo of a note of up to so many bytes, by the id of the note and its name."""
 
 
-class Photo(NamedTuple):
+class ShownPhoto(NamedTuple):
     """A photo: its address as `data:`, "" if it is too large for the report."""
 
     name: str
@@ -56,7 +56,7 @@ class Note(NamedTuple):
     by: str
     text: str
     measurements: dict[str, Any]
-    photos: list[Photo]
+    photos: list[ShownPhoto]
 
 
 class RunCourse(NamedTuple):
@@ -136,10 +136,10 @@ def kept_figures(run: Document) -> RunFigures | None:
         return None
 
 
-def _photo(name: str, read: ReadPhoto) -> Photo:
+def _photo(name: str, read: ReadPhoto) -> ShownPhoto:
     if read.content is None:
-        return Photo(name, read.size, "")
-    return Photo(name, read.size, f"data:{read.media};base64,{base64.b64encode(read.content).decode()}")
+        return ShownPhoto(name, read.size, "")
+    return ShownPhoto(name, read.size, f"data:{read.media};base64,{base64.b64encode(read.content).decode()}")
 
 
 def _course(series: dict[str, Any], width: int, figures: RunFigures) -> Course:
