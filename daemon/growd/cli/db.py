@@ -19,6 +19,7 @@ from yarl import URL
 from growd.bus.errors import counted
 from growd.cli.client import NOT_REACHED
 from growd.cli.database_check import check_database
+from growd.cli.db_history import history
 from growd.cli.options import client_options, json_option, refuse
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
@@ -68,10 +69,11 @@ class _Time(click.ParamType[float]):
 
 @click.group()
 def db() -> None:
-    """Export points, list those that the database rejected, and check a CouchDB."""
+    """Export points, print their history, list those that the database rejected, and check a CouchDB."""
 
 
 db.add_command(check_database)
+db.add_command(history)
 
 
 @db.command()

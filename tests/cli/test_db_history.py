@@ -1,0 +1,96 @@
+"""`growd db history`: as a table, CSV and JSON, and its errors."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from support.daemon import serving
+from support.history import measured, stored_past
+
+T = 1_790_000_000
+
+
+@pytest.fixture
+async def daemon(database_server):
+    async with stored_past(database_server) as past:
+        await past.store(
+            *[measured("air_temperature", 20 + n / 4, T + 10 * n) for n in range(4)],
+            measured("light_illuminance", 8_000, T, is_desired=True),
+            measured("light_illuminance", None, T + 1, is_desired=True),
+        )
+        async with serving(history=past.history) as daemon:
+            yield daemon
+
+
+async def run(daemon, *words):
+    command = ["db", "history", *words, "--url", daemon.origin]
+    return await asyncio.to_thread(CliRunner().invoke, main, command)
+
+
+RANGE = ("--start", str(T), "--end", str(T + 60), "--environment", "environment_1")
+
+
+async def test_a_table(daemon):
+    done = await run(daemon, *RANGE, "--points", "4")
+    assert done.exit_code == 0, done.output
+    assert [line.split() for line in done.output.splitlines()] == [
+        ["measured/air_temperature", "(degC),", "buckets", "of", "30", "s"],
+        ["time", "min", "mean", "max", "last", "count"],
+        ["2026-09-21T14:13:00Z", "20", "20", "20", "20", "1"],
+        ["2026-09-21T14:13:30Z", "20.25", "20.5", "20.75", "20.75", "3"],
+        [],
+        ["desired/light_illuminance", "(lux),", "buckets", "of", "30", "s"],
+        ["time", "min", "mean", "max", "last", "count"],
+        ["2026-09-21T14:13:00Z", "8000", "8000", "8000", "1"],
+    ]
+
+
+async def test_csv_of_one_variable(daemon):
+    done = await run(daemon, "light_illuminance", "--csv", *RANGE, "--points", "4")
+    assert [*csv.reader(done.output.splitlines())] == [
+        ["time", "category", "variable", "unit", "min", "mean", "max", "last", "count"],
+        [
+            "2026-09-21T14:13:00Z",
+            "desired",
+            "light_illuminance",
+            "lux",
+            "8000.0",
+            "8000.0",
+            "8000.0",
+            "",
+            "1",
+        ],
+    ]
+
+
+async def test_json_is_the_answer_of_the_api(daemon):
+    done = await run(daemon, "--json", *RANGE)
+    query = f"/history/environment_1?start={T}&end={T + 60}&points=48"
+    assert json.loads(done.output) == (await daemon.ask("GET", query)).json
+
+
+async def test_a_range_without_points(daemon):
+    done = await run(daemon, "--start", "2000-01-01", "--end", "2001-01-01", *RANGE[4:])
+    assert done.output == "there are no points in this range\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "sentence"),
+    [
+        (("temperature", *RANGE), 1, 'expected a variable such as air_temperature, got "temperature"'),
+        (("--start", "yesterday", *RANGE[4:]), 1, "start: expected UNIX seconds or ISO 8601"),
+        (("--environment", "nowhere"), 1, 'there is no environment named "nowhere"'),
+        (("--points", "1"), 2, "--points"),
+        (("--csv", "--json"), 2, "--csv can't be used with --json"),
+    ],
+)
+async def test_errors(daemon, words, status, sentence):
+    done = await run(daemon, *words)
+    assert done.exit_code == status
+    assert sentence in done.output
