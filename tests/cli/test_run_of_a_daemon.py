@@ -1,0 +1,67 @@
+"""A run of a real daemon is listed, shown, gets its figures, and is exported, by the commands."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd import __version__
+from support.program import home_on, started
+from support.runs import ExportedRun
+from support.terminal import typed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+
+
+@pytest.mark.timeout(120)
+async def test_a_run_is_listed_shown_and_exported(tmp_path: Path, database_server: DatabaseServer) -> None:
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(tmp_path / "data", *home.arguments, "--speed", "30") as program,
+    ):
+        await program.until_there(f"{home.recipes}/demo_day", home.headers)
+        where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
+        user, password = database_server.auth or ("", "")
+
+        async def ask(*arguments: str, status: int = 0) -> str:
+            printed = await typed(*arguments, *where, GROWD_USER=user, GROWD_PASSWORD=password)
+            assert printed.status == status, printed
+            return printed.out + printed.err
+
+        async def shown() -> dict:
+            runs = json.loads(await ask("run", "list", "--json"))
+            if not runs:  # the database does not have it yet
+                return {"run": {}}
+            return json.loads(await ask("run", "show", runs[0]["short_id"], "--json"))
+
+        await ask("recipe", "start", "lettuce_days")
+        await ask("topic", "pub", "environment_1/notes", "first leaf")
+        await ask("recipe", "stop")
+        async with asyncio.timeout(60):
+            while "figures" not in (run := await shown())["run"]:  # noqa: ASYNC110  no event tells it
+                await asyncio.sleep(0.2)
+        record = run["run"]
+        assert (record["growd"], record["end_reason"]) == (__version__, "stopped")
+        assert record["figures"]["start"] == record["started"]
+        assert record["configuration"]["simulator"]["speed"] == 30
+        assert password not in json.dumps(record) or not password
+        assert "first leaf" in await ask("run", "show", run["short_id"])
+
+        path = tmp_path / "run.zip"
+        assert f" in {path}" in await ask("run", "export", run["short_id"], "-o", str(path))
+        exported = await asyncio.to_thread(ExportedRun.read, path)
+        exported.check()
+        assert exported.json("run.json")["figures"] == record["figures"]
+        assert {row["variable"] for row in exported.rows("events.csv")} >= {"recipe_start", "recipe_end"}
+        assert exported.rows("points.csv")
+        refused = await ask("run", "export", run["short_id"], "-o", str(path), status=1)
+        assert refused == f"growd: {path} exists already: --replace replaces it\n"
+        await ask("run", "export", run["short_id"], "-o", str(path), "--replace", "--format", "parquet")
+        assert "points.parquet" in (await asyncio.to_thread(ExportedRun.read, path)).members
+        assert "there is no run named" in await ask("run", "export", "cccccc", status=1)
