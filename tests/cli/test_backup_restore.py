@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from contextlib import asynccontextmanager
 
+import aiohttp
 import pytest
+from aiohttp import web
+from yarl import URL
 
+from growd.host.data_folder import StartError, own_folder
 from growd.store.backup import documents, making
-from support.chambers import COPIED, fill, fill_folder, folder_content, growd, places
+from support.chambers import COPIED, PHOTO, fill, fill_folder, folder_content, growd, places
+from support.full_disk import full_disk
+from support.program import GROWD, home_on, started
+
+HOP_BY_HOP = {"Host", "Connection", "Transfer-Encoding", "Content-Length", "Accept-Encoding"}
 
 
 @pytest.fixture
@@ -60,3 +69,350 @@ async def test_everything_comes_back(database_server, tmp_path, small_parts):
         restored = await restore_to(new, file)
         assert restored.exit_code == 0, restored.output
         await assert_same(new, old)
+
+
+@asynccontextmanager
+async def cut_off(server):
+    """A way to the server that ends after some requests: its address, and a function that allows more."""
+    left = 0
+
+    async def forward(request):
+        nonlocal left
+        left -= 1
+        if left < 0:
+            request.transport.abort()
+            return web.Response()
+        url = URL(server.url + request.raw_path, encoded=True)
+        headers = {name: value for name, value in request.headers.items() if name not in HOP_BY_HOP}
+        async with session.request(request.method, url, data=await request.read(), headers=headers) as answer:
+            return web.Response(
+                status=answer.status, body=await answer.read(), content_type=answer.content_type
+            )
+
+    def allow(number):
+        nonlocal left
+        left = number
+
+    web_server = web.Server(forward)
+    runner = web.ServerRunner(web_server)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    async with aiohttp.ClientSession() as session:
+        try:
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}", allow
+        finally:
+            await runner.cleanup()
+
+
+async def test_an_outage_at_any_request_is_continued(database_server, tmp_path, small_parts):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+        cut_off(database_server) as (address, allow),
+    ):
+        login = old.url().partition("//")[2].rpartition("@")
+        url = address.replace("//", f"//{login[0]}{login[1]}")
+        through = ("--set", f"couchdb.url={url}")
+        for command, place in ((backup_of, old), (restore_to, new)):
+            statuses = []
+            while 0 not in statuses:
+                allow(12 + 3 * len(statuses))
+                done = await command(place, file, *through)
+                statuses.append(done.exit_code)
+                assert done.exit_code in {0, 3}, done.output
+                assert done.exit_code == 0 or "the same command continues here" in done.output
+            assert len(statuses) > 4
+        await assert_same(new, old)
+
+
+async def test_a_continued_backup_has_what_came_and_went_meanwhile(database_server, tmp_path, small_parts):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+        cut_off(database_server) as (address, allow),
+    ):
+        login = old.url().partition("//")[2].rpartition("@")
+        url = address.replace("//", f"//{login[0]}{login[1]}")
+        allow(30)
+        assert (await backup_of(old, file, "--set", f"couchdb.url={url}")).exit_code == 3
+        await old.write(
+            "environmental_data_point",
+            [
+                {
+                    "_id": "0 new",
+                    "value": 1,
+                    "is_desired": False,
+                    "environment": "e",
+                    "variable": "v",
+                    "timestamp": 1.0,
+                }
+            ],
+        )
+        rows = (await old.couch("GET", f"/{old.names['environmental_data_point']}/_all_docs", limit=20)).json[
+            "rows"
+        ]
+        deleted = [{"_id": row["id"], "_rev": row["value"]["rev"], "_deleted": True} for row in rows[5:9]]
+        await old.write("environmental_data_point", deleted)
+        assert (await backup_of(old, file)).exit_code == 0
+        restored = await restore_to(new, file)
+        assert restored.exit_code == 0, restored.output
+        await assert_same(new, old)
+
+
+async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, small_parts):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        with full_disk(1_500_000):
+            done = await backup_of(old, file)
+        assert done.exit_code == 1
+        assert "chamber.growd.part can't be written: File too large" in done.output
+        again = await backup_of(old, file)
+        assert again.exit_code == 0, again.output
+        with full_disk(500_000):
+            done = await restore_to(new, file)
+        assert done.exit_code == 1
+        assert "can't be written: File too large" in done.output
+        assert (await restore_to(new, file)).exit_code == 0
+        await assert_same(new, old)
+
+
+def configure(place):
+    """A configuration with secrets, and the files that it names."""
+    text = f"""
+[couchdb]
+url = "{place.url()}"
+prefix = "{place.prefix}"
+
+[[notify]]
+name = "hook"
+kind = "webhook"
+url = "https://hooks.example/T0K3N"
+token_file = "token"
+ca_file = "ca.pem"
+"""
+    place.config.write_text(text)
+    (place.folder / "ca.pem").write_text("public")
+    (place.folder / "token").write_text("s3cret")
+    (place.folder / "token").chmod(0o600)
+    (place.folder / "phrase").write_text("a good one\n")
+    (place.folder / "wrong").write_text("another one\n")
+
+
+async def test_secrets_come_back_with_the_passphrase_only(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with chamber(database_server, tmp_path / "old") as old:
+        await asyncio.to_thread(configure, old)
+        own = ("--config", str(old.config), "--data", str(old.data))
+        phrase = ("--passphrase-file", str(old.folder / "phrase"))
+        done = await growd("backup", str(file), "--secrets", *phrase, *own)
+        assert done.exit_code == 0, done.output
+        content = file.read_bytes()
+        assert b"s3cret" not in content
+        assert b"T0K3N" not in content
+        new = ("--data", str(tmp_path / "new/data"), "--config", str(tmp_path / "new/growd.toml"))
+        wrong = await growd("restore", str(file), *new, "--passphrase-file", str(old.folder / "wrong"))
+        assert (wrong.exit_code, "the passphrase is wrong" in wrong.output) == (1, True)
+        assert not (tmp_path / "new").exists()
+        for name in old.names.values():
+            await old.couch("DELETE", f"/{name}")
+        done = await growd("restore", str(file), *new, *phrase)
+        assert done.exit_code == 0, done.output
+    assert (tmp_path / "new/growd.toml").read_bytes() == old.config.read_bytes()
+    assert (tmp_path / "new/token").read_text() == "s3cret"
+    assert (tmp_path / "new/token").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "new/ca.pem").read_text() == "public"
+
+
+async def test_a_backup_without_secrets_says_what_to_complete(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        await asyncio.to_thread(configure, old)
+        done = await growd("backup", str(file), "--config", str(old.config), "--data", str(old.data))
+        assert done.exit_code == 0, done.output
+        restored = await restore_to(new, file, "--config", str(new.folder / "other.toml"))
+        assert restored.exit_code == 0, restored.output
+        text = (new.folder / "other.toml").read_text()
+    assert "T0K3N" not in text
+    assert "password@" not in text
+    assert "notify.hook.url has lost its secret" in restored.output
+    assert "token_file: write the file" in restored.output
+
+
+async def test_a_configuration_that_exists_stays(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        await asyncio.to_thread(configure, old)
+        done = await growd("backup", str(file), "--config", str(old.config), "--data", str(old.data))
+        assert done.exit_code == 0, done.output
+        await asyncio.to_thread(new.folder.mkdir)
+        await asyncio.to_thread(new.config.write_text, "# mine\n")
+        restored = await restore_to(new, file, "--config", str(new.config))
+        assert restored.exit_code == 0, restored.output
+        assert f"kept {new.config}" in restored.output
+        assert new.config.read_text() == "# mine\n"
+
+
+async def test_nothing_is_overwritten(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        assert (await backup_of(old, file)).exit_code == 0
+        again = await backup_of(old, file)
+        assert (again.exit_code, "exists already: --restart replaces it" in again.output) == (1, True)
+        full = await restore_to(old, file)
+        assert (full.exit_code, f"mv {old.data} {old.data}.before" in full.output) == (1, True)
+        await new.make()
+        await new.write("recipes", [{"_id": "mine"}])
+        refused = await restore_to(new, file)
+        assert (refused.exit_code, f"there are documents in {new.names['recipes']}:" in refused.output) == (
+            1,
+            True,
+        )
+        with await asyncio.to_thread(own_folder, old.data):
+            running = await restore_to(old, file)
+        assert (running.exit_code, "growd is running in" in running.output) == (1, True)
+
+
+async def test_a_damaged_file_changes_nothing(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        assert (await backup_of(old, file)).exit_code == 0
+        content = bytearray(file.read_bytes())
+        content[content.index(PHOTO[:2000]) + 5] ^= 1
+        file.write_bytes(content)
+        for done in (await restore_to(new, file), await growd("backup", str(file), "--verify")):
+            assert done.exit_code == 1
+            assert "is damaged: attachments/" in done.output or "is damaged: state/" in done.output
+        assert not new.data.exists()
+
+
+async def test_growd_does_not_start_in_a_half_restored_folder(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with (
+        chamber(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        assert (await backup_of(old, file)).exit_code == 0
+        away = await restore_to(new, file, "--set", "couchdb.url=http://127.0.0.1:9")
+        assert away.exit_code == 3
+        with pytest.raises(StartError, match="not completely restored"):
+            await asyncio.to_thread(own_folder, new.data)
+        assert (await restore_to(new, file)).exit_code == 0
+        await assert_same(new, old)
+
+
+async def test_what_a_running_growd_acknowledged_is_in_the_backup(database_server, tmp_path):
+    """Notes arrive all the time, and go through log, file and database quickly."""
+    quick = (
+        "--set",
+        "store.batch=3",
+        "--set",
+        "store.max_batch=3",
+        "--set",
+        "store.max_age_s=1",
+        "--set",
+        "store.commit_interval_s=0.1",
+    )
+    acknowledged = []
+
+    async def write_notes(program):
+        async with aiohttp.ClientSession() as session:
+            while True:
+                text = f"note {len(acknowledged)}"
+                async with session.post(f"{program.api}/topic/environment_1/notes", json=[text]) as answer:
+                    assert answer.ok, await answer.text()
+                acknowledged.append(text)
+
+    async with (
+        home_on(database_server) as home,
+        started(tmp_path / "data", *home.arguments, *quick) as program,
+    ):
+        await program.until_there(home.events, home.headers)
+        writing = asyncio.create_task(write_notes(program), name="notes")
+        try:
+            own = ("--data", str(tmp_path / "data"), *home.arguments)
+            own = own if home.prefix else (*own, "--url", program.address)
+            for number in range(3):
+                while len(acknowledged) < 20 * (number + 1):
+                    assert not writing.done() or writing.result()
+                    await asyncio.sleep(0.01)
+                before = [*acknowledged]
+                file = tmp_path / f"{number}.growd"
+                done = await growd("backup", str(file), *own)
+                assert done.exit_code == 0, done.output
+                async with places(database_server, tmp_path / f"new{number}") as new:
+                    restored = await restore_to(new, file)
+                    assert restored.exit_code == 0, restored.output
+                    stored = [
+                        each["value"]
+                        for leaves in (await new.content())["environmental_event"].values()
+                        for each in leaves.values()
+                        if "value" in each
+                    ]
+                    content = await asyncio.to_thread(folder_content, new.data)
+                waiting = [point.value for point in content["log"].values()]
+                assert content["notices"] == []
+                assert {*before} - {*stored, *waiting} - {
+                    text for text in before if any(f'"{text}"' in row for row in content["rows"])
+                } == set()
+        finally:
+            writing.cancel()
+            await asyncio.wait([writing])
+
+
+@pytest.mark.kill
+@pytest.mark.timeout(240)
+async def test_kills_at_any_moment_lose_nothing(database_server, tmp_path):
+    moments = random.Random(17)
+    file = tmp_path / "chamber.growd"
+    async with (
+        places(database_server, tmp_path / "old") as old,
+        places(database_server, tmp_path / "new") as new,
+    ):
+        await asyncio.to_thread(old.data.mkdir, parents=True)
+        await fill(old, points=1_500)
+        await fill_folder(old.data)
+        for command, place in (("backup", old), ("restore", new)):
+            for _ in range(6):
+                await killed(
+                    command,
+                    str(file),
+                    "--data",
+                    str(place.data),
+                    *place.settings(),
+                    after=moments.uniform(0.4, 1.6),
+                )
+            done = await (backup_of if command == "backup" else restore_to)(place, file)
+            assert done.exit_code == 0 or "exists already" in done.output or "has data" in done.output, (
+                done.output
+            )
+        await assert_same(new, old)
+
+
+async def killed(*arguments, after):
+    process = await asyncio.create_subprocess_exec(
+        str(GROWD), *arguments, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL
+    )
+    try:
+        async with asyncio.timeout(after):
+            await process.wait()
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+    process._transport.close()

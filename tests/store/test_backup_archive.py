@@ -93,6 +93,21 @@ def test_a_part_is_continued_behind_its_last_mark(path, tmp_path):
     assert other.read_bytes() == path.read_bytes()
 
 
+def test_a_part_with_its_head_only_is_continued(path, tmp_path):
+    other = tmp_path / "other.growd"
+    with PartFile(other, QUERY) as file:
+        file.begin()
+        ArchiveWriter(file).add(HEAD, msgspec.json.encode(Head(FORMAT, "0.1.0", 1.5)), place(1))
+        file.save()
+    with PartFile(other, QUERY) as file:
+        writer = ArchiveWriter(file)
+        assert [*writer.names] == [HEAD]
+        writer.add(CHUNK, packed(LINES), place(2), len(LINES))
+        write_second(writer)
+        finish(writer)
+    assert other.read_bytes() == path.read_bytes()
+
+
 def test_a_damaged_part_is_not_continued(tmp_path):
     other = tmp_path / "other.growd"
     with PartFile(other, QUERY) as file:

@@ -161,16 +161,16 @@ class ArchiveReader:
     ) -> Iterator[Member]:
         """All members up to byte `end`, each read whole. Raises `DamagedBackupError`."""
         with self._tar() as tar:
-            last = "the beginning"
-            while end is None or tar.offset < end:
+            last, place = "the beginning", 0
+            while end is None or place < end:
                 found = _next(tar)
                 if found is None:
                     if end is not None:
                         self._damaged(f"no member begins behind {last}")
                     return
                 yield self._member(tar, found)
-                last = found.name
-                report(tar.offset)
+                last, place = found.name, found.offset_data + found.size + -found.size % _BLOCK
+                report(place)
 
     def checked(self, report: Callable[[int], None] = lambda _: None) -> Manifest:
         """The manifest, once every member was read and compared with it. Raises `BackupError`."""
