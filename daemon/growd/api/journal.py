@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.api.history import LATEST, time_of
 from growd.api.operation import Body
-from growd.bus.errors import InvalidValueError, shown
+from growd.bus.errors import BusError, InvalidValueError, shown
 from growd.bus.fields import Field, Kind
 from growd.server.client_request import add_own_headers, send_continue
 from growd.server.errors import ApiError
@@ -103,9 +103,9 @@ class EntryForm:
         except TimeoutError:
             sentence = "the photos did not arrive in time"
             raise ApiError(HTTPStatus.REQUEST_TIMEOUT, "body_timeout", sentence, closes=True) from None
-        except (ValueError, AssertionError, RuntimeError, ConnectionError, HttpProcessingError) as error:
-            if isinstance(error, (InvalidValueError, PhotoError)):
-                raise
+        except BusError:
+            raise  # some are ValueErrors
+        except (ValueError, AssertionError, RuntimeError, ConnectionError, HttpProcessingError):
             sentence = "the form is incomplete or malformed"
             raise ApiError(400, "incomplete_body", sentence, closes=True) from None
 

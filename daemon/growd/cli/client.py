@@ -20,7 +20,7 @@ from growd.config.web import is_host, without_login
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from growd.config import Http
@@ -209,6 +209,15 @@ class DaemonClient:
         place = target(resource, name) + (f"?{query}" if query else "")
         return self._decoded(*self._whole("POST", place, msgspec.json.encode(body)), kind)
 
+    def post_form(
+        self, resource: str, name: str, form: Iterable[bytes], media: str, size: int, *, kind: type[T]
+    ) -> T:
+        """POST a form of this media type and size to the API. Raises `ClientError`."""
+        self.close()
+        headers = {"Content-Type": media, "Content-Length": str(size)}
+        response = self._begin("POST", target(resource, name), form, headers)
+        return self._decoded(response.status, self._read(response), kind)
+
     def delete(self, resource: str, name: str, *, kind: type[T]) -> T:
         """DELETE at the API. Raises `ClientError`."""
         return self._decoded(*self._whole("DELETE", target(resource, name), None), kind)
@@ -257,12 +266,12 @@ class DaemonClient:
         return response.status, self._read(response)
 
     def _begin(
-        self, method: str, path: str, body: bytes | None, headers: dict[str, str]
+        self, method: str, path: str, body: bytes | Iterable[bytes] | None, headers: dict[str, str]
     ) -> http.client.HTTPResponse:
         """Send a request, read the head of the answer; a path without a leading slash is below growd's."""
         headers = {"Accept": "application/json", "User-Agent": "growd", **headers}
         if body is not None:
-            headers["Content-Type"] = "application/json"
+            headers.setdefault("Content-Type", "application/json")
         if self._login is not None:
             headers["Authorization"] = self._login.header
         is_reused = self._connection is not None
@@ -270,7 +279,11 @@ class DaemonClient:
             self._connection = self._connect()
         try:
             whole = path if path.startswith("/") else f"{self.address.path}/{path}"
-            self._connection.request(method, whole, body, headers)
+            try:
+                self._connection.request(method, whole, body, headers)
+            except ConnectionError:
+                if body is None or isinstance(body, bytes):
+                    raise  # a long body may be refused before all of it is sent
             return self._connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError) as error:
             self.close()

@@ -1,0 +1,244 @@
+"""`POST journal/<environment>`, `GET journal/<environment>` and `GET photo/<id>/<name>`."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+
+import aiohttp
+import jsonschema_rs
+import pytest
+
+from growd.api.operations import Limits
+from support.daemon import serving
+from support.journal import delivered, journal_rig
+from support.photos import SECRET, jpeg, plain_jpeg, plain_webp, png, webp
+from support.raw_http import raw_client
+from support.running import in_tasks
+
+CALL = "/journal/environment_1"
+
+
+@pytest.fixture
+async def rig(database_server, tmp_path):
+    async with journal_rig(database_server, tmp_path) as rig:
+        await rig.prepare()
+        yield rig
+
+
+@pytest.fixture
+async def daemon(rig):
+    async with serving(rig=rig) as daemon:
+        yield daemon
+
+
+def form(*photos: bytes, entry: object = None, names: tuple[str, ...] = ()) -> aiohttp.FormData:
+    data = aiohttp.FormData()
+    if entry is not None:
+        data.add_field("entry", json.dumps(entry), content_type="application/json")
+    for number, photo in enumerate(photos):
+        name = names[number] if names else f"{number}.jpg"
+        data.add_field("photo", io.BytesIO(photo), filename=name, content_type="text/html")
+    return data
+
+
+async def schema(daemon, name):
+    document = (await daemon.ask("GET", "/openapi.json")).json
+    return {**document["components"]["schemas"][name]}
+
+
+async def test_an_entry_and_the_list_are_as_the_document_says(daemon, rig):
+    body = {"text": "tray 1", "measurements": {"plant_height": 12.34}, "by": "anna", "time": 1_700_000_000}
+    answer = await daemon.ask("POST", CALL, json=body)
+    assert answer.status == 200
+    jsonschema_rs.validate(await schema(daemon, "AnswerEntry"), answer.json)
+    assert answer.json.items() >= {"text": "tray 1", "by": "anna", "time": 1_700_000_000.0}.items()
+    listed = await daemon.ask("GET", CALL)
+    jsonschema_rs.validate(await schema(daemon, "AnswerEntries"), listed.json)
+    assert listed.json["entries"] == [{k: v for k, v in answer.json.items() if k != "message"}]
+    assert rig.folders() == [answer.json["id"]]
+
+
+async def test_photos_of_a_form_are_saved_with_the_entry_and_served_as_pictures(daemon, rig):
+    answer = await daemon.ask("POST", CALL, data=form(jpeg(), webp(), entry={"text": "harvest"}))
+    assert answer.status == 200, answer.body
+    first, second = answer.json["photos"]
+    assert (first["type"], second["type"]) == ("image/jpeg", "image/webp")
+    for is_delivered in (False, True):
+        if is_delivered:
+            async with in_tasks(daemon.api.journal.delivery):
+                await delivered(daemon.api.journal)
+        for photo, plain in ((first, plain_jpeg()), (second, plain_webp())):
+            place = photo["address"].removeprefix(daemon.api.prefix)
+            found = await daemon.ask("GET", place)
+            assert (found.status, found.body) == (200, plain)
+            assert found.headers["Content-Type"] == photo["type"]
+            assert found.headers["X-Content-Type-Options"] == "nosniff"
+            assert found.headers.getall("Content-Security-Policy") == [
+                "default-src 'none'; frame-ancestors 'none'; sandbox"
+            ]
+            head = await daemon.ask("HEAD", place)
+            assert (head.status, head.body, head.headers["Content-Length"]) == (200, b"", str(len(plain)))
+    assert not (await daemon.ask("GET", CALL)).json["entries"][0]["waiting"]
+
+
+@pytest.mark.parametrize("name", ["../../x.jpg", "/etc/passwd", "entry.json", "x" * 5_000, ""])
+async def test_names_of_files_have_no_meaning(daemon, rig, name):
+    answer = await daemon.ask("POST", CALL, data=form(png(), names=(name,)))
+    if answer.status == 200:
+        assert [photo["name"] for photo in answer.json["photos"]] == ["photo-1.png"]
+        assert sorted(path.name for path in (rig.data / "journal" / answer.json["id"]).iterdir()) == [
+            "entry.json",
+            "photo-1.png",
+        ]
+    else:
+        assert (answer.status, answer.json["error"]) == (400, "incomplete_body")
+    assert [path.name for path in rig.data.iterdir()] == ["journal"]
+
+
+@pytest.mark.parametrize(
+    ("data", "status", "words"),
+    [
+        (lambda: form(b"<html>"), 415, "photo 1 can't be taken: it is not a JPEG, PNG or WebP"),
+        (lambda: form(jpeg(), jpeg()[:200]), 415, "photo 2 can't be taken: it is incomplete"),
+        (lambda: form(*[png()] * 9), 413, "an entry may have at most 8 photos"),
+        (lambda: form(jpeg(body=17 * 1024 * 1024)), 413, "photo 1 is larger than 16777216 bytes"),
+        (lambda: form(*[jpeg(body=15 * 1024 * 1024)] * 3), 413, "larger than 33554432 bytes together"),
+        (lambda: form(jpeg(), entry={"text": 5}), 400, "text: expected string"),
+        (lambda: form(jpeg(), entry={"word": "x"}), 400, 'unknown field "word"'),
+        (lambda: form(jpeg(), entry=[]), 400, "the body must be an object"),
+        (lambda: form(entry={}), 400, "the entry is empty"),
+        (
+            lambda: form(jpeg(), entry={"text": "x" * 70_000}),
+            413,
+            "the part entry is larger than 65536 bytes",
+        ),
+        (lambda: form(jpeg(), entry={"measurements": {"air_temperature": 1}}), 403, "air_temperature"),
+    ],
+)
+async def test_refused_forms_save_nothing(daemon, rig, data, status, words):
+    answer = await daemon.ask("POST", CALL, data=data())
+    assert (answer.status, words in answer.json["ERROR"]) == (status, True), answer.body
+    await daemon.api.journal.run(int)
+    assert rig.folders() == []
+    assert (await daemon.ask("GET", CALL)).json["entries"] == []
+
+
+async def test_an_unknown_part_and_a_form_within_a_form_are_refused(daemon, rig):
+    data = form(jpeg())
+    data.add_field("html", "<b>")
+    answer = await daemon.ask("POST", CALL, data=data)
+    assert (answer.status, answer.json["ERROR"]) == (400, 'the form has the part "html"; known: entry, photo')
+    body = b"--a\r\nContent-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\n\r\nx\r\n--b--\r\n--a--\r\n"
+    headers = {"Content-Type": "multipart/form-data; boundary=a"}
+    answer = await daemon.ask("POST", CALL, data=body, headers=headers)
+    assert (answer.status, answer.json["error"]) == (400, "invalid_body")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"--a",
+        b"nothing",
+        b"--a\r\n",
+        b"--a\r\nContent-Disposition: form-data; name=photo\r\n\r\n\xff\xd8\xff",
+    ],
+)
+async def test_a_form_that_is_no_form_is_refused(daemon, rig, body):
+    headers = {"Content-Type": "multipart/form-data; boundary=a"}
+    answer = await daemon.ask("POST", CALL, data=body, headers=headers)
+    assert answer.status == (415 if b"photo" in body else 400)
+    answer = await daemon.ask("POST", CALL, data=b"x", headers={"Content-Type": "multipart/form-data"})
+    assert answer.status == 400
+    await daemon.api.journal.run(int)
+    assert rig.folders() == []
+
+
+async def test_a_form_without_a_length_is_refused(daemon):
+    async def pieces():
+        yield b"--a\r\n"
+
+    headers = {"Content-Type": "multipart/form-data; boundary=a"}
+    answer = await daemon.ask("POST", CALL, data=pieces(), headers=headers)
+    assert (answer.status, answer.json["error"]) == (411, "length_required")
+
+
+async def test_a_client_that_stalls_or_leaves_leaves_nothing(rig):
+    head = (
+        f"POST /_svc/api/0.0.1{CALL} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n"
+        "Content-Type: multipart/form-data; boundary=a\r\n\r\n"
+        "--a\r\nContent-Disposition: form-data; name=photo\r\n\r\n"
+    ).encode() + jpeg()[:100]
+    async with serving(Limits(body_stall_s=0.05), rig=rig) as daemon:
+        async with raw_client(daemon.port) as client:
+            await client.send(head)
+            answer = await client.answer()
+        assert answer.status == 408
+        async with raw_client(daemon.port) as client:
+            await client.send(head)
+            client.reset()
+        journal = daemon.api.journal
+        async with asyncio.timeout(20):
+            while journal._uploads.total():  # noqa: ASYNC110  nothing announces it
+                await asyncio.sleep(0.01)
+        await journal.run(int)
+        assert (rig.folders(), journal._received) == ([], 0)
+
+
+async def test_many_entries_at_once_are_all_saved(daemon, rig):
+    posts = [daemon.ask("POST", CALL, json={"text": f"{number}"}) for number in range(30)]
+    answers = await asyncio.gather(*posts)
+    assert {answer.status for answer in answers} == {200}
+    assert rig.folders() == sorted(answer.json["id"] for answer in answers)
+    async with in_tasks(daemon.api.journal.delivery):
+        await delivered(daemon.api.journal)
+    listed = (await daemon.ask("GET", f"{CALL}?limit=1000")).json["entries"]
+    assert {entry["text"] for entry in listed} == {f"{number}" for number in range(30)}
+
+
+async def test_pages_of_the_list_have_each_entry_once(daemon, rig):
+    times = [1_700_000_000 + number // 3 for number in range(12)]
+    for number, time in enumerate(times):
+        await daemon.ask("POST", CALL, json={"text": f"{number}", "time": time})
+        if number == 6:
+            async with in_tasks(daemon.api.journal.delivery):
+                await delivered(daemon.api.journal)
+    found, end, more = [], "", True
+    while more:
+        answer = (await daemon.ask("GET", f"{CALL}?limit=2{end}")).json
+        found += answer["entries"]
+        more = answer["more"]
+        end = f"&end={found[-1]['time']}"
+    assert sorted(int(entry["text"]) for entry in found) == list(range(12))
+    assert [entry["time"] for entry in found] == sorted(times, reverse=True)
+
+
+async def test_without_the_database_the_list_says_what_is_missing(daemon, rig):
+    await daemon.ask("POST", CALL, json={"text": "waits"})
+    rig.is_away = True
+    answer = await daemon.ask("GET", CALL)
+    assert [entry["text"] for entry in answer.json["entries"]] == ["waits"]
+    assert "no database is running" in answer.json["missing"]
+    unknown = "/photo/0123456789ab:1700000000000-0123456789/photo-1.jpg"
+    assert (await daemon.ask("GET", unknown)).json["error"] == "database_unavailable"
+
+
+@pytest.mark.parametrize(
+    "place", ["/photo/x/photo-1.jpg", "/photo/..%2F..%2Fgrowd.sqlite3/photo-1.jpg", "/photo/_design%2Fsvc/x"]
+)
+async def test_other_addresses_are_no_photos(daemon, place):
+    assert (await daemon.ask("GET", place)).status == 404
+
+
+async def test_unknown_environments_are_refused(daemon):
+    assert (await daemon.ask("GET", "/journal/kitchen")).status == 404
+    assert (await daemon.ask("POST", "/journal/kitchen", json={"text": "x"})).status == 404
+    assert (await daemon.ask("POST", "/journal/kitchen", data=form(jpeg()))).status == 404
+
+
+async def test_no_metadata_reach_the_disk_that_stays(daemon, rig):
+    answer = await daemon.ask("POST", CALL, data=form(jpeg(), png(), webp()))
+    for path in (rig.data / "journal" / answer.json["id"]).iterdir():
+        assert SECRET not in path.read_bytes()

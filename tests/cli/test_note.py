@@ -1,0 +1,121 @@
+"""`growd note`: entries of the journal from the command line."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import click
+import pytest
+
+from growd.cli.note import _past
+from support.daemon import Daemon, serving
+from support.journal import journal_rig
+from support.photos import jpeg, png
+from support.terminal import typed
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+    from support.database import DatabaseServer
+    from support.terminal import Printed
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+async def daemon(database_server: DatabaseServer, tmp_path: Path) -> AsyncIterator[Daemon]:
+    async with journal_rig(database_server, tmp_path) as rig:
+        await rig.prepare()
+        async with serving(rig=rig) as daemon:
+            yield daemon
+
+
+async def note(daemon: Daemon, *arguments: str) -> Printed:
+    return await typed("note", *arguments, "--url", daemon.origin)
+
+
+async def test_an_entry_with_photos_and_values_is_saved_and_listed(daemon: Daemon, tmp_path: Path):
+    (tmp_path / "a.jpg").write_bytes(jpeg())
+    (tmp_path / "b").write_bytes(png())
+    photos = ("--photo", str(tmp_path / "a.jpg"), "--photo", str(tmp_path / "b"))
+    values = ("--measure", "plant_height=12.5", "--measure", "harvest_fresh_mass=3")
+    printed = await note(daemon, "add", "tray 1", *photos, *values, "--by", "anna", "--at", "1700000000")
+    assert printed.status == 0, printed.err
+    found = (await note(daemon, "list", "--search", "TRAY", "--json")).json["entries"]
+    (entry,) = found
+    assert printed.err == f"growd: saved the entry {entry['id']}\n"
+    assert (entry["text"], entry["by"], entry["time"]) == ("tray 1", "anna", 1_700_000_000)
+    assert entry["measurements"] == {"plant_height": 12.5, "harvest_fresh_mass": 3}
+    assert [photo["name"] for photo in entry["photos"]] == ["photo-1.jpg", "photo-2.png"]
+    lines = (await note(daemon, "list")).out.splitlines()
+    assert lines[0].endswith(f"anna  {entry['id']}  (not in the database yet)")
+    assert lines[1:4] == ["  tray 1", "  plant_height = 12.5 cm", "  harvest_fresh_mass = 3.0 g"]
+    assert f"{daemon.origin}{entry['photos'][0]['address']}" in lines[4]
+
+
+async def test_a_correction_shows_both_texts(daemon: Daemon):
+    saved = (await note(daemon, "add", "tray 1", "--json")).json
+    printed = await note(daemon, "add", "tray 2", "--correct", saved["id"], "--by", "bob")
+    assert printed.status == 0, printed.err
+    lines = (await note(daemon, "list")).out.splitlines()
+    assert lines[1] == "  tray 2"
+    assert "before" in lines[2]
+    assert "tray 1" in lines[2]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "words"),
+    [
+        ((), 1, "the entry is empty: give a text, a measurement or a photo"),
+        (("x", "--measure", "height=3"), 1, 'such as plant_height, got "height"'),
+        (
+            ("x", "--measure", "plant_height=-3"),
+            1,
+            "plant_height: expected float64 from 0 to 1000 cm, got -3",
+        ),
+        (("x", "--measure", "plant_height"), 2, "use VARIABLE=VALUE with a number"),
+        (("x", "--measure", "plant_height=high"), 2, "use VARIABLE=VALUE with a number"),
+        (("x", "--photo", "missing.jpg"), 2, "'missing.jpg' does not exist"),
+        (("x", "--at", "soon"), 2, "soon is not a time"),
+        (("x", "--at", "2100-01-01"), 1, "time: expected 0 or UNIX seconds until now"),
+        (("x", "--environment", "kitchen"), 1, 'there is no environment named "kitchen"'),
+    ],
+)
+async def test_refusals_name_the_cause(daemon: Daemon, arguments: tuple[str, ...], status: int, words: str):
+    printed = await note(daemon, "add", *arguments)
+    assert (printed.status, words in printed.err) == (status, True), printed.err
+    assert (await note(daemon, "list")).out == "no entries\n"
+
+
+async def test_files_that_are_no_photos_or_too_large_are_refused(daemon: Daemon, tmp_path: Path):
+    (tmp_path / "page.jpg").write_bytes(b"<html>")
+    (tmp_path / "large.jpg").write_bytes(jpeg(body=17 * 1024 * 1024))
+    printed = await note(daemon, "add", "--photo", str(tmp_path / "page.jpg"))
+    assert (printed.status, printed.err) == (
+        1,
+        "growd: photo 1 can't be taken: it is not a JPEG, PNG or WebP\n",
+    )
+    printed = await note(daemon, "add", "--photo", str(tmp_path / "large.jpg"))
+    assert (printed.status, printed.err) == (1, "growd: photo 1 is larger than 16777216 bytes\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1700000000.5", 1_700_000_000.5),
+        ("10:00", datetime(2026, 11, 23, 10, tzinfo=UTC).timestamp()),
+        ("13:00", datetime(2026, 11, 22, 13, tzinfo=UTC).timestamp()),
+        ("2026-11-20 18:00", datetime(2026, 11, 20, 18, tzinfo=UTC).timestamp()),
+        ("2026-11-20T18:00+02:00", datetime(2026, 11, 20, 16, tzinfo=UTC).timestamp()),
+    ],
+)
+def test_a_time_of_day_is_the_last_one(text: str, expected: float):
+    assert _past(text, UTC, datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()) == expected
+
+
+@pytest.mark.parametrize("text", ["nan", "-1", "inf", "25:00", "", "0000-01-01"])
+def test_other_words_are_no_times(text: str):
+    with pytest.raises(click.BadParameter, match="is not a time"):
+        _past(text, UTC, 1_700_000_000.0)
