@@ -147,6 +147,14 @@ async def test_retired_commands_that_changed_are_not_known(stored):
     assert output.known_s == 300 + 360 + 660  # the second five minutes of 1, and the last values
 
 
+async def test_a_variable_of_which_only_rollups_are_left_has_figures(stored):
+    """Its sensor was removed, and all points were retired."""
+    await stored.store(measured(CO2, 500, MIDNIGHT + 7_000))
+    await roll_up(stored, [(at, 22.0) for at in range(0, 7_200, 20)])
+    found = await figures(stored, rollups=stored.names.rollups, raw_from=MIDNIGHT + 7_200)
+    assert found.variable(WARMTH).whole.mean == 22.0
+
+
 async def test_retired_readings_by_hand_are_listed_and_no_series(stored):
     acidity = "water_potential_hydrogen"
     await roll_up(stored, [(10, 6.1)], variable=acidity)

@@ -129,12 +129,14 @@ class RunProgress:
 
 
 async def _series(points: RunPoints, environment: str) -> list[Series]:
-    """All series of an environment, without their newest points."""
+    """All series of an environment, without their newest points, also those with rollups only."""
     found: list[Series] = []
     for category in _CATEGORIES:
         database = _database(points.source, category)
-        names = await points.reader.variables(database, environment, category)
-        found += [Series((environment, category, name), {}, database) for name in names]
+        names = {*await points.reader.variables(database, environment, category)}
+        if points.rollups and category in RETIRED:
+            names |= {*await points.reader.rolled_up(environment, category)}
+        found += [Series((environment, category, name), {}, database) for name in sorted(names)]
     return found
 
 
