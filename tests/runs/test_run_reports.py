@@ -24,6 +24,7 @@ from growd.store.exporting.source import SourceReader
 from support.daemon import serving
 from support.history import ENVIRONMENT, measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, value
+from support.terminal import typed
 
 HOSTILE = "<script>alert(1)</script>\"'&\u0000"
 VOID = {"meta", "img"}
@@ -301,6 +302,44 @@ class TestCalls:
         answer = await daemon.ask("GET", call)
         assert answer.status == status
         assert sentence in answer.json["ERROR"]
+
+
+class TestCommands:
+    @pytest.fixture
+    async def ask(self, reports, stored, archive, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        async with serving(history=stored.history, runs=archive, reports=reports()) as daemon:
+
+            async def ask(*arguments, status=0):
+                zone = ("--set", 'environment.time_zone="UTC"')
+                printed = await typed("run", *arguments, "--url", daemon.origin, *zone)
+                assert printed.status == status, printed
+                return printed.out + printed.err
+
+            yield ask
+
+    async def test_a_report_is_named_after_recipe_and_date_and_replaces_nothing(self, ask, tmp_path):
+        assert "growd: basil-2026-09-22.html has " in await ask("report", "aaaaaa")
+        page = (tmp_path / "basil-2026-09-22.html").read_bytes()
+        check_harmless(Page(page))
+        assert "basil-2026-09-22.html exists; name a file with -o" in await ask("report", "aaaaaa", status=1)
+        assert (tmp_path / "basil-2026-09-22.html").read_bytes() == page
+        await ask("report", "aaaaaa", "-o", "mine.html", "--lang", "de")
+        assert b'lang="de"' in (tmp_path / "mine.html").read_bytes()
+
+    async def test_errors(self, ask):
+        assert 'there is no run named "ffff"' in await ask("report", "ffff", status=1)
+        assert "nowhere/x.html can't be written" in await ask(
+            "report", "aaaaaa", "-o", "nowhere/x.html", status=1
+        )
+        assert "expected 2 to 6 runs, got 1" in await ask("compare", "aaaaaa", status=2)
+
+    async def test_a_comparison_is_a_table_and_with_a_file_a_page(self, ask, tmp_path):
+        lines = (await ask("compare", "aaaaaa", "bbbbbb", "-o", "both.html")).splitlines()
+        assert lines[0].split() == ["aaaaaa", "(2026-09-22)", "bbbbbb", "(2026-09-25)", "difference"]
+        (mean,) = [line for line in lines if line.startswith("Air temperature, °C: mean ")]
+        assert mean.split()[-2] == "25.00"
+        check_harmless(Page((tmp_path / "both.html").read_bytes()))
 
 
 class TestTexts:
