@@ -1,9 +1,11 @@
 /** `Chart`: variables of an environment on one axis of time, with their values, tables and events. */
+import { get } from "../lib/api.js";
 import { clock, day, duration, number, second, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, variableOf } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
+import { Entry } from "./entries.js";
 import { Event } from "./event.js";
 import { Plots } from "./plots.js";
 
@@ -107,14 +109,24 @@ function Table({ plots, name }) {
   </details>`;
 }
 
-/** What happened in the time that is shown, newest first. */
+/** What happened in the time that is shown, newest first; notes with their photos. */
 function Events({ plots }) {
   useSignal(plots.drawn);
+  const [isOpen, setOpen] = useState(false);
+  const [entries, setEntries] = useState([]);
   const { start, end } = plots.view.value ?? {};
-  const events = (plots.timeline?.events ?? []).filter((each) => each.time >= start && each.time <= end);
-  return html`<details class="card">
+  const { timeline, environment } = plots;
+  const events = (timeline?.events ?? []).filter((each) => each.time >= start && each.time <= end);
+  useEffect(() => {
+    if (isOpen && timeline) get(`journal/${environment}?start=${timeline.start}&end=${timeline.end}&limit=1000`).then((answer) => setEntries(answer.entries), () => {});
+  }, [isOpen, timeline, timeline?.events]);
+  const words = (event) => {
+    const entry = event.kind === "note" && entries.find((each) => Math.abs(each.time - event.time) < 0.01);
+    return entry ? html`<${Entry} environment=${environment} entry=${entry} />` : html`<${Event} event=${event} />`;
+  };
+  return html`<details class="card" onToggle=${({ target }) => setOpen(target.open)}>
     <summary>${t("charts_events", { count: events.length })}</summary>
-    <ul class="plain scrolled">${events.toReversed().map((each) => html`<li><button class="quiet small" onClick=${() => plots.point(each.time)}>${day(each.time)} ${second(each.time)}</button> <${Event} event=${each} /></li>`)}</ul>
-    ${plots.timeline?.isShortened && html`<p class="small faint">${t("charts_shortened")}</p>`}
+    <ul class="plain scrolled">${events.toReversed().map((each) => html`<li><button class="quiet small" onClick=${() => plots.point(each.time)}>${day(each.time)} ${second(each.time)}</button> ${words(each)}</li>`)}</ul>
+    ${timeline?.isShortened && html`<p class="small faint">${t("charts_shortened")}</p>`}
   </details>`;
 }

@@ -1,5 +1,5 @@
-/** Where the data are: database, outbox, replications, disk; and how to get them. */
-import { call, database, databaseAddress, DESIGN, key } from "../lib/api.js";
+/** Where the data are: database, outbox, retention, replications, disk; and how to get them. */
+import { call, database, databaseAddress, DESIGN, get, key } from "../lib/api.js";
 import { bytes, duration, local, moment, number, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
@@ -10,6 +10,7 @@ const POINTS = "environmental_data_point";
 const EVENTS = "environmental_event";
 const HOUR_S = 3_600;
 const DAY_S = 24 * HOUR_S;
+const AGAIN_MS = 30_000;
 
 const lasted = (time) => duration(growdNow() - time);
 
@@ -20,6 +21,7 @@ export function Data({ environment }) {
   return html`<div class="cards">
     <${Database} status=${status} />
     ${status.store && html`<${Outbox} status=${status} />`}
+    <${Retention} />
     <${Replications} all=${status.replications} machineTime=${status.machine_time} />
     <${Exports} environment=${environment} variables=${variables} />
     <${Everything} isCouch=${status.database?.kind !== "embedded"} />
@@ -85,6 +87,44 @@ function Rejected({ number: count }) {
       <td>${moment(at)}</td><td>${point.environment}/${point.variable} = ${String(point.value)}</td><td>${reason}</td></tr>`)}</tbody></table></div>`}`;
 }
 
+/** {retention, rollups}: what these nodes say of themselves. */
+function useKeeping() {
+  const [found, setFound] = useState({});
+  useEffect(() => {
+    const ask = async () => {
+      for (const name of ["retention", "rollups"]) await get(`node/${name}`).then((answer) => setFound((known) => ({ ...known, [name]: answer[name] })), () => {});
+    };
+    ask();
+    const timer = setInterval(ask, AGAIN_MS);
+    return () => clearInterval(timer);
+  }, []);
+  return found;
+}
+
+/** How long points are kept, and the room that they may take. */
+function Retention() {
+  const { retention, rollups } = useKeeping();
+  if (!retention && !rollups) return null;
+  const { keep_days: days, used, needed, limit, begins_at: begin, waits_for: reason, retired, text } = retention ?? {};
+  const left = rollups?.changes_left;
+  const place = limit > 0 && t("data_of", { size: bytes(needed), limit: bytes(limit) });
+  return html`<section class="card"><h3>${t("data_retention")}</h3>
+    ${text && html`<p class="small bad" lang="en">${text}</p>`}
+    ${begin > growdNow() && days !== 0 && html`<p class="bar warn">${t("data_begins", { when: moment(begin) })}</p>`}
+    ${reason && html`<p class="small warn">${t("data_unconfirmed")} <span lang="en">${reason}</span></p>`}
+    <${Facts} of=${[
+      [t("data_kept"), days !== undefined && (days ? t("data_days", { days: number(days) }) : t("data_for_ever"))],
+      [t("data_room"), place && html`<meter max=${limit} value=${needed} aria-hidden="true"></meter> ${place}`],
+      [t("data_used"), used > 0 && bytes(used)],
+      [t("data_retired"), rollups?.retired_until > 0 ? t("data_before", { when: moment(rollups.retired_until) }) : rollups && t("data_nothing")],
+      [t("data_retired_now"), retired > 0 && number(retired)],
+      [t("data_rollups"), rollups && (rollups.looked_at ? t("data_rolled", { when: moment(rollups.looked_at) }) : left ? t("data_left", { left: number(left) }) : t("data_starting"))],
+      [t("devices_error"), rollups?.fault && html`<span class="warn" lang="en">${rollups.fault}</span>`],
+    ]} />
+    <p class="small faint">${t("data_retention_about")}</p>
+  </section>`;
+}
+
 const STATES = { running: "", failing: "bad" };
 
 function Replications({ all, machineTime }) {
@@ -143,5 +183,7 @@ function Everything({ isCouch }) {
     <ul>${links.filter(Boolean).map(([href, text, download]) => html`<li key=${text}><a href=${href} download=${download}>${t(text)}</a></li>`)}</ul>
     <p class="small">${t("data_terminal")}</p>
     <pre class="small">${COMMANDS.join("\n")}</pre>
+    <p class="small">${t("data_backup")}</p>
+    <pre class="small">growd backup FILE</pre>
   </section>`;
 }

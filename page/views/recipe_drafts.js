@@ -1,5 +1,6 @@
 /** Recipes as documents, and drafts of them in the browser. */
 import { t } from "../lib/i18n.js";
+import { store } from "../lib/kept.js";
 import { notify } from "../lib/parts.js";
 import { session } from "../lib/session.js";
 
@@ -14,17 +15,8 @@ export const content = ({ _id, _rev, ...rest }) => rest;
 // What is typed and not saved stays in the browser: {id, text, rev, saved}, with the revision and the text that it
 // changes. The key is the id of the recipe, or one that no recipe has.
 
-const store = kept();
 const unkept = {}; // drafts for which the browser has no room: they last until the page is closed
 let hasWarned = false;
-
-function kept() {
-  try {
-    return localStorage;
-  } catch {
-    return null; // the browser keeps nothing
-  }
-}
 
 /** Each user has drafts of their own: a browser may be shared. */
 const nameOf = (key) => `${DRAFT}${encodeURIComponent(session.value?.user ?? "")} ${key}`;

@@ -1,5 +1,5 @@
-/** Recipes: the running one with its plan, the library, one of them with its start, and the past runs. */
-import { call, database, DESIGN, key } from "../lib/api.js";
+/** Recipes: the running one with its plan, the library, one of them with its start, and the runs. */
+import { call, database } from "../lib/api.js";
 import { duration, local, moment, unix } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
@@ -11,28 +11,27 @@ import { mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 import { Findings, usePlan } from "./recipe_check.js";
 import { blank, content, discard, documentPath, drafts, newDraft } from "./recipe_drafts.js";
-import { Ahead, changeText, exact, isByClock, Plan, Rows } from "./recipe_plan.js";
+import { Ahead, changeText, exact, isByClock, Plan } from "./recipe_plan.js";
+import { facts, Name, Runs, short } from "./runs.js";
 
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
-const RUNS = 20;
 const LARGEST_FILE = 4_000_000; // bytes
 const AGAIN_MS = 30_000;
-const LATE_MS = 3_000; // a record of a run comes to the database after the status
 
 /** Call a service of the environment in the name of the user. */
 const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: session.value?.user ?? "" });
 
 const editor = async () => (await import("./recipe_editor.js")).Editor;
+const oneRun = async () => (await import("./run.js")).Run;
 const go = (environment, query) => (location.hash = href(environment, "recipes", query));
-const facts = (...all) => all.filter((each) => each && typeof each === "string").join(" · ");
-const short = (revision = "") => revision.replace(/^(\d+-.{6}).*/, "$1");
 const useTold = (environment) => useStatus()?.recipes.find((each) => each.environment === environment);
 
 export function Recipes({ environment }) {
   const { query } = useSignal(route);
-  const id = query.get("recipe");
+  const [id, run] = [query.get("recipe"), query.get("run")];
   const edited = mayOperate() && query.get("edit");
   return edited ? html`<${Loaded} key=${edited} load=${editor} name=${edited} environment=${environment} />`
+    : run ? html`<${Loaded} key=${run} load=${oneRun} id=${run} environment=${environment} />`
     : id ? html`<${Recipe} key=${id} id=${id} environment=${environment} />`
     : html`<${Running} environment=${environment} /><div class="pair"><${Library} environment=${environment} /><${Runs} environment=${environment} /></div>`;
 }
@@ -67,9 +66,6 @@ function Running({ environment }) {
     ${told.changed && drawn && html`<${TakeOver} key=${told.changed} ...${run} />`}
     ${drawn && html`<section class="card"><h2>${t("recipe_plan")}</h2><${Plan} plan=${drawn} ...${place} /></section>`}`;
 }
-
-/** The title of a recipe with its id; the id alone if it has no title. */
-const Name = ({ name, id }) => (facts(name) ? html`${name} <span class="faint small">${id}</span>` : id);
 
 /** When and by whom the recipe was started, and which revision runs. */
 const origin = ({ started, by, revision, revised_at: revised }) => facts(
@@ -245,38 +241,4 @@ function Start({ environment, id, plan, at, offset, pick, setAt }) {
     <div class="row"><${Action} class="primary" run=${start}>${t("recipe_start")}<//>
       ${at ? moment(at) : t("recipe_now")}${offset > 0 && t("recipe_start_says", { place: exact(offset) })}</div>
   </section>`;
-}
-
-function Runs({ environment }) {
-  const [runs, setRuns] = useState(null);
-  const [problem, setProblem] = useState("");
-  const told = useTold(environment);
-  const isThere = useStatus()?.database?.reachable;
-  useEffect(() => {
-    const ask = () => database("GET", `recipe_run/${DESIGN}/_view/by_start?descending=true&include_docs=true&limit=${RUNS}&startkey=${key([environment, {}])}&endkey=${key([environment])}`)
-      .then(({ rows }) => (setRuns(rows.map(({ doc }) => doc)), setProblem("")), ({ message }) => setProblem(message));
-    ask();
-    const timer = setTimeout(ask, LATE_MS);
-    return () => clearTimeout(timer);
-  }, [told?.started, told?.revised_at, isThere]);
-  return html`<section class="card"><h2>${t("recipe_runs")}</h2>
-    ${problem ? html`<p class="bad">${problem}</p>` : !runs?.length && html`<p>${t(runs ? "recipe_no_runs" : "loading")}</p>`}
-    ${runs?.length > 0 && html`<${Rows} heads=${["recipe_run_start", "recipe", "recipe_run_end"]} rows=${runs.map((run) => runCells(run, environment))} />`}
-  </section>`;
-}
-
-const small = (text) => html`<br /><span class="faint small">${text}</span>`;
-
-/** The cells of a past run: its start, what ran, and its end. */
-function runCells(run, environment) {
-  const { started, started_by: by, ended, end_reason: reason, elapsed } = run;
-  const revised = ({ time, recipe_id: id, recipe_rev: revision, by }) =>
-    facts(t("recipe_revised", { when: moment(time), name: `${id} ${short(revision)}` }), by && t("recipe_by", { by }));
-  const chart = href(environment, "charts", { range: "any", start: Math.floor(started), end: Math.ceil(ended ?? growdTime.value) });
-  return [
-    [moment(started), small(by)],
-    [html`<${Name} name=${run.recipe?.name} id=${facts(run.recipe_id, short(run.recipe_rev))} />`, run.revisions?.map((each) => small(revised(each)))],
-    [t(ended === null ? "recipe_is_running" : `recipe_${String(reason).replaceAll(" ", "_")}`),
-      small(facts(ended && moment(ended), elapsed !== null && duration(elapsed), run.ended_by)), html`<br /><a href=${chart}>${t("charts")}</a>`],
-  ];
 }

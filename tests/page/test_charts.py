@@ -1,4 +1,4 @@
-"""The views Charts and Journal in a real browser."""
+"""The view Charts in a real browser."""
 
 from __future__ import annotations
 
@@ -259,61 +259,3 @@ async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown
         await expect(page.get_by_text("the database is not reachable")).to_be_visible()
         temperature = page.locator("section", has=page.get_by_role("heading", name="Air temperature"))
         await expect(temperature.locator("b")).to_have_text(re.compile(r"\d"))
-
-
-async def test_entries_of_the_journal_have_their_time_and_author(growd: Program, browser: Browser) -> None:
-    async with opened(browser, view(growd, "journal")) as tab:
-        page = tab.page
-        await page.get_by_label("Your name").fill("Ada")
-        await page.get_by_label("Note", exact=True).fill("seedlings are up")
-        await page.get_by_role("button", name="Save").click()
-        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
-        await expect(page.get_by_text("seedlings are up · Ada")).to_be_visible()
-        await page.get_by_role("combobox", name="Entry").select_option("water_potential_hydrogen")
-        await page.get_by_label("pH (pH)").fill("5,9")
-        await page.get_by_label("Time (empty: now)").fill("2026-01-02T03:04")
-        await page.get_by_role("button", name="Save").click()
-        await expect(page.get_by_label("pH (pH)")).to_have_value("")
-        async with (
-            aiohttp.ClientSession() as session,
-            session.get(
-                f"{growd.api}/topic_data/environment_1/measured/water_potential_hydrogen?last=true"
-            ) as answer,
-        ):
-            assert (await answer.json())["result"] == 5.9
-        search = page.get_by_label("Search in all entries")
-        await search.fill("ph 5.9")
-        await expect(page.get_by_role("listitem")).to_contain_text("pH 5.90")
-        await search.fill("not written")
-        await expect(page.get_by_text("There are no such entries")).to_be_visible()
-        await search.fill("")
-        await page.get_by_label("Events").uncheck()
-        await expect(page.get_by_text("restart")).to_have_count(0)
-        await expect(page.get_by_text("seedlings are up")).to_be_visible()
-
-
-async def test_a_refused_entry_stays_in_its_field(growd: Program, browser: Browser) -> None:
-    async def refuse(route: Route) -> None:
-        sentence = "it can't be written to the disk"
-        await route.fulfill(status=503, json={"ERROR": sentence, "error": "not_kept", "reason": sentence})
-
-    async with opened(browser, view(growd, "journal")) as tab:
-        page = tab.page
-        await page.route("**/topic/environment_1/notes*", refuse)
-        await page.get_by_label("Note", exact=True).fill("seedlings are up")
-        await page.get_by_role("button", name="Save").click()
-        await expect(page.get_by_text("it can't be written to the disk")).to_be_visible()
-        await expect(page.get_by_label("Note", exact=True)).to_have_value("seedlings are up")
-        await expect(page.get_by_text("Saved")).to_have_count(0)
-
-
-async def test_a_reader_sees_the_journal_without_its_fields(growd: Program, browser: Browser) -> None:
-    async def reader(route: Route) -> None:
-        await route.fulfill(json={"access": "couchdb", "user": "ben", "role": "reader"})
-
-    async with opened(browser, f"{growd.address}/_svc/") as tab:
-        await tab.page.route("**/session", reader)
-        await tab.page.goto(f"{growd.address}/_svc/?reader#environment_1/journal")
-        await expect(tab.page.get_by_role("checkbox", name="Notes")).to_be_visible()
-        await expect(tab.page.get_by_text("restart").first).to_be_visible()
-        await expect(tab.page.get_by_role("button", name="Save")).to_have_count(0)

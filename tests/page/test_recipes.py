@@ -79,9 +79,8 @@ async def test_a_recipe_runs_pauses_skips_and_stops(growd: Program, browser: Bro
         await press(page, "Stop")
         await confirm(page)
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
-        past = page.locator("section", has=page.get_by_role("heading", name="Past runs"))
-        await expect(past.get_by_text("stopped")).to_be_visible()
-        await past.get_by_role("link", name="Charts").click()
+        await page.get_by_role("link", name=re.compile("lettuce_days stopped")).click()
+        await page.get_by_role("link", name="Charts: plan and measured values").click()
         await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
 
 
@@ -219,6 +218,7 @@ async def test_a_new_revision_takes_over_in_place(growd: Program, browser: Brows
         after = await run_of(growd)
         assert (after["state"], after["changed"]) == ("running", "")
         assert 0 < after["elapsed_s"] - before["elapsed_s"] < 60
+        await page.get_by_role("link", name=re.compile("lettuce_days running .* 2 revisions")).click()
         await expect(page.get_by_text(re.compile("lettuce_days 2-.* took over"))).to_be_visible()
 
 

@@ -1,0 +1,48 @@
+/** Entries of the journal: text, measurements and photos. */
+import { clock, day, moment, number, shown, symbol } from "../lib/format.js";
+import { html, useState } from "../lib/html.js";
+import { t, variableName } from "../lib/i18n.js";
+import { variableOf } from "../lib/live.js";
+import { Dialog } from "../lib/parts.js";
+import { Event } from "./event.js";
+
+/** A value with the name of its variable: "pH 5.90". */
+export function measuredText(environment, variable, value) {
+  const { unit, precision } = variableOf(environment, variable);
+  return `${variableName(variable)} ${number(shown(value, unit), precision)} ${["switch", "pH"].includes(unit) ? "" : symbol(unit)}`.trim();
+}
+
+/** The photos of an entry, small; one is opened large. */
+function Photos({ entry: { time, text, photos, waiting: isWaiting } }) {
+  const [open, setOpen] = useState(null);
+  if (!photos?.length) return null;
+  const alt = (i) => t("journal_photo_alt", { number: i + 1, what: text || moment(time) });
+  return html`<span class="photos">${photos.map(({ address, waiting }, i) => html`<button key=${address} class="quiet" onClick=${() => setOpen(i)}>
+      <img src=${address} alt=${alt(i)} loading="lazy" />${waiting && !isWaiting && html`<span class="small warn">${t("journal_waits")}</span>`}</button>`)}</span>
+    ${open !== null && html`<${Dialog} title=${text || moment(time)} onClose=${() => setOpen(null)}>
+      <img class="large" src=${photos[open].address} alt=${alt(open)} />
+      <div class="row"><button onClick=${() => setOpen(null)}>${t("close")}</button>
+        ${photos.length > 1 && html`<button onClick=${() => setOpen((open + 1) % photos.length)}>${t("journal_next", { number: open + 1, count: photos.length })}</button>`}
+        <a href=${photos[open].address} target="_blank">${t("journal_whole")}</a></div>
+    <//>`}`;
+}
+
+/** One entry in words, with its photos. */
+export function Entry({ environment, entry }) {
+  const { text, by, measurements = {}, waiting, earlier = [] } = entry;
+  const values = Object.entries(measurements).map(([variable, value]) => measuredText(environment, variable, value));
+  return html`<${Event} event=${{ kind: "note", message: [text, ...values].filter(Boolean).join(" · "), by }} />
+    ${waiting && html` <span class="badge warn">${t("journal_waits")}</span>`}
+    ${earlier.length > 0 && html`<details class="small faint"><summary>${t("journal_corrected")}</summary>${earlier.map((each) => html`<p>${each.text} · ${each.by} · ${moment(each.written)}</p>`)}</details>`}
+    <${Photos} entry=${entry} />`;
+}
+
+/** Entries and events by day, newest first. */
+export function Entries({ environment, entries }) {
+  if (!entries.length) return html`<p class="faint">${t("journal_none")}</p>`;
+  return [...Map.groupBy(entries, (each) => day(each.time))].map(([name, those]) => html`<section key=${name} class="card">
+    <h3>${name}</h3>
+    <ul class="plain">${those.map((each) => html`<li key=${each.id ?? `${each.time} ${each.kind} ${each.message}`}><time class="faint">${clock(each.time)}</time> ${each.kind
+      ? html`<${Event} event=${each} />` : html`<${Entry} environment=${environment} entry=${each} />`}</li>`)}</ul>
+  </section>`);
+}

@@ -1,0 +1,197 @@
+"""The view Journal: entries with measurements and photos, and what they survive."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from playwright.async_api import expect
+
+from support.browser import DESK, opened
+from support.page import PLACE, address, connected, in_browser
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page, Route
+
+    from support.page import Client
+    from support.program import Program
+
+pytestmark = in_browser
+
+PHONE_S_PLACE: Final = b"52.5200N 13.4050E"
+MADE: Final = """async ([width, height]) => {
+  const canvas = Object.assign(document.createElement("canvas"), { width, height });
+  canvas.getContext("2d").fillRect(0, 0, width / 2, height);
+  return canvas.toDataURL("image/jpeg").split(",")[1];
+}"""
+SIZE: Final = """async (image) => {
+  await image.decode();
+  return [image.naturalWidth, image.naturalHeight];
+}"""
+
+
+async def photo(page: Page, width: int = 2_400, height: int = 1_200) -> Any:
+    """A photo as a phone makes it, with the place in its metadata."""
+    jpeg = base64.b64decode(await page.evaluate(MADE, [width, height]))
+    exif = b"Exif\0\0" + PHONE_S_PLACE
+    segment = b"\xff\xe1" + (len(exif) + 2).to_bytes(2, "big") + exif
+    return {"name": "IMG_1.jpg", "mimeType": "image/jpeg", "buffer": jpeg[:2] + segment + jpeg[2:]}
+
+
+async def entries(client: Client, text: str) -> list[dict[str, Any]]:
+    """The entries with this text."""
+    found = await client.get(f"journal/{PLACE}?limit=1000")
+    return [each for each in found["entries"] if each["text"] == text]
+
+
+async def save(page: Page) -> None:
+    await page.get_by_role("button", name="Save").click()
+
+
+async def test_an_entry_has_a_note_measurements_and_photos(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await page.get_by_label("Your name").fill("Ada")
+        await page.get_by_label("Note", exact=True).fill("first harvest")
+        choice = page.get_by_role("combobox", name="Measurement")
+        await choice.select_option("harvest_fresh_mass")
+        await choice.select_option("plant_height")
+        await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+        await page.get_by_label("Harvest, fresh (g)").fill("212,5")
+        await page.get_by_label("Plant height (cm)").fill("31")
+        files = page.locator("input[type=file]").first
+        await files.set_input_files([await photo(page), await photo(page, 90, 60)])
+        await expect(page.get_by_role("img", name="Photo 2")).to_be_visible()
+        async with page.expect_request(re.compile(f"/journal/{PLACE}$")) as request:
+            await save(page)
+        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
+        assert PHONE_S_PLACE not in ((await request.value).post_data_buffer or b"")
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("")
+        await expect(page.get_by_label("Plant height (cm)")).to_have_count(0)
+        item = page.get_by_role("listitem").filter(has_text="first harvest")
+        await expect(item).to_contain_text("Harvest, fresh 212.50 g")
+        small = item.get_by_role("img", name="Photo 1: first harvest")
+        assert await small.evaluate(SIZE) == [1600, 800]
+        (entry,) = await entries(client, "first harvest")
+        assert entry["measurements"] == {"harvest_fresh_mass": 212.5, "plant_height": 31}
+        assert entry["by"] == "Ada"
+        await small.click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog.get_by_role("img", name="Photo 1: first harvest")).to_be_visible()
+        await dialog.get_by_role("button", name="Next (1 of 2)").press("Enter")
+        shown = dialog.get_by_role("img", name="Photo 2: first harvest")
+        assert await shown.evaluate(SIZE) == [90, 60]
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
+        await expect(item.get_by_text("waits for the database")).to_have_count(0)
+
+
+async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    calls = []
+
+    async def lose(route: Route) -> None:
+        if route.request.method == "POST":
+            calls.append(route)
+            if len(calls) == 2:
+                await route.fetch()  # growd has it, but the answer is lost
+            await route.abort()
+        else:
+            await route.continue_()
+
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await page.route(f"**/journal/{PLACE}**", lose)
+        await page.get_by_label("Note", exact=True).fill("new bottle")
+        await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
+        await expect(page.get_by_role("img", name="Photo 1")).to_be_visible()
+        await save(page)
+        await expect(page.get_by_text("Not sent yet")).to_be_visible()
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("new bottle")
+        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("")
+    (entry,) = await entries(client, "new bottle")
+    assert len(entry["photos"]) == 1
+    assert len(calls) == 2
+
+
+async def test_what_is_typed_survives_a_reload(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await page.get_by_label("Note", exact=True).fill("roots are white")
+        await page.get_by_role("combobox", name="Measurement").select_option("water_potential_hydrogen")
+        await page.get_by_label("pH (pH)").fill("5.9")
+        await page.reload()
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("roots are white")
+        await expect(page.get_by_label("pH (pH)")).to_have_value("5.9")
+        await page.get_by_role("button", name="Remove pH").click()
+        await expect(page.get_by_label("pH (pH)")).to_have_count(0)
+
+
+async def test_a_refused_entry_stays_in_its_fields(shared: Program, browser: Browser) -> None:
+    async def refuse(route: Route) -> None:
+        sentence = "it can't be written to the disk"
+        await route.fulfill(status=503, json={"ERROR": sentence, "error": "not_kept", "reason": sentence})
+
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await connected(page)
+        await page.route(re.compile(f"/journal/{PLACE}$"), refuse)
+        await page.get_by_label("Note", exact=True).fill("seedlings are up")
+        await save(page)
+        await expect(page.get_by_text("it can't be written to the disk")).to_be_visible()
+        await expect(page.get_by_label("Note", exact=True)).to_have_value("seedlings are up")
+        await expect(page.get_by_text("Saved")).to_have_count(0)
+
+
+async def test_the_list_has_times_authors_and_a_search(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await page.get_by_label("Your name").fill("Ben")
+        await page.get_by_label("Note", exact=True).fill("lamp is higher")
+        await page.get_by_label("Time (empty: now)").fill("2026-01-02T03:04")
+        await save(page)
+        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
+        await client.publish("measured/water_electrical_conductivity", 1.8)
+        search = page.get_by_label("Search in all entries")
+        await search.fill("LAMP is")
+        await expect(page.get_by_role("listitem")).to_have_text(re.compile("03:04 .*lamp is higher · Ben"))
+        await search.fill("not written")
+        await expect(page.get_by_text("There are no such entries")).to_be_visible()
+        await search.fill("")
+        await expect(page.get_by_role("listitem").filter(has_text="Conductivity 1.80")).to_have_count(1)
+        await page.get_by_label("Events").uncheck()
+        await expect(page.get_by_text("restart")).to_have_count(0)
+
+
+async def test_photos_are_with_the_events_of_the_charts(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared, "journal"), viewport=DESK) as tab:
+        page = tab.page
+        await page.get_by_label("Note", exact=True).fill("leaf tips are brown")
+        await page.locator("input[type=file]").first.set_input_files(await photo(page, 90, 60))
+        await expect(page.get_by_role("img", name="Photo 1")).to_be_visible()
+        await save(page)
+        await expect(page.get_by_role("status").get_by_text("Saved")).to_be_visible()
+        await page.goto(address(shared, "charts", "range=hour"))
+        await page.get_by_text(re.compile(r"^Events \(")).click()
+        await expect(page.get_by_role("img", name="Photo 1: leaf tips are brown")).to_be_visible()
+
+
+async def test_a_reader_sees_the_journal_without_its_fields(shared: Program, browser: Browser) -> None:
+    async def reader(route: Route) -> None:
+        await route.fulfill(json={"access": "couchdb", "user": "ben", "role": "reader"})
+
+    async with opened(browser, f"{shared.address}/_svc/") as tab:
+        await tab.page.route("**/session", reader)
+        await tab.page.goto(f"{shared.address}/_svc/?reader#{PLACE}/journal")
+        await expect(tab.page.get_by_role("checkbox", name="Notes")).to_be_visible()
+        await expect(tab.page.get_by_text("restart").first).to_be_visible()
+        await expect(tab.page.get_by_role("button", name="Save")).to_have_count(0)

@@ -1,0 +1,86 @@
+"""The runs of recipes: the list, one run with its figures and what people recorded, and two compared."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest_asyncio
+from playwright.async_api import expect
+
+from support.browser import opened
+from support.page import PLACE, address, in_browser
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+    from support.page import Client
+    from support.program import Program
+
+pytestmark = in_browser
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def runs(shared: Program, client: Client) -> list[dict[str, Any]]:
+    """Two runs that have ended, with their figures; the newest first."""
+    await shared.until_there("recipes/lettuce_days")
+
+    async def listed() -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = (await client.get(f"runs/{PLACE}"))["runs"]
+        return found
+
+    for number in range(len(await listed()), 2):
+        await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", by="Ada")
+        await client.until(client.run, lambda run: run["elapsed_s"] > 70)
+        await client.publish("measured/harvest_fresh_mass", 200 + number)
+        await client.call(f"{PLACE}/stop_recipe", by="Ben")
+    found = await client.until(listed, lambda those: len(those) == 2 and those[0]["ended"])
+    for run in found:
+        await client.until(
+            lambda run=run: client.get(f"run/{run['id']}"), lambda run: run["run"].get("figures")
+        )
+    return found
+
+
+async def test_a_run_has_its_figures_notes_and_record(
+    shared: Program, browser: Browser, runs: list[dict[str, Any]]
+) -> None:
+    async with opened(browser, address(shared, "recipes")) as tab:
+        page = tab.page
+        await page.get_by_role("link", name=re.compile("lettuce_days stopped .* Ada")).first.click()
+        await expect(page.get_by_role("heading", name="Lettuce, 41 days by the clock")).to_be_visible()
+        await expect(page.get_by_text("by Ada · ended by Ben")).to_be_visible()
+        await expect(page.get_by_role("row", name=re.compile(r"^CO₂ \d+ ppm"))).to_be_visible()
+        await expect(page.get_by_role("row", name=re.compile("Harvest, fresh 201.00 g"))).to_be_visible()
+        await page.get_by_text("Configuration at the start").click()
+        await expect(page.get_by_text('"speed": 10')).to_be_visible()
+        await page.get_by_role("link", name="Charts: plan and measured values").click()
+        first = int(runs[0]["started"])
+        await expect(page).to_have_url(re.compile(rf"/charts\?range=any&start={first}&end=\d+"))
+
+
+async def test_figures_come_after_the_end_while_the_run_is_open(
+    shared: Program, browser: Browser, runs: list[dict[str, Any]]
+) -> None:
+    async with opened(browser, "about:blank") as tab:
+        page = tab.page
+        await page.clock.install()
+
+        async def early(route: Any) -> None:
+            answer = await route.fetch()
+            found = await answer.json()
+            del found["run"]["figures"]
+            await route.fulfill(json=found)
+
+        await page.route("**/run/*", early)
+        await page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
+        await expect(page.get_by_text("There are no figures of this run yet.")).to_be_visible()
+        await page.unroute("**/run/*")
+        await page.clock.run_for(16_000)
+        await expect(page.get_by_role("row", name=re.compile("Humidity"))).to_be_visible()
+
+
+async def test_a_run_that_does_not_exist(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "recipes", "run=none")) as tab:
+        await expect(tab.page.get_by_role("main")).to_contain_text("none")
+        await expect(tab.page.get_by_role("link", name="All recipes")).to_be_visible()
