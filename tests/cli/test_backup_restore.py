@@ -181,6 +181,17 @@ async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, 
         await assert_same(new, old)
 
 
+async def test_a_database_that_is_missing_is_named(database_server, tmp_path):
+    file = tmp_path / "chamber.growd"
+    async with chamber(database_server, tmp_path / "old") as old:
+        gone = old.names["environmental_rollup"]
+        await old.couch("DELETE", f"/{gone}")
+        done = await backup_of(old, file)
+    assert done.exit_code == 0, done.output
+    assert f"there is no database {gone}" in done.output
+    assert "environmental_rollup\n" not in done.output.partition("a complete backup")[2]
+
+
 def configure(place):
     """A configuration with secrets, and the files that it names."""
     text = f"""

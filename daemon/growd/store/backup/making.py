@@ -104,7 +104,7 @@ class Backup:
         await asyncio.to_thread(self._copy_state)
         self._total = sum([await self._number(folder) for folder in ORDER])
         for folder in ORDER:
-            if folder not in self.missing:
+            if self._names[folder] not in self.missing:
                 await self._copy_database(folder)
         return await asyncio.to_thread(self._finish, others)
 
