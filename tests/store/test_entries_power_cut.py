@@ -1,0 +1,145 @@
+"""A power cut or a kill at any step while an entry is saved: the whole entry is there or nothing of it."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from growd.store.entries.entry import JournalEntry
+from growd.store.entries.entry_folder import EntryFolder
+from growd.store.entries.photos import copy_photo
+from growd.store.points import PointMaker
+from support.photos import jpeg, png
+
+PHOTOS = (jpeg(body=100_000), png())
+ROOT = Path(__file__).parents[2]
+
+
+class SyncedDisk:
+    """What is certain to be on the disk: the files and folders as they were when they were synced."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder.stat().st_ino
+        self._files: dict[int, bytes] = {}
+        self._folders: dict[int, dict[str, int]] = {self.root: {}}
+
+    def sync(self, descriptor: int) -> None:
+        status, place = os.fstat(descriptor), Path(f"/proc/self/fd/{descriptor}").readlink()
+        if stat.S_ISDIR(status.st_mode):
+            self._folders[status.st_ino] = {path.name: path.stat().st_ino for path in place.iterdir()}
+        else:
+            self._files[status.st_ino] = place.read_bytes()
+
+    def lay(self, target: Path, number: int | None = None) -> None:
+        """Write the state after a cut that loses everything else."""
+        target.mkdir()
+        for name, inode in self._folders.get(self.root if number is None else number, {}).items():
+            if inode in self._files:
+                (target / name).write_bytes(self._files[inode])
+            elif inode in self._folders:
+                self.lay(target / name, inode)
+            else:
+                (target / name).touch()
+
+
+def save(data: Path) -> JournalEntry:
+    """Save an entry; without the thread, so that each step can be stopped at."""
+    staged = EntryFolder(data).begin()
+    for photo in PHOTOS:
+        staged.write(photo[:50])
+        staged.write(photo[50:])
+        staged.finish_photo()
+    make = PointMaker("0123456789ab").make
+    note = make("environment_1", "note", "tray 1", 1_700_000_000.0, category="event", is_manual=True)
+    height = make("environment_1", "plant_height", 12.5, 1_700_000_000.0, is_manual=True)
+    entry = JournalEntry(note, 1_700_000_000.0, (height,), tuple(staged.photos))
+    staged.commit(entry)
+    return entry
+
+
+def found_in(data: Path) -> JournalEntry | None:
+    """The entry in a data folder, which is whole."""
+    folder = EntryFolder(data)
+    entries = [*folder.load().values()]
+    assert folder.unreadable == []
+    assert len(entries) <= 1
+    for entry in entries:
+        assert len(entry.photos) == len(PHOTOS)
+        for photo, received in zip(entry.photos, PHOTOS, strict=True):
+            copy = io.BytesIO()
+            copy_photo(io.BytesIO(received), copy)
+            with folder.open_photo(entry, photo.name) as file:
+                assert file.read() == copy.getvalue()
+        assert [point.value for point in entry.measurements] == [12.5]
+    return entries[0] if entries else None
+
+
+def test_a_power_cut_leaves_the_whole_entry_or_nothing(tmp_path, monkeypatch):
+    data, states = tmp_path / "data", []
+    data.mkdir()
+    disk = SyncedDisk(data)
+    fsync = os.fsync
+
+    def look() -> None:
+        """The least and the most that a cut leaves."""
+        for name, lay in (("least", disk.lay), ("most", lambda target: shutil.copytree(data, target))):
+            target = tmp_path / f"{name} {len(states)}"
+            lay(target)
+            states.append(found_in(target))
+
+    def recorded(descriptor: int) -> None:
+        look()
+        fsync(descriptor)
+        disk.sync(descriptor)
+        look()
+
+    monkeypatch.setattr(os, "fsync", recorded)
+    entry = save(data)
+    look()
+    assert states[-2:] == [entry, entry]  # acknowledged
+    assert None in states
+    assert all(state in (None, entry) for state in states)
+
+
+@pytest.mark.kill
+def test_a_kill_at_any_step_leaves_the_whole_entry_or_nothing(tmp_path):
+    """The child ends itself at the Nth call of the operating system that Python audits."""
+    program = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from store.test_entries_power_cut import save\n"
+        "left = [int(sys.argv[2])]\n"
+        "def hook(event, arguments):\n"
+        "    if event in {'open', 'os.mkdir', 'os.rename', 'os.remove', 'os.truncate'}:\n"
+        "        left[0] -= 1\n"
+        "        if left[0] == 0: os.kill(os.getpid(), 9)\n"
+        "sys.addaudithook(hook)\n"
+        "save(Path(sys.argv[1]))\n"
+        "os.write(1, b'kept')\n"
+    )
+    path = os.pathsep.join(str(ROOT / name) for name in ("tests", "daemon"))
+    outcomes = []
+    for step in range(1, 60):
+        data = tmp_path / str(step)
+        data.mkdir()
+        child = subprocess.run(
+            [sys.executable, "-c", program, str(data), str(step)],
+            env={"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+        outcomes.append((child.stdout == b"kept", found_in(data) is not None))
+        assert child.returncode in {0, -9}
+        if child.returncode == 0:
+            break
+    assert outcomes[-1] == (True, True)
+    assert len(outcomes) > 10
+    assert all(is_found for is_kept, is_found in outcomes if is_kept)
+    assert (False, False) in outcomes
