@@ -31,6 +31,7 @@ from growd.status.model import (
 )
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationState, ReplicationStatus
+from growd.store.retention.status import RetentionStatus
 from support.clock import ManualClock
 from support.running import running
 from support.status import EMPTY, NEVER, STORE
@@ -322,6 +323,20 @@ async def test_a_full_disk_and_a_hot_machine_are_reported():
         well = {"disk_free_bytes": 650_000_000, "temperatures_degc": {"cpu": 60.0}}
         it.now(machine=replace(MACHINE, **well, troubles=[]))
         assert [phase for phase, _ in await it.look()] == ["end", "end"]
+
+
+async def test_short_room_for_the_database_raises_an_alert():
+    well = RetentionStatus(
+        shortage="none", text="", used=1, needed=2, limit=3.0, begins_at=0.0, waits_for="", retired=0
+    )
+    async with watching(rule("database_room")) as it:
+        it.now(retention=well)
+        assert await it.look() == []
+        text = "room for the database is short: the databases are compacted"
+        it.now(retention=replace(well, shortage="compacting", text=text))
+        assert await it.look() == [("start", text)]
+        it.now(retention=well)
+        assert [phase for phase, _ in await it.look()] == ["end"]
 
 
 @pytest.mark.parametrize(("kind", "reads"), [("disk_full", 3), ("too_hot", 3), ("interlock", 0)])

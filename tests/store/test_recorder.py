@@ -355,6 +355,17 @@ async def test_rules_can_change_while_it_records(tmp_path: Path):
             assert await rig.values() == [400, 500, 600]
 
 
+async def test_without_room_only_values_and_commands_are_not_stored(rig):
+    rig.recorder.reconfigure(config.Store(), stores_values=False)
+    await rig.publish(CO2, 400.0)
+    await rig.publish(COMMANDED, 0.5)
+    await rig.publish(WANTED, 20.0)
+    assert [(point.get("is_desired"), point["value"]) for point in await rig.stored()] == [(True, 20.0)]
+    rig.recorder.reconfigure(config.Store())
+    await rig.publish(CO2, 401.0)
+    assert [point["value"] for point in await rig.stored()] == [401.0]
+
+
 async def test_a_desired_value_is_stored_when_it_changes(rig):
     for value in (20.0, 20.0, 0.0, 0.0, 20.0, 20.123456):
         await rig.publish(WANTED, value)
