@@ -30,7 +30,7 @@ pytestmark = [pytest.mark.soak, pytest.mark.timeout(900)]
 BUDGET = 16_000_000
 EACH_DAY = 2_000
 VARIABLES = 4
-WEEKS = 4
+WEEKS = 2
 
 
 async def test_points_and_rollups_never_exceed_the_budget(database_server, tmp_path):
