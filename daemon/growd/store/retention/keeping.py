@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
-from growd.runtime.liveness import SHIPPING_S
 from growd.store.errors import StoreError
 from growd.store.retention.budget import Budget, Shortage, budget, worth_compacting
 from growd.store.retention.far_end import UnconfirmedError
@@ -69,7 +68,6 @@ class RetentionKeeper:
         record: Callable[[str, str], None],
         zone: ZoneInfo | None = None,
     ) -> None:
-        self._bus = bus
         self._clock = bus.clock
         self._local = local
         self._options = options
@@ -81,8 +79,6 @@ class RetentionKeeper:
         self._record = record
         self._zone = zone
         self._wake = asyncio.Event()
-        self._beat: Callable[[], None] = lambda: None
-        self._is_resting = True
         self._busy_since = 0.0
         self._has_finished = False
         self._started_at: float | None = None
@@ -117,17 +113,15 @@ class RetentionKeeper:
 
     async def run(self) -> None:
         """Look each `LOOK_S` seconds until cancelled."""
-        with self._bus.liveness.heartbeat("retention", SHIPPING_S, lambda: self._is_resting) as heart:
-            self._beat = heart.beat
-            await self._prepared.wait()
-            while True:
-                self._is_resting = False
-                await self.look()
-                self._is_resting = True
-                timer = self._clock.call_later(LOOK_S, self._wake.set)
+        await self._prepared.wait()
+        while True:  # without a heartbeat: the first rollups of a large database may take hours
+            await self.look()
+            timer = self._clock.call_later(LOOK_S, self._wake.set)
+            try:
                 await self._wake.wait()
+            finally:
                 timer.cancel()
-                self._wake.clear()
+            self._wake.clear()
 
     async def look(self) -> None:
         """Make room if it is short, and delete the points that are due. Errors are shown in the status."""
@@ -135,7 +129,7 @@ class RetentionKeeper:
         try:
             await self._begin()
             while await self._step():
-                self._beat()
+                pass
             self._fault = ""
         except (StoreError, OSError) as error:
             if str(error) != self._fault:
@@ -258,7 +252,6 @@ class RetentionKeeper:
         return problems
 
     async def _rest(self) -> None:
-        self._beat()
         took = time.monotonic() - self._busy_since
         await asyncio.sleep(min(took, _LONGEST_REST_S))
         self._busy_since = time.monotonic()
