@@ -1,10 +1,16 @@
-"""`history` of an hour, a day, a month, a year and ten years of a chamber with six variables.
+"""`history` of an hour, a day, a month, a year and ten years of a chamber with six variables, and retirement.
 
 The database is the embedded one, or the CouchDB that GROWD_TEST_COUCHDB=http://user:password@host:port
 names. It has the rollups of ten years of six measurements, four set points and two commands, the points of
 the last two hours, one each 5 s, 3 000 events and 6 000 changes of quality. Cold is the first request after a
 start of growd; warm is the same request again. The client reads the same rollups or points, and only counts
 the bytes.
+
+Before that, `--days` days pass with `--points` points each, and points older than `--keep` days are rolled up
+and retired by growd's own code: the largest size of databases and index against the room that
+docs/retention.md gives them, and the bytes that CouchDB writes for a retired point, rollups and index
+included. The points of a day are those of six variables each 5 s, in as much of the day as they reach.
+Other clients of the same CouchDB must be quiet meanwhile, since it counts the bytes of all.
 """
 
 from __future__ import annotations
@@ -24,12 +30,14 @@ from export import ask
 from frontdoor import Way, database
 from history import history, milliseconds
 from measuring import API, Options, Row, limited, main, server
+from retiring import Scale, retire_days
 from ten_years import DAY, ENVIRONMENT, MEASURED, YEARS, Past, all_series, ten_years
 
 from growd.store.bootstrap import supports_last
 from growd.store.rollups.document import rollup_id, span_of
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Iterator
 
 LIMIT_MS: Final = 300.0
@@ -46,9 +54,13 @@ def measure(options: Options) -> list[Row]:
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder, database(Path(folder)) as direct:
         os.environ["GROWD_BENCH_LOGIN"] = b64decode(direct.credentials.partition(" ")[2]).decode()
         has_last = supports_last(ask(direct, "GET", "/"))
+        arguments = options.arguments
+        scale = Scale(arguments.days, arguments.points, arguments.keep)
+        user, _, password = os.environ["GROWD_BENCH_LOGIN"].partition(":")
+        retired = retire_days(direct, scale, (user, password) if user else None, is_embedded=not has_last)
         with ten_years(direct, int(time.time()), has_last=has_last) as past:
             cases = [Case(name, length, width) for name, (length, width) in RANGES.items()]
-            return [row for case in cases for row in case.rows(direct, past, options.rounds)]
+            return retired + [row for case in cases for row in case.rows(direct, past, options.rounds)]
 
 
 @dataclass(frozen=True)
@@ -112,5 +124,11 @@ def _key(key: list[Any]) -> str:
     return str(key).replace("'", '"')
 
 
+def _arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--days", type=int, default=20, help="that pass  [default: %(default)s]")
+    parser.add_argument("--points", type=int, default=4_320, help="of a day  [default: %(default)s]")
+    parser.add_argument("--keep", type=int, default=5, help="days of points  [default: %(default)s]")
+
+
 if __name__ == "__main__":
-    main(measure, rounds=3)
+    main(measure, rounds=3, add_arguments=_arguments)
