@@ -23,7 +23,7 @@ _UNIX: Final = 3
 _PIECE: Final = 256 * 1024
 
 
-class Member:
+class ZipMember:
     """A member that is being written."""
 
     def __init__(self, file: IO[bytes]) -> None:
@@ -71,13 +71,13 @@ class RunZip:
             self._part.unlink()
 
     @contextmanager
-    def member(self, name: str, *, is_compressed: bool = True) -> Iterator[Member]:
+    def member(self, name: str, *, is_compressed: bool = True) -> Iterator[ZipMember]:
         """Write a member in the body; one at a time."""
         info = ZipInfo(f"{self._folder}/{name}", _DATE)
         info.compress_type = ZIP_DEFLATED if is_compressed else ZIP_STORED
         info.external_attr, info.create_system = _MODE, _UNIX
         with self._explained(), self._zip.open(info, "w", force_zip64=True) as file:
-            member = Member(file)
+            member = ZipMember(file)
             yield member
         self._sums.append(f"{member.digest()}  {name}\n")
 

@@ -12,7 +12,7 @@ from growd.store.exporting.csv_format import cell, iso_time, rounded_ms
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from growd.runs.exporting.run_zip import Member, RunZip
+    from growd.runs.exporting.run_zip import RunZip, ZipMember
 
 TIME, TEXT, NUMBER, WHOLE, FLAG = "time", "text", "number", "whole", "flag"
 """The types of columns. A time is UNIX seconds here, and a time in UTC with milliseconds in the file."""
@@ -70,7 +70,7 @@ class Table(Protocol):
 
 
 class _Csv:
-    def __init__(self, member: Member, layout: Layout) -> None:
+    def __init__(self, member: ZipMember, layout: Layout) -> None:
         self._member = member
         self._cells = [_timed if kind is TIME else cell for kind in layout.columns.values()]
         member.write((",".join(layout.columns) + "\r\n").encode())
