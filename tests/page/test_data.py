@@ -63,3 +63,12 @@ async def test_the_page_of_the_api(shared: Program, browser: Browser) -> None:
         await tab.page.get_by_role("link", name="All calls of the API").click()
         await expect(tab.page).to_have_url(re.compile("/_svc/api/$"))
         await expect(tab.page.get_by_role("heading", name="Describe a node").first).to_be_visible()
+
+
+async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "data")) as tab:
+        card = tab.page.locator("section", has=tab.page.get_by_role("heading", name="How long data are kept"))
+        await expect(card).to_contain_text("90 days")
+        await expect(card.get_by_text("Old points are deleted from")).to_be_visible()
+        await expect(card).to_contain_text("nothing yet")
+        await expect(tab.page.get_by_text("growd backup FILE")).to_be_visible()

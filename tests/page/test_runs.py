@@ -84,3 +84,19 @@ async def test_a_run_that_does_not_exist(shared: Program, browser: Browser) -> N
     async with opened(browser, address(shared, "recipes", "run=none")) as tab:
         await expect(tab.page.get_by_role("main")).to_contain_text("none")
         await expect(tab.page.get_by_role("link", name="All recipes")).to_be_visible()
+
+
+async def test_a_report_and_a_comparison_open_in_a_new_tab(
+    shared: Program, browser: Browser, runs: list[dict[str, Any]]
+) -> None:
+    async with opened(browser, address(shared, "recipes"), locale="de-DE") as tab:
+        page = tab.page
+        for run in runs:
+            await page.locator(f"li:has(a[href*='{run['id'][-10:]}']) input").check()
+        async with page.expect_popup() as comparison:
+            await page.get_by_role("link", name="Die zwei Läufe vergleichen").click()
+        await expect((await comparison.value).locator("html[lang=de] svg").first).to_be_visible()
+        await page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
+        async with page.expect_popup() as report:
+            await page.get_by_role("link", name="Bericht").click()
+        await expect((await report.value).locator("html[lang=de] h1")).to_be_visible()

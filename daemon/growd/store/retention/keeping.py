@@ -104,6 +104,7 @@ class RetentionKeeper:
             begins_at=0.0 if self._started_at is None else self._started_at + GRACE_S,
             waits_for=self._waits_for,
             retired=self._retired,
+            keep_days=self._options.keep_days,
         )
 
     async def reconfigure(self, config: Config) -> None:

@@ -10,7 +10,7 @@ class RetentionStatus(msgspec.Struct, frozen=True, kw_only=True):
 
     `needed` is what the database takes with room for its compaction; `limit` is None without one. Nothing is
     deleted before `begins_at` (0: unknown yet). `waits_for` says why points that are due are not deleted.
-    `retired` counts the points that were deleted since growd started.
+    `retired` counts the points that were deleted since growd started. `keep_days` is the option, 0: all stay.
     """
 
     shortage: str
@@ -21,3 +21,4 @@ class RetentionStatus(msgspec.Struct, frozen=True, kw_only=True):
     begins_at: float
     waits_for: str
     retired: int
+    keep_days: float
