@@ -176,6 +176,8 @@ def field_schema(field: Field) -> dict[str, Any]:
         schema = {"type": "integer", "minimum": INT64_MIN, "maximum": INT64_MAX} | _bounds(field)
     elif field.kind is Kind.BOOL:
         schema = {"type": "boolean"}
+    elif field.choices:
+        schema = {"type": "string", "enum": list(field.choices)}
     elif field.kind is Kind.STRING:
         schema = {"type": "string", "maxLength": field.max_length}
         if field.min_length:

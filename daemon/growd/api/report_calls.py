@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs, web
 
 from growd.api.operation import Call, Operation, Repeated
-from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.bus.errors import UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.runs.reports.elements import POLICY
 from growd.runs.reports.rows import MOST_RUNS
@@ -31,18 +31,17 @@ async def read_figures(api: Api, call: Call) -> web.StreamResponse:
 
 async def read_report(api: Api, call: Call) -> web.StreamResponse:
     """Answer with the report of a run."""
-    language = _language(call)
     try:
-        return _page(await _reports(api, call.name).report(call.name, language))
+        return _page(await _reports(api, call.name).report(call.name, call.query["lang"]))
     except StoreError as error:
         raise _unavailable(error) from None
 
 
 async def compare_runs(api: Api, call: Call) -> web.StreamResponse:
     """Answer with a comparison of runs."""
-    language, runs = _language(call), call.query["run"]
+    runs = call.query["run"]
     try:
-        return _page(await _reports(api, runs[0]).comparison(runs, language))
+        return _page(await _reports(api, runs[0]).comparison(runs, call.query["lang"]))
     except StoreError as error:
         raise _unavailable(error) from None
 
@@ -51,13 +50,6 @@ def _reports(api: Api, run: str) -> RunReports:
     if api.reports is None:
         raise UnknownNameError("run", run)
     return api.reports
-
-
-def _language(call: Call) -> str:
-    code: str = call.query["lang"]
-    if code not in LANGUAGES:
-        raise InvalidValueError("lang", " or ".join(LANGUAGES), code)
-    return code
 
 
 def _page(page: bytes) -> web.Response:
@@ -70,7 +62,7 @@ def _unavailable(error: StoreError) -> ApiError:
     return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
-_LANGUAGE: Final = Field("lang", Kind.STRING, default="en", max_length=2, doc=" or ".join(LANGUAGES))
+_LANGUAGE: Final = Field("lang", Kind.STRING, default="en", doc="the language", choices=LANGUAGES)
 REPORT_OPERATIONS: Final = (
     Operation(
         "GET", "figures", "run", "Read the figures of a run", read_figures,

@@ -35,7 +35,7 @@ class Field:
     """A name, a type, and a range.
 
     `minimum` and `maximum` bound a number, inclusive; `unit` is for texts. A field with a `default` is
-    optional. `min_length` and `max_length` bound a string, in characters.
+    optional. `min_length` and `max_length` bound a string, in characters, and `choices` are the only strings.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Field:
     max_length: int = 65_536
     min_length: int = 0
     doc: str = ""
+    choices: tuple[str, ...] = ()
 
     @property
     def required(self) -> bool:
@@ -92,6 +93,8 @@ class Field:
 
     def expected(self) -> str:
         """The valid values as a text: "float64 from 0 to 40000 ppm"."""
+        if self.choices:
+            return " or ".join(self.choices)
         if self.kind is Kind.STRING:
             length = f"{self.min_length} to" if self.min_length else "at most"
             return f"{self.kind} of {length} {self.max_length} characters"
@@ -133,6 +136,8 @@ class Field:
         if not isinstance(value, str) or not _is_text(value):
             raise self._wrong(value)
         if not self.min_length <= len(value) <= self.max_length:
+            raise self._wrong(value)
+        if self.choices and value not in self.choices:
             raise self._wrong(value)
         return value
 

@@ -49,6 +49,11 @@ UNITS: Final = {
     "mV": ("volts", 0.001),
     "mg/L": ("grams_per_liter", 0.001),
     "ml/h": ("liters_per_hour", 0.001),
+    "cm": ("meters", 0.01),
+    "L": ("liters", 1.0),
+    "g": ("grams", 1.0),
+    "leaves": ("", 1.0),
+    "plants": ("", 1.0),
     "CFM": ("cubic_feet_per_minute", 1.0),
     "number": ("", 1.0),
 }
