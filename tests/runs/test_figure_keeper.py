@@ -158,6 +158,19 @@ async def test_the_figures_are_made_again_for_points_that_came_late(rig):
     assert len(rig.made) == 3
 
 
+async def test_figures_that_were_made_from_points_stay_when_points_have_been_deleted(rig):
+    async with rig.on() as journal:
+        await rig.end(journal)
+        await rig.clock.advance(SETTLED_S)
+        await rig.until_due(T + 60 + AGAIN_S[0])
+        rig.figures = {"days": [2], "rolled_up_until": T + 30}
+        await rig.clock.until(lambda: rig.clock._sleepers)
+        await rig.clock.advance(AGAIN_S[0])
+        await rig.until_due(T + 60 + AGAIN_S[1])
+        assert (await rig.stored())["figures"] == {"days": [1]}
+    assert len(rig.made) == 2
+
+
 @pytest.mark.parametrize("error", [StoreError("away"), ValueError("a bug")])
 async def test_a_store_error_is_retried_and_any_other_logged_once(rig, error, caplog):
     rig.error = error

@@ -118,10 +118,17 @@ class FigureKeeper:
         except Exception:  # noqa: BLE001  one run must not stop the figures of the others
             _log.exception("could not make the figures of the run %s", run_id)
             return
-        if document.get("figures") == figures:
+        present = document.get("figures")
+        if present == figures or _is_less_exact(figures, present):
             return
         if await self._couch.put(self._database, document | {"figures": figures}) is None:
             raise CouchConflictError(run_id)
+
+
+def _is_less_exact(figures: dict[str, Any], present: Any) -> bool:
+    """Whether points of the run have been deleted since the present figures were made."""
+    known = present.get("rolled_up_until") if isinstance(present, dict) else None
+    return isinstance(present, dict) and (figures.get("rolled_up_until") or 0.0) > (known or 0.0)
 
 
 def _rows(file: sqlite3.Connection) -> list[tuple[str, str]]:
