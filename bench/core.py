@@ -53,7 +53,15 @@ def past(arguments: argparse.Namespace) -> History:
     login = (user, password) if user else None
     address = URL(arguments.upstream or "http://127.0.0.1:1")
     events = arguments.events or arguments.points
-    source = PointSource(address, arguments.points, events, "svc", login, rollups=arguments.rollups)
+    source = PointSource(
+        address,
+        arguments.points,
+        events,
+        "svc",
+        login,
+        rollups=arguments.rollups,
+        lists_series=arguments.lists_series,
+    )
     return History(lambda: source, nullcontext, lambda _: set())
 
 
@@ -108,6 +116,7 @@ def serve_until_ended() -> None:
     parser.add_argument("--points", default="environmental_data_point", metavar="DATABASE")
     parser.add_argument("--events", metavar="DATABASE", help="that of the points if it is not given")
     parser.add_argument("--rollups", default="", metavar="DATABASE")
+    parser.add_argument("--lists-series", action="store_true", help="the database is a CouchDB")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
         run_on_loop(serve(arguments, Path(folder)))

@@ -1,145 +1,218 @@
-"""Days of a chamber in a database from which old points are retired, for `years`."""
+"""Ten years of a chamber on a small card, with growd's own retention, for `years`."""
 
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 from uuid import uuid4
 
 import aiohttp
 from frontdoor import COUCHDB, Way
-from measuring import Process, Row, limited, listener
-from ten_years import EVERY_S, MEASURED, point
+from measuring import Row, limited
 
-from growd.config import Replication
+from growd.bus import Bus
+from growd.config import Replication, Retention
+from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
+from growd.store.database import Database
+from growd.store.local import LocalStore
+from growd.store.points import PointMaker
+from growd.store.retention.budget import Shortage, budget
+from growd.store.retention.compaction import Compaction
 from growd.store.retention.far_end import FarEnd
+from growd.store.retention.keeping import GRACE_S, RetentionKeeper
 from growd.store.retention.retirement import Retirement
-from growd.store.rollups.feed import RollupFeed
+from growd.store.retention.sizes import DiskUse, disk_use
+from growd.store.rollups.feed import DAY, RollupFeed
 
 if TYPE_CHECKING:
-    from growd.store.database import Database
+    from zoneinfo import ZoneInfo
 
-DAY: Final = 86_400
 START: Final = 1_700_006_400  # 00:00 UTC
 DELAY_S: Final = 660.0
-BATCH: Final = 500  # points stored in one request, as by growd
-POINT_BYTES: Final = 2 * 1_258  # of the room: docs/retention.md, doubled since nothing is compacted early
-ROLLUP_BYTES: Final = 2 * 17_000  # a day and series
-KB_A_POINT: Final = 0.7
+HOUR: Final = 3_600
+CARD_ROOM: Final = 11.2e9  # bytes, of 16 GB: docs/retention.md
+CARD_POINTS: Final = 104_000  # of a day: six variables each 5 s and four commands
+VARIABLE: Final = "air_temperature"
+"""Only one: rollups do not shrink with the number of points, and those of one take more than their share."""
 
-
-@dataclass
-class _Served:
-    """What `Retirement` needs of a `Database`."""
-
-    couch: Couch
-    is_embedded: bool
-    design: str = "svc"
+PIECES: Final = 5  # in which the points of a day are stored, with a look at the room after each
 
 
 @dataclass(frozen=True)
 class Scale:
-    """How many days pass, how many points each has, and how many days of points are kept."""
+    """How many days pass, how many times smaller than those of a card room and points are, and one day in
+    how many has the points of all.
+    """
 
     days: int
-    points: int
-    kept: int
+    smaller: int
+    every: int
 
     @property
     def room(self) -> float:
-        """Bytes that the databases may take."""
-        kept = self.points * (self.kept + 2) * POINT_BYTES
-        return kept + self.days * len(MEASURED) * ROLLUP_BYTES
+        """Bytes that the databases may take with the room of a compaction."""
+        return CARD_ROOM / self.smaller
+
+    @property
+    def points(self) -> int:
+        """The points of a day that has some."""
+        return CARD_POINTS * self.every // self.smaller
 
 
-def retire_days(way: Way, scale: Scale, login: tuple[str, str] | None, *, is_embedded: bool) -> list[Row]:
-    """Let the days pass; the largest size, and what each retired point wrote."""
-    return asyncio.run(_retire_days(way, scale, login, is_embedded=is_embedded))
+def simulate(way: Way, scale: Scale, login: tuple[str, str]) -> list[Row]:
+    """Let the days pass in a CouchDB; the largest size, and what was not stored."""
+    return asyncio.run(_simulate(way, scale, login))
 
 
-async def _retire_days(
-    way: Way, scale: Scale, login: tuple[str, str] | None, *, is_embedded: bool
-) -> list[Row]:
-    names = Databases.prefixed(f"growd_bench_{uuid4().hex}_")
-    process = listener(way.port)
-    async with aiohttp.ClientSession() as session:
-        couch = Couch(session, f"http://{way.host}:{way.port}", credentials=login)
-        await bootstrap(couch, COUCHDB, databases=names)
-        try:
-            chamber = _Chamber(couch, names, scale, process, is_embedded=is_embedded)
-            return await chamber.rows()
-        finally:
-            for name in names.names_by_folder().values():
-                await couch.delete(name)
+async def _simulate(way: Way, scale: Scale, login: tuple[str, str]) -> list[Row]:
+    prefix, url = f"growd_bench_{uuid4().hex}_", f"http://{way.host}:{way.port}"
+    names = Databases.prefixed(prefix)
+    with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
+        local = await LocalStore.open(Path(folder) / "growd.sqlite3")
+        async with aiohttp.ClientSession() as session:
+            couch = Couch(session, url, credentials=login)
+            await bootstrap(couch, COUCHDB, databases=names)
+            await _validate_nothing(couch, names)
+            try:
+                async with Database(
+                    files=COUCHDB,
+                    data=Path(folder),
+                    design_name="svc",
+                    url=url,
+                    credentials=login,
+                    prefix=prefix,
+                ) as database:
+                    database.prepared.set()
+                    return await _Chamber(database, local, scale).rows()
+            finally:
+                for name in names.names_by_folder().values():
+                    await couch.delete(name)
+                await local.close()
+
+
+async def _validate_nothing(couch: Couch, names: Databases) -> None:
+    """Leave out the validation of documents, which takes most of the time and changes no size."""
+    for name in (names.points, names.rollups):
+        rows = await couch.all_docs(name, include_docs=True)
+        for design in (row["doc"] for row in rows if "validate_doc_update" in row["doc"]):
+            del design["validate_doc_update"]
+            await couch.put(name, design)
+
+
+class _PassedTime(RealClock):
+    """A clock whose wall time is set."""
+
+    def __init__(self) -> None:
+        self.now = START + 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def is_synchronised(self) -> bool:
+        return True
 
 
 class _Chamber:
-    """The databases of a chamber whose time is that of the day that has just passed."""
+    """The databases of a chamber, and the tasks that keep them within their room."""
 
-    def __init__(
-        self, couch: Couch, names: Databases, scale: Scale, process: Process | None, *, is_embedded: bool
-    ) -> None:
-        self._couch, self._names, self._scale, self._process = couch, names, scale, process
-        self._is_embedded = is_embedded
-        self._now = START + 0.0
-        self._feed = RollupFeed(couch, names, "svc", now=lambda: self._now, delay=lambda: DELAY_S, rest=0.0)
+    def __init__(self, database: Database, local: LocalStore, scale: Scale) -> None:
+        self._database, self._data, self._scale = database, local.path.parent, scale
+        self._options = Retention(budget_mb=scale.room / 1e6, disk_share=1.0, free_mb=0.0)
+        self._clock = _PassedTime()
+        self._maker = PointMaker(local.device)
+        self._shortage = self._worst = Shortage.NONE
+        self._largest = self._needed = self._stored = self._refused = 0
+        names, couch = database.names, database.couch
+        feed = RollupFeed(
+            couch, names, database.design, now=self._clock.time, delay=lambda: DELAY_S, rest=0.0
+        )
+        far_end = FarEnd(couch, Replication(), names, local.device)
+        self._feed = feed
+        self._keeper = RetentionKeeper(
+            Bus(self._clock),
+            local,
+            self._options,
+            prepared=database.prepared,
+            retirements=lambda rest: [
+                Retirement(database, feed, each, far_end, rest) for each in (feed.points, feed.events)
+            ],
+            compaction=Compaction(database, poll_s=0.1),
+            measure=self._measure,
+            store_less=self._store_less,
+            record=lambda *_: None,
+            zone=cast("ZoneInfo", UTC),
+        )
 
     async def rows(self) -> list[Row]:
         """Pass the days."""
-        served = cast("Database", _Served(self._couch, self._is_embedded))
-        far_end = FarEnd(self._couch, Replication(), self._names, "0123456789ab")
-        retirement = Retirement(served, self._feed, self._feed.points, far_end, _no_rest)
-        largest, written, retired = 0.0, 0, 0
-        for day in range(self._scale.days):
-            await self._store(START + day * DAY)
-            self._now = START + (day + 1) * DAY + DELAY_S + 1
-            await self._feed.catch_up()
-            largest = max(largest, await self._size())
-            before = self._process.written() if self._process else 0
-            while (oldest := await retirement.oldest_day(self._now - self._scale.kept * DAY)) is not None:
-                retired += await retirement.retire(oldest)
-            written += (self._process.written() if self._process else 0) - before
-            largest = max(largest, await self._size())
-        passed = f"{self._scale.days} days with {self._scale.points:,} points each, {self._scale.kept} kept"
-        rows = [limited(f"{passed}: largest size", "MB", largest / 1e6, self._scale.room / 1e6)]
-        if self._process and retired:
-            rows.append(limited("written for a retired point", "kB", written / retired / 1e3, KB_A_POINT))
-        return rows
-
-    async def _store(self, start: int) -> None:
-        number = self._scale.points // len(MEASURED)
-        made = [
-            point(name, n * 10 + place, start + n * EVERY_S, is_desired=False, is_manual=False)
-            for n in range(number)
-            for place, name in enumerate(MEASURED)
+        scale = self._scale
+        await self._look(START - GRACE_S - DAY)
+        for day in range(0, scale.days, scale.every):
+            await self._pass_day(START + day * DAY)
+        sizes = await self._sizes()
+        name = f"{scale.days} days, {scale.smaller} times smaller than 16 GB, {self._stored:,} points"
+        return [
+            limited(f"{name}: largest with compaction", "MB", self._needed / 1e6, scale.room / 1e6),
+            limited(f"{name}: largest files", "MB", self._largest / 1e6, scale.room / 1e6),
+            limited("  points that room was lacking for", "", self._refused, 0),
+            limited("  rollups in the end", "MB", sizes[self._database.names.rollups] / 1e6),
+            limited("  days of points in the end", "", await self._days_kept()),
+            limited(f"  worst shortage: {self._worst.name.lower()}", "", self._worst),
         ]
-        for first in range(0, len(made), BATCH):
-            await self._couch.bulk_docs(self._names.points, made[first : first + BATCH])
-            await self._couch.view(self._names.points, "svc", "by_variable", reduce=False, limit=1)
 
-    async def _size(self) -> float:
-        """Bytes of the databases and the index. Half-empty files are compacted, as growd does."""
-        size = 0.0
-        for name, design in (
-            (self._names.points, ""),
-            (self._names.points, "svc"),
-            (self._names.rollups, ""),
-        ):
-            sizes = await self._sizes(name, design)
-            size += sizes["file"]
-            if sizes["file"] > 2 * sizes["active"] and not self._is_embedded:
-                await self._couch.compact(name, design)
-        return size
+    async def _pass_day(self, start: int) -> None:
+        """Store the points of a day within an hour, a piece at a time; the next night follows."""
+        number = self._scale.points // PIECES
+        for piece in range(PIECES):
+            at = start + piece * HOUR / PIECES
+            if self._shortage >= Shortage.STORING_LESS:
+                self._refused += number
+            else:
+                await self._store(at, number)
+            await self._look(at + HOUR / PIECES)
+        self._clock.now = night = start + DAY + 1.5 * HOUR  # in the quiet hours
+        await self._feed.catch_up()
+        await self._look(night)
 
-    async def _sizes(self, name: str, design: str) -> dict[str, Any]:
-        info = await self._couch.info(name) or {}
-        if design:
-            info = (await self._couch.index_info(name, design))["view_index"]
-        return {"file": 0, "active": 0, **info.get("sizes", {})}
+    async def _store(self, start: float, number: int) -> None:
+        step = HOUR / PIECES / number
+        points = [
+            self._maker.make("chamber", VARIABLE, 20 + n % 97 / 10, start + n * step) for n in range(number)
+        ]
+        couch, name = self._database.couch, self._database.names.points
+        await couch.bulk_docs(name, [point.document() for point in points])
+        await couch.view(name, self._database.design, "by_variable", reduce=False, limit=1)
+        self._stored += number
 
+    async def _look(self, now: float) -> None:
+        self._clock.now = now
+        await self._keeper.look()
+        problems: list[dict[str, Any]] = self._keeper.node.details()["problems"]
+        if faults := [one["text"] for one in problems if "does not work" in one["text"]]:
+            raise RuntimeError(faults[0])
 
-async def _no_rest() -> None:
-    """The benchmark needs no pauses."""
+    async def _measure(self) -> DiskUse:
+        """What growd measures before each of its steps."""
+        use = await disk_use(self._database, self._data)
+        self._needed = max(self._needed, budget(self._options, use).needs)
+        self._largest = max(self._largest, use.used)
+        return use
+
+    def _store_less(self, shortage: Shortage) -> None:
+        self._shortage, self._worst = shortage, max(self._worst, shortage)
+
+    async def _sizes(self) -> dict[str, int]:
+        use = await disk_use(self._database, self._data)
+        return {file.database: file.size for file in use.files if not file.design}
+
+    async def _days_kept(self) -> float:
+        couch, names = self._database.couch, self._database.names
+        rows = await couch.view(names.points, self._database.design, "by_timestamp", limit=1)
+        oldest: float = rows[0]["key"][-1]
+        return (self._clock.now - oldest) / DAY

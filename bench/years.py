@@ -6,11 +6,11 @@ the last two hours, one each 5 s, 3 000 events and 6 000 changes of quality. Col
 start of growd; warm is the same request again. The client reads the same rollups or points, and only counts
 the bytes.
 
-Before that, `--days` days pass with `--points` points each, and points older than `--keep` days are rolled up
-and retired by growd's own code: the largest size of databases and index against the room that
-docs/retention.md gives them, and the bytes that CouchDB writes for a retired point, rollups and index
-included. The points of a day are those of six variables each 5 s, in as much of the day as they reach.
-Other clients of the same CouchDB must be quiet meanwhile, since it counts the bytes of all.
+Before that, on a CouchDB, `--days` days pass in databases that growd's own retention keeps within a budget:
+room and points of a 16 GB card, `--smaller` times smaller; one day in `--every` has the points of all. What a
+row compares is the size that growd measures before each of its steps. What a retired point writes is measured
+by `bench/run retention`. A rollup does not shrink with the number of points, so that the rollups of one
+variable and the files of empty databases take more of the small budget than all do of the card.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from export import ask
 from frontdoor import Way, database
 from history import history, milliseconds
 from measuring import API, Options, Row, limited, main, server
-from retiring import Scale, retire_days
+from retiring import Scale, simulate
 from ten_years import DAY, ENVIRONMENT, MEASURED, YEARS, Past, all_series, ten_years
 
 from growd.store.bootstrap import supports_last
@@ -55,12 +55,12 @@ def measure(options: Options) -> list[Row]:
         os.environ["GROWD_BENCH_LOGIN"] = b64decode(direct.credentials.partition(" ")[2]).decode()
         has_last = supports_last(ask(direct, "GET", "/"))
         arguments = options.arguments
-        scale = Scale(arguments.days, arguments.points, arguments.keep)
         user, _, password = os.environ["GROWD_BENCH_LOGIN"].partition(":")
-        retired = retire_days(direct, scale, (user, password) if user else None, is_embedded=not has_last)
+        scale = Scale(arguments.days, arguments.smaller, arguments.every)
+        passed = simulate(direct, scale, (user, password)) if has_last and scale.days else []
         with ten_years(direct, int(time.time()), has_last=has_last) as past:
             cases = [Case(name, length, width) for name, (length, width) in RANGES.items()]
-            return retired + [row for case in cases for row in case.rows(direct, past, options.rounds)]
+            return passed + [row for case in cases for row in case.rows(direct, past, options.rounds)]
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,8 @@ def growd(direct: Way, past: Past) -> Any:
     """A core of growd, just started, in front of the databases."""
     upstream = f"http://{direct.host}:{direct.port}"
     names = ("--points", past.points, "--events", past.events, "--rollups", past.rollups)
-    return server("core", "--upstream", upstream, *names)
+    kind = ["--lists-series"] if direct.credentials else []
+    return server("core", "--upstream", upstream, *names, *kind)
 
 
 def _key(key: list[Any]) -> str:
@@ -125,9 +126,9 @@ def _key(key: list[Any]) -> str:
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--days", type=int, default=20, help="that pass  [default: %(default)s]")
-    parser.add_argument("--points", type=int, default=4_320, help="of a day  [default: %(default)s]")
-    parser.add_argument("--keep", type=int, default=5, help="days of points  [default: %(default)s]")
+    parser.add_argument("--days", type=int, default=3_652, help="that pass  [default: %(default)s]")
+    parser.add_argument("--smaller", type=int, default=4_000, help="than a card  [default: %(default)s]")
+    parser.add_argument("--every", type=int, default=20, help="days with points  [default: %(default)s]")
 
 
 if __name__ == "__main__":

@@ -131,6 +131,8 @@ export const STRINGS = {
   charts_hour: ["Hour", "Stunde"],
   charts_day: ["Day", "Tag"],
   charts_week: ["Week", "Woche"],
+  charts_year: ["Year", "Jahr"],
+  charts_years: ["10 years", "10 Jahre"],
   charts_run: ["Recipe run", "Lauf des Rezepts"],
   charts_any: ["From – to", "Von – bis"],
   charts_start: ["From", "Von"],

@@ -63,7 +63,7 @@ function timesIn(timeZone) {
     return (time) => format(time * 1000);
   };
   return {
-    clock: format(HOURS), second: format({ ...HOURS, second: "2-digit" }), day: format(DATE), date: format(WEEKDAY),
+    clock: format(HOURS), second: format({ ...HOURS, second: "2-digit" }), day: format(DATE), month: format({ month: "short", year: "numeric" }), dated: format({ ...DATE, year: "numeric" }), date: format(WEEKDAY),
     moment: format({ ...WEEKDAY, ...HOURS }), plain: format({ dateStyle: "short", timeStyle: "medium" }, "sv-SE"), // as ISO 8601
   };
 }
@@ -85,6 +85,12 @@ export const second = (time) => times.second(time);
 
 /** The day of a UNIX time: "23 Nov". */
 export const day = (time) => times.day(time);
+
+/** Day, month and year of a UNIX time. */
+export const dated = (time) => times.dated(time);
+
+/** Month and year of a UNIX time. */
+export const month = (time) => times.month(time);
 
 /** The day of a UNIX time: "Mon 23 Nov". */
 export const date = (time) => times.date(time);

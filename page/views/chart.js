@@ -1,6 +1,6 @@
 /** `Chart`: variables of an environment on one axis of time, with their values, tables and events. */
 import { get } from "../lib/api.js";
-import { clock, day, duration, number, second, shown, symbol } from "../lib/format.js";
+import { clock, dated, day, duration, number, second, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, variableOf } from "../lib/live.js";
@@ -51,14 +51,23 @@ export function Chart({ environment, variables, outputs = [], range, onPlots }) 
   </div>`;
 }
 
+/** Whether times of the view need their year. */
+function isLong(plots) {
+  const { start, end } = plots.view.value;
+  return end - start > 200 * 86_400;
+}
+
+const timeIn = (plots, time) => `${(isLong(plots) ? dated : day)(time)} ${second(time)}`;
+
 /** The time at the cursor and what happened then; without a cursor the time that is shown. */
 function Moment({ plots }) {
   const { start, end } = useSignal(plots.view);
   const time = useSignal(plots.cursor);
   const isLoading = useSignal(plots.isLoading);
+  if (time === null && isLong(plots)) return html`<span class="moment">${dated(start)} – ${dated(end)} ${isLoading && "…"}</span>`;
   if (time === null) return html`<span class="moment">${day(start)} ${clock(start)} – ${day(start) === day(end) ? "" : day(end)} ${clock(end)} ${isLoading && "…"}</span>`;
   const near = (plots.timeline?.events ?? []).filter((each) => Math.abs(each.time - time) < (8 * (end - start)) / plots.width);
-  return html`<span class="moment" role="status"><b>${day(time)} ${second(time)}</b>${near.slice(-3).map((each) => html`<br /><span class="small"><${Event} event=${each} /></span>`)}</span>`;
+  return html`<span class="moment" role="status"><b>${timeIn(plots, time)}</b>${near.slice(-3).map((each) => html`<br /><span class="small"><${Event} event=${each} /></span>`)}</span>`;
 }
 
 /** The name of a variable with its values: at the cursor, or now, or the least and the greatest of the shown time. */
@@ -101,7 +110,7 @@ function Table({ plots, name }) {
     let before = "";
     const changed = plots.rows(columns).filter(([, ...values]) => before !== (before = values.join()));
     return html`<table><thead><tr><th>${t("charts_time")}</th>${head.map((key) => html`<th>${name ? t(key === "set_point" ? key : `charts_${key}`) : `${variableName(key[0])} (%)${key[1] === "most" ? `, ${t("charts_max")}` : ""}`}</th>`)}</tr></thead>
-      <tbody>${changed.slice(-MOST_ROWS).reverse().map(([time, ...values]) => html`<tr><th>${day(time)} ${second(time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, places)}</td>`)}</tr>`)}</tbody></table>`;
+      <tbody>${changed.slice(-MOST_ROWS).reverse().map(([time, ...values]) => html`<tr><th>${timeIn(plots, time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, places)}</td>`)}</tr>`)}</tbody></table>`;
   };
   return html`<details onToggle=${(event) => setOpen(event.target.open)}>
     <summary class="small" aria-label=${title}>${t("charts_table")}</summary>
@@ -126,7 +135,7 @@ function Events({ plots }) {
   };
   return html`<details class="card" onToggle=${({ target }) => setOpen(target.open)}>
     <summary>${t("charts_events", { count: events.length })}</summary>
-    <ul class="plain scrolled">${events.toReversed().map((each) => html`<li><button class="quiet small" onClick=${() => plots.point(each.time)}>${day(each.time)} ${second(each.time)}</button> ${words(each)}</li>`)}</ul>
+    <ul class="plain scrolled">${events.toReversed().map((each) => html`<li><button class="quiet small" onClick=${() => plots.point(each.time)}>${timeIn(plots, each.time)}</button> ${words(each)}</li>`)}</ul>
     ${timeline?.isShortened && html`<p class="small faint">${t("charts_shortened")}</p>`}
   </details>`;
 }

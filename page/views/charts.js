@@ -8,7 +8,7 @@ import { href, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 import { Chart } from "./chart.js";
 
-const SECONDS = { hour: 3_600, day: 86_400, week: 604_800 };
+const SECONDS = { hour: 3_600, day: 86_400, week: 604_800, year: 31_536_000, years: 315_576_000 };
 const RANGES = [...Object.keys(SECONDS), "run", "any"];
 
 export function Charts({ environment }) {

@@ -1,6 +1,6 @@
 /** `Plots`: the charts of variables of an environment on one axis of time, drawn by uPlot from `GET history` and the stream. */
 import { get } from "../lib/api.js";
-import { clock, day, number, second, shown, zoned } from "../lib/format.js";
+import { clock, day, month, number, second, shown, zoned } from "../lib/format.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
 import { Signal } from "../lib/signal.js";
@@ -12,7 +12,7 @@ const MOST_POINTS = 1_500;
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
-const SPAN_S = [60, 1e8]; // of a view
+const SPAN_S = [60, 3.2e8]; // of a view
 const LANE = 42; // px of an output
 
 let library = null; // uPlot, loaded with the first chart
@@ -366,8 +366,11 @@ export class Plots {
   }
 }
 
-function timeLabel(time, step) {
+/** The label of a time on an axis with labels each `step` seconds. */
+export function timeLabel(time, step) {
   const date = zoned(time);
+  if (step >= 364 * 86_400) return String(date.getFullYear());
+  if (step >= 27 * 86_400) return month(time);
   if (step >= 86_400 || (step >= 60 && !date.getHours() && !date.getMinutes())) return day(time);
   return step < 60 ? second(time) : clock(time);
 }

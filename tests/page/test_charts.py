@@ -182,6 +182,21 @@ async def test_a_library_that_did_not_come_is_asked_for_again(growd: Program, br
         tab.errors.clear()
 
 
+async def test_years(growd: Program, browser: Browser) -> None:
+    async with opened(browser, view(growd, "charts?range=day"), viewport=DESK) as tab:
+        page = tab.page
+        await drawn(page)
+        await expect(moment(page)).not_to_have_text(re.compile(r"\d{4}"))
+        await page.get_by_role("button", name="10 years").click()
+        await expect(moment(page)).to_have_text(re.compile(r"\d{4}.*\d{4}"))
+        first, last = map(int, re.findall(r"\b\d{4}\b", await moment(page).inner_text()))
+        assert last - first == 10
+        call = "[366, 31, 1].map((days) => timeLabel(1767268800, days * 86400))"
+        module = MODULE.replace("timeline", "plots")
+        labels = await page.evaluate(f"import({module}).then(({{ timeLabel }}) => {call})")
+        assert labels == ["2026", "Jan 2026", "1 Jan"]
+
+
 async def test_a_week_zoomed_by_wheel_and_buttons(growd: Program, browser: Browser) -> None:
     async with opened(browser, view(growd, "charts?range=week"), viewport=DESK) as tab:
         page = tab.page

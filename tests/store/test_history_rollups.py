@@ -6,12 +6,15 @@ import math
 import random
 from dataclasses import replace
 
+import aiohttp
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.store.history.cache import BucketCache
+from growd.store.exporting.source import SourceReader
+from growd.store.history.cache import BucketCache, SeriesKey
 from growd.store.history.coverage import Coverage
+from growd.store.history.grid import Grid
 from growd.store.history.history import History
 from growd.store.rollups.document import WIDTHS, RollupSeries
 from growd.store.rollups.state import EVERY_SERIES
@@ -170,6 +173,42 @@ class TestRetired:
         assert_alike(answer, expected)
         answer = await past.ask(self.UNTIL, self.UNTIL + 6 * HOUR, points=3_000)
         assert answer["bucket_s"] == 10
+
+    @pytest.mark.parametrize("at", [1, 2])
+    async def test_points_that_are_deleted_while_an_answer_is_read_are_in_it(self, past, monkeypatch, at):
+        start = T + 30 * DAY
+        expected = await of_points(past, start, start + 6 * HOUR, 72)
+        follow, calls = past.history.buckets.follow, []
+
+        async def follow_and_retire(reader, database):
+            coverage = await follow(reader, database)
+            calls.append(database)
+            if len(calls) == at * 2:  # what follows are the readings of points
+                await past.retire(self.UNTIL)
+            return coverage
+
+        monkeypatch.setattr(past.history.buckets, "follow", follow_and_retire)
+        for n in range(3):
+            answer = await past.ask(start, start + 6 * HOUR, points=3_000)
+            if n + 1 >= at:
+                assert_alike(answer, expected)
+
+    async def test_buckets_without_deleted_points_are_not_remembered(self, past):
+        """A client goes away after the points of a day were read, some of which had been deleted."""
+        start = T + 30 * DAY
+        expected = await of_points(past, start, start + 6 * HOUR, 72)
+        buckets = past.history.buckets
+        async with aiohttp.ClientSession() as session:
+            reader = SourceReader(session, past.source)
+            name = past.names.points
+            coverage = await buckets.follow(reader, name)
+            await past.retire(self.UNTIL)
+            key = SeriesKey(name, "environment_1", "measured", WARMTH)
+            grid = Grid.covering(start, start + 6 * HOUR, 3_000)
+            await buckets.read(reader, key, grid, coverage, NOW)
+            assert_alike(await past.ask(start, start + 6 * HOUR, points=72), expected)
+            await buckets.read(reader, key, grid, coverage, NOW)  # it knows no better
+            assert_alike(await past.ask(start, start + 6 * HOUR, points=72), expected)
 
     async def test_a_series_without_points_is_known(self, past):
         await past.retire(self.UNTIL)

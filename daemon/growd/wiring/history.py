@@ -10,7 +10,8 @@ from yarl import URL
 from growd.bus.errors import UnknownNameError
 from growd.store.errors import CouchUnavailableError
 from growd.store.exporting.source import PointSource
-from growd.store.history.history import CATEGORIES, History
+from growd.store.history.history import History
+from growd.store.history.known_series import CATEGORIES
 
 if TYPE_CHECKING:
     from growd.bus import Bus
@@ -48,4 +49,12 @@ def point_source(config: Config, database: Database) -> PointSource:
     names = database.names
     address = URL(database.address)
     login = database.credentials
-    return PointSource(address, names.points, names.events, config.http.name, login, rollups=names.rollups)
+    return PointSource(
+        address,
+        names.points,
+        names.events,
+        config.http.name,
+        login,
+        rollups=names.rollups,
+        lists_series=not database.is_embedded,
+    )

@@ -16,7 +16,8 @@ from yarl import URL
 from growd.store.couch_answers import connection_failure
 from growd.store.errors import StoreError
 from growd.store.exporting.pages import RowPosition, ViewPages, ViewRange
-from growd.store.rollups.document import Rollup, rollup_id, span_of
+from growd.store.exporting.queries import QueryAnswers, QueryBatch
+from growd.store.rollups.document import WIDTHS, Rollup, rollup_id, span_of
 from growd.store.rollups.state import RollupState
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ class PointSource:
     """The address of a database server or of growd, and the names of databases and design document.
 
     `events` is the database of commands, qualities and events, `rollups` that of rollups, if it is read.
-    `login` is for Basic, `tls` for https.
+    `login` is for Basic, `tls` for https. `lists_series`: it finds all series without reading all rows, as
+    CouchDB does.
     """
 
     address: URL
@@ -59,6 +61,7 @@ class PointSource:
     login: tuple[str, str] | None = None
     tls: ssl.SSLContext | None = None
     rollups: str = ""
+    lists_series: bool = False
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -184,10 +187,14 @@ class Span:
 
 
 class SourceReader:
-    """Reads series and rows. Every call raises `ExportRefusedError` or `ExportBrokenError`."""
+    """Reads series and rows. Every call raises `ExportRefusedError` or `ExportBrokenError`.
 
-    def __init__(self, session: aiohttp.ClientSession, source: PointSource) -> None:
+    With `batches` it sends small queries that are asked for at the same time in one request.
+    """
+
+    def __init__(self, session: aiohttp.ClientSession, source: PointSource, *, batches: bool = False) -> None:
         self._session = session
+        self._batches: dict[tuple[str, str], QueryBatch] | None = {} if batches else None
         self.rollup_database = source.rollups
         self._source = source
         self._shown = str(source.address.with_user(None)).rstrip("/")
@@ -206,11 +213,10 @@ class SourceReader:
     async def variables(self, database: str, environment: str, category: str) -> list[str]:
         """The variables of one category, each found by a small request: no server reads all rows for it."""
         found: list[str] = []
-        last = encoded_key([environment, category, {}])
         while True:
-            first = encoded_key([environment, category, *([found[-1], {}] if found else [])])
-            target = f"_view/by_variable?reduce=false&limit=1&startkey={first}&endkey={last}"
-            rows = _decoded(await self._get(database, target), _KeyRows).rows
+            first = [environment, category, *([found[-1], {}] if found else [])]
+            query = {"limit": 1, "startkey": first, "endkey": [environment, category, {}]}
+            rows = _decoded(await self._rows(database, query, 1), _KeyRows).rows
             if not rows:
                 return found
             found.append(rows[0].key[2])
@@ -219,9 +225,11 @@ class SourceReader:
         self, series: Series, start: float | None, end: float, limit: int
     ) -> list[ExportedPoint]:
         """The newest points of a series from `start` to `end`, inclusive; at most `limit`, newest first."""
-        keys = f"startkey={encoded_key([*series.key, end])}&endkey={encoded_key([*series.key, start])}"
-        target = f"_view/by_variable?reduce=false&descending=true&limit={limit}&{keys}"
-        return [row.value for row in _decoded(await self._get(series.database, target), _PointRows).rows]
+        query = {"startkey": [*series.key, end], "endkey": [*series.key, start]}
+        query |= {"descending": True, "limit": limit}
+        return [
+            row.value for row in _decoded(await self._rows(series.database, query, limit), _PointRows).rows
+        ]
 
     async def changes(self, database: str, since: str | None, limit: int) -> Changes:
         """The first changes of a database after `since`; with None no change, and where they end now."""
@@ -250,23 +258,19 @@ class SourceReader:
 
     async def newest_rollups(self, series: RollupSeries, width: int, end: float, limit: int) -> list[Rollup]:
         """The last documents of a series that begin before `end`, newest first."""
-        first = encoded_key(rollup_id(series, width, ceil(end) - 1))
-        last = encoded_key(rollup_id(series, width, 0))
-        keys = f"descending=true&limit={limit}&startkey={first}&endkey={last}"
-        answer = await self._ask(self.rollup_database, f"_all_docs?include_docs=true&{keys}")
+        keys = {"startkey": rollup_id(series, width, ceil(end) - 1), "endkey": rollup_id(series, width, 0)}
+        query = {"include_docs": True, "descending": True, "limit": limit, **keys}
+        answer = await self._query(self.rollup_database, "_all_docs", query, limit)
         return [row.doc for row in _decoded(answer, _RollupRows).rows]
 
     async def rolled_up(self, environment: str, category: str) -> list[str]:
         """The variables of one category that have rollups, each found by a small request."""
         found: list[str] = []
         prefix = f"{quote(environment, safe='')}/{category}/"
-        last = encoded_key(f"{prefix}~")
         while True:
-            first = encoded_key(f"{prefix}{quote(found[-1], safe='')}/~" if found else prefix)
-            answer = await self._ask(
-                self.rollup_database, f"_all_docs?limit=1&startkey={first}&endkey={last}"
-            )
-            rows = _decoded(answer, _IdRows).rows
+            first = f"{prefix}{quote(found[-1], safe='')}/~" if found else prefix
+            query = {"limit": 1, "startkey": first, "endkey": f"{prefix}~"}
+            rows = _decoded(await self._query(self.rollup_database, "_all_docs", query, 1), _IdRows).rows
             if not rows:
                 return found
             found.append(unquote(rows[0].id.split("/")[2]))
@@ -275,10 +279,11 @@ class SourceReader:
         self, database: str, series: RollupSeries, width: int, start: float, end: float
     ) -> list[Rollup]:
         """The documents of a series with buckets of `width` from `start` to before `end`, in their order."""
-        first = encoded_key(rollup_id(series, width, span_of(width, start)))
-        last = encoded_key(rollup_id(series, width, ceil(end)))
-        target = f"_all_docs?include_docs=true&inclusive_end=false&startkey={first}&endkey={last}"
-        return [row.doc for row in _decoded(await self._ask(database, target), _RollupRows).rows]
+        first = span_of(width, start)
+        keys = {"startkey": rollup_id(series, width, first), "endkey": rollup_id(series, width, ceil(end))}
+        query = {"include_docs": True, "inclusive_end": False, **keys}
+        answer = await self._query(database, "_all_docs", query, int((end - first) // WIDTHS[width]) + 1)
+        return [row.doc for row in _decoded(answer, _RollupRows).rows]
 
     async def pages(
         self,
@@ -319,6 +324,24 @@ class SourceReader:
         except (TimeoutError, aiohttp.ClientError) as error:
             raise self._broken(error) from None
 
+    async def _rows(self, database: str, query: dict[str, Any], most: int) -> bytes | msgspec.Raw:
+        """The answer to a query of `by_variable` with at most `most` rows."""
+        target = f"_design/{self._source.design}/_view/by_variable"
+        return await self._query(database, target, {"reduce": False, **query}, most)
+
+    async def _query(
+        self, database: str, target: str, query: dict[str, Any], most: int
+    ) -> bytes | msgspec.Raw:
+        if self._batches is None:
+            options = "&".join(f"{name}={encoded_key(value)}" for name, value in query.items())
+            return await self._ask(database, f"{target}?{options}")
+
+        async def send(body: dict[str, Any]) -> QueryAnswers:
+            return _decoded(await self._ask(database, f"{target}/queries", body), QueryAnswers)
+
+        batch = self._batches.setdefault((database, target), QueryBatch(send))
+        return await batch.answer(query, most)
+
     async def _get(self, database: str, target: str) -> bytes:
         return await self._ask(database, f"_design/{self._source.design}/{target}")
 
@@ -351,7 +374,7 @@ class SourceReader:
         return MissingError(sentence) if status == HTTPStatus.NOT_FOUND else ExportRefusedError(sentence)
 
 
-def _decoded(answer: bytes, kind: type[T]) -> T:
+def _decoded(answer: bytes | msgspec.Raw, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(answer, type=kind)
     except ValueError as error:
@@ -363,7 +386,7 @@ def exported_point(row: msgspec.Raw) -> ExportedPoint:
     return msgspec.json.decode(row, type=_PointRow).value
 
 
-def encoded_key(key: list[Any] | str) -> str:
+def encoded_key(key: Any) -> str:
     """A key as it stands in a query string."""
     return quote(json.dumps(key), safe="")
 

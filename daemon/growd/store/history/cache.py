@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from growd.store.history.buckets import Buckets
 
 MOST_BUCKETS: Final = 300_000  # 14 MB
+_MOST_SEALED_S: Final = 60 * 86_400
 _SEGMENT: Final = 10  # buckets that an empty segment counts for
 Chunks = dict[tuple[int, int], float]  # level and number of a chunk, and the earliest time in it
 
@@ -77,6 +78,7 @@ class BucketCache:
         self._most = most
         self._segments: OrderedDict[_Place, Segment] = OrderedDict()
         self._readings: set[ChunkReading] = set()
+        self._sealed: dict[str, int] = {}
 
     def segment(self, series: SeriesKey, level: int, time: int) -> Segment | None:
         """What is known of the chunk of `time`."""
@@ -87,9 +89,10 @@ class BucketCache:
         return found
 
     @contextmanager
-    def reading(self, database: str) -> Iterator[ChunkReading]:
-        """A reading, for `put`."""
+    def reading(self, database: str, sealed_until: int) -> Iterator[ChunkReading]:
+        """A reading, for `put`, of the points from `sealed_until` on, as far as it reads points."""
         reading = ChunkReading(database)
+        reading.is_void = sealed_until < self._sealed.get(database, 0)
         self._readings.add(reading)
         try:
             yield reading
@@ -127,6 +130,15 @@ class BucketCache:
             if reading.database == database:
                 for chunk, time in spoilt.items():
                     reading.spoilt[chunk] = min(time, reading.spoilt.get(chunk, time))
+
+    def seal(self, database: str, until: int) -> None:
+        """Points before `until` may be deleted: what was read meanwhile may lack some."""
+        before = self._sealed.get(database)
+        self._sealed[database] = until
+        if before is None or until - before > _MOST_SEALED_S:
+            self.clear(database)
+        else:
+            self.forget(database, range(before, until, min(LEVELS.values())))
 
     def clear(self, database: str) -> None:
         """Forget all series of a database."""

@@ -58,6 +58,7 @@ class ChangeFollower:
                 else:
                     self._cache.forget(database, [*times, *followed.late])
                 state = await reader.rollup_state(database)
+                self._cache.seal(database, 0 if state is None else state.sealed_until)
                 if state is None:
                     return Coverage()
                 await self._find_changed(reader, database, followed, state, times)

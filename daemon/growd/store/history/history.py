@@ -14,24 +14,23 @@ import aiohttp
 import msgspec
 
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
-from growd.bus.messages import Quality
 from growd.store.errors import StoreError
-from growd.store.exporting.source import CONNECT_S, Series, SourceReader
+from growd.store.exporting.source import CONNECT_S, SourceReader
 from growd.store.history.buckets import Buckets
 from growd.store.history.cache import BucketCache, SeriesKey
 from growd.store.history.coverage import FINEST
-from growd.store.history.events import KINDS, MARKS, as_event
 from growd.store.history.grid import Grid
+from growd.store.history.known_series import CATEGORIES, KnownSeries, database_of, known_series, together
 from growd.store.history.reading import RememberedBuckets
+from growd.store.history.reading_events import breaks_of, events_of
 from growd.store.history.series_reader import SeriesReader
-from growd.store.rollups.document import RETIRED
 from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
-    from growd.store.exporting.source import ExportedPoint, PointSource
+    from growd.store.exporting.source import PointSource
     from growd.store.history.coverage import Coverage
     from growd.store.index_builds import IndexBuild
 
@@ -41,18 +40,12 @@ LIMIT_S: Final = 60.0
 MOST_REQUESTS: Final = 16  # under way; the largest answers take 30 MB each
 MOST_VARIABLES: Final = 50
 MOST_BUCKETS: Final = 20_000  # variables times points
-MOST_EVENTS: Final = 1_000
-MOST_BREAKS: Final = 1_000  # of a variable
 HOLDS_S: Final = 660.0
-CATEGORIES: Final = ("measured", "desired", "commanded")
 SERIES_S: Final = 10.0
 """For how many real seconds the list of the series of an environment is used again."""
 
 _CONNECTIONS: Final = 8
-_AT_ONCE: Final = 4  # series of one request
-_FEW_EVENTS: Final = 100  # of each kind, which are read first
-_WIDE_S: Final = 3_600
-_FEW_BREAKS: Final = 100  # in buckets of `_WIDE_S` and more, which are as wide as most gaps
+_AT_ONCE: Final = 12  # series of one request
 _NO_BREAKS: Final[dict[str, list[float]]] = {"breaks": [], "resumes": []}
 _EMPTY: Final = {"before": None, **Buckets(1).columns()}
 
@@ -105,7 +98,7 @@ class History:
         self._limit = limit_s
         self._requests: Counter[str | None] = Counter()  # under way, by client
         self._session: aiohttp.ClientSession | None = None
-        self._series: dict[str, _Known] = {}
+        self._series: dict[str, KnownSeries] = {}
 
     async def __aenter__(self) -> Self:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
@@ -165,7 +158,7 @@ class History:
         try:
             async with asyncio.timeout(self._limit), self._ship():
                 source = self._source()
-                return await self._answer(query, source, SourceReader(self._session, source))
+                return await self._answer(query, source, SourceReader(self._session, source, batches=True))
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
 
@@ -183,9 +176,24 @@ class History:
 
     async def _answer(self, query: HistoryQuery, source: PointSource, reader: SourceReader) -> dict[str, Any]:
         databases = (source.points, source.events)
-        covered = await _together([self.buckets.follow(reader, name) for name in databases])
-        coverage = dict(zip(databases, covered, strict=True))
-        retired_until = max(one.sealed_until for one in covered)
+        while True:
+            covered = await together([self.buckets.follow(reader, name) for name in databases])
+            coverage = dict(zip(databases, covered, strict=True))
+            answer = await self._answer_from(query, source, reader, coverage)
+            states = await together([reader.rollup_state(name) for name in databases])
+            sealed = [0 if state is None else state.sealed_until for state in states]
+            if all(now <= one.sealed_until for now, one in zip(sealed, covered, strict=True)):
+                return answer
+            # the retirement of a day began meanwhile: points may have been deleted before they were read
+
+    async def _answer_from(
+        self,
+        query: HistoryQuery,
+        source: PointSource,
+        reader: SourceReader,
+        coverage: Mapping[str, Coverage],
+    ) -> dict[str, Any]:
+        retired_until = max(one.sealed_until for one in coverage.values())
         known = await self._find_series(reader, source, query, retired_until)
         narrowest = FINEST if query.start < retired_until else 1
         grid = Grid.covering(query.start, query.end, query.points, narrowest)
@@ -194,13 +202,13 @@ class History:
         _check_size(query, len(variables))
         broken = [variable for variable in variables if known.has("quality", variable)]
         wanted = [
-            SeriesKey(_database(source, category), query.environment, category, variable)
+            SeriesKey(database_of(source, category), query.environment, category, variable)
             for category, variable in known.of(variables)
         ]
-        (events, is_truncated), breaks, *series = await _together(
+        (events, is_truncated), breaks, *series = await together(
             [
-                _events(reader, source, query, known, grid),
-                _breaks(reader, source, query.environment, broken, grid),
+                self._events(reader, source, query, known, grid),
+                breaks_of(reader, source, query.environment, broken, grid),
                 *self._all_series(reader, wanted, grid, coverage),
             ]
         )
@@ -225,6 +233,13 @@ class History:
             "events_truncated": is_truncated,
         }
 
+    async def _events(
+        self, reader: SourceReader, source: PointSource, query: HistoryQuery, known: KnownSeries, grid: Grid
+    ) -> tuple[list[dict[str, Any]], bool]:
+        if not query.with_events:
+            return [], False
+        return await events_of(reader, source, query.environment, known, grid)
+
     def _all_series(
         self,
         reader: SourceReader,
@@ -248,30 +263,18 @@ class History:
 
     async def _find_series(
         self, reader: SourceReader, source: PointSource, query: HistoryQuery, retired_until: int
-    ) -> _Known:
+    ) -> KnownSeries:
         """The series of an environment, at most `SERIES_S` old; looked up again for an unknown name."""
         known = self._series.get(query.environment)
         names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
-        if known is None or not names <= known.variables() or time.monotonic() - known.at >= SERIES_S:
-            at, categories = time.monotonic(), (*CATEGORIES, "event", "quality")
-            retired = known.retired if known is not None and known.retired_until == retired_until else None
-            found, retired = await _together(
-                [
-                    _together(
-                        [
-                            reader.variables(_database(source, one), query.environment, one)
-                            for one in categories
-                        ]
-                    ),
-                    _retired(reader, query.environment, retired_until, retired),
-                ]
-            )
-            known = _Known(at, dict(zip(categories, found, strict=True)), retired_until, retired)
+        is_old = known is None or time.monotonic() - known.at >= SERIES_S
+        if known is None or is_old or known.retired_until != retired_until or not names <= known.variables():
+            known = await known_series(reader, source, query.environment, retired_until, known)
             self._series[query.environment] = known
         self._check_names(query, known)
         return known
 
-    def _check_names(self, query: HistoryQuery, known: _Known) -> None:
+    def _check_names(self, query: HistoryQuery, known: KnownSeries) -> None:
         stored = known.variables()
         names = {*stored, *self._known(query.environment), *VARIABLES}
         for name in query.variables:
@@ -282,32 +285,6 @@ class History:
                 raise InvalidValueError("variable", expected, name)
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """The series of an environment with points, looked up at a monotonic time, and those with rollups."""
-
-    at: float
-    by_category: dict[str, list[str]]
-    retired_until: int
-    retired: dict[str, list[str]]
-
-    def variables(self) -> set[str]:
-        """The variables that have values."""
-        tables = (self.by_category, self.retired)
-        return {
-            name for table in tables for each in CATEGORIES for name in table.get(each, ())
-        } - MARKS.keys()
-
-    def of(self, variables: Sequence[str]) -> list[tuple[str, str]]:
-        """Category and name of each series of these variables."""
-        pairs = [(category, variable) for variable in variables for category in CATEGORIES]
-        return [(category, variable) for category, variable in pairs if self.has(category, variable)]
-
-    def has(self, category: str, variable: str) -> bool:
-        """Whether the database has points of this series, or has had them."""
-        return variable in self.by_category[category] or variable in self.retired.get(category, ())
-
-
 def _check_size(query: HistoryQuery, number: int) -> None:
     """Refuse more buckets than one answer may have, for a number of variables."""
     if number > MOST_VARIABLES:
@@ -315,78 +292,3 @@ def _check_size(query: HistoryQuery, number: int) -> None:
     if query.points * number > MOST_BUCKETS:
         expected = f"at most {MOST_BUCKETS // number} for {number} variables"
         raise InvalidValueError("points", expected, query.points)
-
-
-async def _events(
-    reader: SourceReader, source: PointSource, query: HistoryQuery, known: _Known, grid: Grid
-) -> tuple[list[dict[str, Any]], bool]:
-    """The newest events of the range, in their order, and whether there are more."""
-    if not query.with_events:
-        return [], False
-    others = sorted({*known.by_category["event"]} - {*KINDS})  # the first of a kind is in the next answer
-    kinds = [*KINDS, *others[:MOST_VARIABLES]]
-    places = [*(("event", kind) for kind in kinds), *(("desired", mark) for mark in MARKS)]
-    series = [
-        Series((query.environment, category, kind), {}, _database(source, category))
-        for category, kind in places
-    ]
-    few = [reader.newest(one, grid.start, grid.end, _FEW_EVENTS) for one in series]
-    read: list[list[ExportedPoint]] = await _together(few)
-    times = sorted(point.timestamp for some in read for point in some if point.timestamp < grid.end)
-    oldest = times[-MOST_EVENTS - 1] if len(times) > MOST_EVENTS else 0.0
-    for n, some in enumerate(read):
-        if len(some) == _FEW_EVENTS and some[-1].timestamp >= oldest:
-            read[n] = await reader.newest(series[n], grid.start, grid.end, MOST_EVENTS + 1)
-    inside = (point for some in read for point in some if point.timestamp < grid.end)
-    points = sorted(inside, key=lambda point: point.timestamp)
-    is_truncated = len(points) > MOST_EVENTS or len(others) > MOST_VARIABLES
-    return [as_event(point) for point in points[-MOST_EVENTS:]], is_truncated
-
-
-async def _breaks(
-    reader: SourceReader,
-    source: PointSource,
-    environment: str,
-    variables: Sequence[str],
-    grid: Grid,
-) -> dict[str, dict[str, list[float]]]:
-    """The newest times at which measured values became unknown, or known again, by variable, oldest first."""
-    places = asyncio.Semaphore(_AT_ONCE)
-    most = MOST_BREAKS if grid.width < _WIDE_S else _FEW_BREAKS
-
-    async def read(variable: str) -> dict[str, list[float]]:
-        series = Series((environment, "quality", variable), {}, source.events)
-        async with places:
-            points = await reader.newest(series, grid.start, grid.end, most)
-        times: dict[str, list[float]] = {"breaks": [], "resumes": []}
-        for point in reversed(points):
-            times["resumes" if point.value == Quality.OK else "breaks"].append(point.timestamp)
-        return times
-
-    return dict(zip(variables, await _together([read(variable) for variable in variables]), strict=True))
-
-
-async def _retired(
-    reader: SourceReader, environment: str, retired_until: int, known: dict[str, list[str]] | None
-) -> dict[str, list[str]]:
-    """The series that have rollups, by category: their points may all be gone."""
-    if not retired_until:
-        return {}
-    if known is not None:
-        return known
-    found = await _together([reader.rolled_up(environment, category) for category in RETIRED])
-    return dict(zip(RETIRED, found, strict=True))
-
-
-def _database(source: PointSource, category: str) -> str:
-    return source.points if category in {"measured", "desired"} else source.events
-
-
-async def _together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
-    """The results, in order. The first error cancels the rest."""
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(one, name="history") for one in work]
-    except ExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-    return [task.result() for task in tasks]

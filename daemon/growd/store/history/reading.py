@@ -66,7 +66,7 @@ class RememberedBuckets:
                     if until < edge:
                         until = min(-(-until // FINEST) * FINEST, grid.end)
                     segments = self._read(one, grid.level, place, until, edge)
-                    with self._cache.reading(series.database) as reading:
+                    with self._cache.reading(series.database, coverage.sealed_until) as reading:
                         async with aclosing(segments):
                             async for segment in segments:
                                 found.merge(segment.buckets, segment.start, segment.end)

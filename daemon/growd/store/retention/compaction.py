@@ -21,8 +21,9 @@ class Compaction:
     after the start.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, poll_s: float = _POLL_S) -> None:
         self._database = database
+        self._poll_s = poll_s
         self._is_new = True
 
     def retired(self, number: int) -> None:
@@ -42,7 +43,7 @@ class Compaction:
             await couch.compact(database, design)
             while await self._is_running(database, design):
                 await beat()
-                await asyncio.sleep(_POLL_S)
+                await asyncio.sleep(self._poll_s)
 
     async def _is_running(self, database: str, design: str) -> bool:
         if design:

@@ -1,0 +1,102 @@
+"""Which series an environment has."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.store.history.events import MARKS
+from growd.store.rollups.document import RETIRED
+
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+
+    from growd.store.exporting.source import PointSource, SourceReader
+
+CATEGORIES: Final = ("measured", "desired", "commanded")
+_STORED: Final = (*CATEGORIES, "event", "quality")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSeries:
+    """The series of an environment with points, looked up at a monotonic time, and those with rollups."""
+
+    at: float
+    by_category: dict[str, list[str]]
+    retired_until: int
+    retired: dict[str, list[str]]
+
+    def variables(self) -> set[str]:
+        """The variables that have values."""
+        tables = (self.by_category, self.retired)
+        return {
+            name for table in tables for each in CATEGORIES for name in table.get(each, ())
+        } - MARKS.keys()
+
+    def of(self, variables: Sequence[str]) -> list[tuple[str, str]]:
+        """Category and name of each series of these variables."""
+        pairs = [(category, variable) for variable in variables for category in CATEGORIES]
+        return [(category, variable) for category, variable in pairs if self.has(category, variable)]
+
+    def has(self, category: str, variable: str) -> bool:
+        """Whether the database has points of this series, or has had them."""
+        return variable in self.by_category[category] or variable in self.retired.get(category, ())
+
+
+async def known_series(
+    reader: SourceReader,
+    source: PointSource,
+    environment: str,
+    retired_until: int,
+    before: KnownSeries | None,
+) -> KnownSeries:
+    """Look up the series of an environment; `before` is what was known. Raises `StoreError`."""
+    at = time.monotonic()
+    retired = before.retired if before is not None and before.retired_until == retired_until else None
+    by_category, retired = await together(
+        [_stored(reader, source, environment), _retired(reader, environment, retired_until, retired)]
+    )
+    return KnownSeries(at, by_category, retired_until, retired)
+
+
+def database_of(source: PointSource, category: str) -> str:
+    """The database with the points of a category."""
+    return source.points if category in {"measured", "desired"} else source.events
+
+
+async def together(work: Sequence[Coroutine[None, None, Any]]) -> list[Any]:
+    """The results, in order. The first error cancels the rest."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(one, name="history") for one in work]
+    except ExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return [task.result() for task in tasks]
+
+
+async def _stored(reader: SourceReader, source: PointSource, environment: str) -> dict[str, list[str]]:
+    """The variables with points, by category."""
+    if not source.lists_series:
+        asked = [reader.variables(database_of(source, one), environment, one) for one in _STORED]
+        return dict(zip(_STORED, await together(asked), strict=True))
+    lists = await together([reader.series(name) for name in (source.points, source.events)])
+    found: dict[str, list[str]] = {category: [] for category in _STORED}
+    for series in (one for each in lists for one in each):
+        place, category, variable = series.key
+        if place == environment and category in found and series.database == database_of(source, category):
+            found[category].append(variable)
+    return found
+
+
+async def _retired(
+    reader: SourceReader, environment: str, retired_until: int, known: dict[str, list[str]] | None
+) -> dict[str, list[str]]:
+    """The series that have rollups, by category: their points may all be gone."""
+    if not retired_until:
+        return {}
+    if known is not None:
+        return known
+    found = await together([reader.rolled_up(environment, category) for category in RETIRED])
+    return dict(zip(RETIRED, found, strict=True))
