@@ -115,6 +115,15 @@ def test_a_time_of_day_is_the_last_one(text: str, expected: float):
     assert _past(text, UTC, datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()) == expected
 
 
+def test_the_end_of_a_list_is_after_its_start():
+    now = datetime(2026, 11, 23, 19, tzinfo=UTC).timestamp()
+    start = _past("18:00", UTC, now)
+    assert _past("20:00", UTC, now, after=start) == start + 2 * 3_600
+    assert _past("18:30", UTC, now, after=start) == start + 1_800
+    start = _past("22:00", UTC, now)  # yesterday
+    assert _past("06:00", UTC, now, after=start) == start + 8 * 3_600
+
+
 @pytest.mark.parametrize("text", ["nan", "-1", "inf", "25:00", "", "0000-01-01"])
 def test_other_words_are_no_times(text: str):
     with pytest.raises(click.BadParameter, match="is not a time"):

@@ -7,9 +7,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from aiohttp import BodyPartReader, hdrs, web
+from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
+from growd.api.form_reader import FormReader
 from growd.api.history import LATEST, time_of
 from growd.api.operation import Body
 from growd.bus.errors import BusError, InvalidValueError, shown
@@ -23,8 +24,6 @@ from growd.store.errors import PhotoError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from aiohttp import MultipartReader
-
     from growd.store.entries.journal import EntryUpload, OpenPhoto
 
 MOST_PHOTOS: Final = 8
@@ -33,7 +32,6 @@ PHOTOS_BYTES: Final = 32 * 1024 * 1024
 """Of all photos of an entry: the embedded database holds them in memory."""
 _ENTRY_BYTES: Final = 64 * 1024
 _BODY_BYTES: Final = PHOTOS_BYTES + 2 * _ENTRY_BYTES
-_PIECE: Final = 64 * 1024
 FORM: Final = "multipart/form-data"
 
 ENTRY: Final = Body(
@@ -98,49 +96,52 @@ class EntryForm:
         _check_length(request)
         send_continue(request)
         try:
+            form = FormReader(request.headers[hdrs.CONTENT_TYPE], request.content)
             async with asyncio.timeout(self._whole_s):
-                return await self._read_parts(await request.multipart(), upload)
+                return await self._read_parts(form, upload)
         except TimeoutError:
             sentence = "the photos did not arrive in time"
             raise ApiError(HTTPStatus.REQUEST_TIMEOUT, "body_timeout", sentence, closes=True) from None
         except BusError:
             raise  # some are ValueErrors
-        except (ValueError, AssertionError, RuntimeError, ConnectionError, HttpProcessingError):
+        except (ValueError, RuntimeError, ConnectionError, HttpProcessingError):  # RuntimeError: it closed
             sentence = "the form is incomplete or malformed"
             raise ApiError(400, "incomplete_body", sentence, closes=True) from None
 
-    async def _read_parts(self, form: MultipartReader, upload: EntryUpload) -> dict[str, Any]:
-        entry: Any = {}
-        while (part := await self._in_time(form.next())) is not None:
-            if not isinstance(part, BodyPartReader) or part.name not in {"entry", "photo"}:
-                name = part.name if isinstance(part, BodyPartReader) else "with parts of its own"
-                sentence = f"the form has the part {shown(name)}; known: entry, photo"
-                raise ApiError(400, "invalid_body", sentence, closes=True)
-            if part.name == "entry":
-                entry = await self._read_entry(part)
+    async def _read_parts(self, form: FormReader, upload: EntryUpload) -> dict[str, Any]:
+        entry: Any = None
+        await self._in_time(form.start())
+        while (name := await self._in_time(form.next())) is not None:
+            if name == "photo":
+                await self._read_photo(form, upload)
+            elif name == "entry" and entry is None:
+                entry = await self._read_entry(form)
             else:
-                await self._read_photo(part, upload)
-        checked: dict[str, Any] = ENTRY.check(entry)
+                found = "two parts entry" if name == "entry" else f"the part {shown(name)}"
+                sentence = f"the form has {found}; known: one part entry, and photo"
+                raise ApiError(400, "invalid_body", sentence, closes=True)
+        checked: dict[str, Any] = ENTRY.check({} if entry is None else entry)
         return checked
 
-    async def _read_entry(self, part: BodyPartReader) -> Any:
+    async def _read_entry(self, form: FormReader) -> Any:
         text = bytearray()
-        while piece := await self._in_time(part.read_chunk(_PIECE)):
+        while piece := await self._in_time(form.piece()):
             text += piece
             if len(text) > _ENTRY_BYTES:
                 raise _too_large(f"the part entry is larger than {_ENTRY_BYTES} bytes")
         try:
-            return msgspec.json.decode(text)
+            entry = msgspec.json.decode(text)
         except (ValueError, RecursionError) as error:
             sentence = f"the part entry is not well-formed JSON: {error}"
             raise ApiError(400, "malformed_json", sentence, closes=True) from None
+        return [] if entry is None else entry  # null is refused as other values that are no object
 
-    async def _read_photo(self, part: BodyPartReader, upload: EntryUpload) -> None:
+    async def _read_photo(self, form: FormReader, upload: EntryUpload) -> None:
         number = len(upload.photos) + 1
         if number > MOST_PHOTOS:
             raise _too_large(f"an entry may have at most {MOST_PHOTOS} photos")
         size = 0
-        while piece := await self._in_time(part.read_chunk(_PIECE)):
+        while piece := await self._in_time(form.piece()):
             size += len(piece)
             if size > PHOTO_BYTES:
                 raise _too_large(f"photo {number} is larger than {PHOTO_BYTES} bytes")

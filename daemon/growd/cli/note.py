@@ -168,7 +168,10 @@ def list_command(
     settings = daemon.configuration().environment
     zone, now = settings.zone(), time.time()
     query: dict[str, Any] = {"limit": limit, "search": search}
-    query |= {name: _past(text, zone, now) for name, text in (("start", start), ("end", end)) if text}
+    if start:
+        query["start"] = _past(start, zone, now)
+    if end:
+        query["end"] = _past(end, zone, now, after=query.get("start", 0.0))
     with daemon.client() as client:
         found = client.get("journal", environment or settings.id, kind=_Entries, query=urlencode(query))
         origin = client.address.origin
@@ -213,26 +216,29 @@ def _measurement(words: str) -> tuple[str, Any]:
     return SHORT_NAMES.get(name.strip().lower(), name.strip()), value
 
 
-def _past(text: str, zone: tzinfo | None, now: float) -> float:
-    """UNIX seconds of a time in words; without a date the last one before `now`."""
+def _past(text: str, zone: tzinfo | None, now: float, *, after: float = 0.0) -> float:
+    """UNIX seconds of a time in words. Without a date it is the last one before `now`; if that is not after
+    `after`, it is the next one.
+    """
     try:
         seconds = float(text)
     except ValueError:
-        seconds = _moment(text, zone, now)
+        seconds = _moment(text, zone, now, after)
     if not math.isfinite(seconds) or seconds < 0:
         raise click.BadParameter(f"{text} is not a time: {_FORMS}")
     return seconds
 
 
-def _moment(text: str, zone: tzinfo | None, now: float) -> float:
+def _moment(text: str, zone: tzinfo | None, now: float, after: float) -> float:
     today = datetime.fromtimestamp(now, zone)
     try:
         clock = datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007  a time of day
     except ValueError:
         pass
     else:
-        days = (datetime.combine(today - timedelta(days=ago), clock, zone) for ago in (0, 1))
-        return next(day.timestamp() for day in days if day.timestamp() <= now)
+        days = [datetime.combine(today + timedelta(days=day), clock, zone).timestamp() for day in (-1, 0, 1)]
+        last = max(day for day in days if day <= now)
+        return last if last > after else min(day for day in days if day > now)
     try:
         given = datetime.fromisoformat(text)
         if given.tzinfo is None:
