@@ -13,6 +13,7 @@ import aiohttp
 import pytest
 from msgspec import to_builtins
 
+from growd.bus.errors import InvalidValueError
 from growd.runs.reports.elements import POLICY, STYLE
 from growd.runs.reports.language import Language
 from growd.runs.reports.reading import ReadPhoto
@@ -212,6 +213,22 @@ class TestReport:
         await stored.store_documents(stored.names.runs, [gone])
         check_harmless(page := Page(await reports().report("dddddd", "en")))
         assert "Air temperature" in page.words
+
+    @pytest.mark.parametrize(
+        ("started", "ended"), [(1e308, 1e308), (-1e308, 5.0), (0, 4e9), (MIDNIGHT, MIDNIGHT - 10_000_000)]
+    )
+    async def test_a_run_with_impossible_times_is_refused_in_one_sentence(
+        self, reports, stored, archive, started, ended
+    ):
+        odd = BASIL | {"_id": "0123456789ab:1-aaaabbbb00", "started": started, "ended": ended}
+        kept = {"figures": to_builtins(figures_of(end=60)) | {"start": started, "end": ended}}
+        await stored.store_documents(stored.names.runs, [odd | kept])
+        if ended < started:  # the clock was set back: the run counts as one without length
+            assert (await reports().figures("aaaabbbb")).end == started
+        else:
+            with pytest.raises(InvalidValueError, match="at most 1100 days"):
+                await reports().report("aaaabbbb", "en")
+        await archive.describe(odd, MIDNIGHT)
 
     async def test_kept_figures_are_used_and_those_of_another_form_are_not(self, reports, stored):
         kept = figures_of(value(0, WARMTH, 33.25), end=90_000)

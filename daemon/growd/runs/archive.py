@@ -91,7 +91,7 @@ class RunArchive:
         That is `AFTER_DAYS` after the end, or the start of the next run if that is earlier.
         """
         if run["ended"] is None:
-            return now
+            return max(now, float(run["started"]))
         environment, started = run["environment"], run["started"]
         following = await self._couch.view(
             self._runs,
@@ -102,7 +102,8 @@ class RunArchive:
             endkey=[environment, {}],
         )
         starts = [row["key"][1] for row in following if row["id"] != run["_id"]]
-        return float(min([run["ended"] + AFTER_DAYS * 86_400.0, now, *starts]))
+        until = min([run["ended"] + AFTER_DAYS * 86_400.0, now, *starts])
+        return float(max(until, started))  # after the clock was set back `now` may be before
 
     async def _by_short_id(self, text: str) -> Document | None:
         rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)

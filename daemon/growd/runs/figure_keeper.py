@@ -8,6 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.errors import InvalidValueError
 from growd.store.errors import CouchConflictError, StoreError
 from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY
 
@@ -115,6 +116,9 @@ class FigureKeeper:
             figures = await self._make(document)
         except StoreError:
             raise
+        except InvalidValueError as error:
+            _log.warning("the figures of the run %s are not made: %s", run_id, error)
+            return
         except Exception:  # noqa: BLE001  one run must not stop the figures of the others
             _log.exception("could not make the figures of the run %s", run_id)
             return

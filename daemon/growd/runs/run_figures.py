@@ -12,6 +12,7 @@ from math import inf, nextafter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from growd.bus.errors import InvalidValueError
 from growd.runs.account import Bucket, RunAccount
 from growd.store.exporting.pages import MOST_ROWS, slices
 from growd.store.exporting.source import ExportedPoint, Series, Span, exported_point
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
 WIDTH_S: Final = 300
 """The width of the rollups that stand for retired points."""
 
+LONGEST_DAYS: Final = 1_100
+"""Of a run. A longer one has a wrong time, such as that of a clock before it was set."""
+
+_LAST_START: Final = 7_258_118_400.0  # the year 2200
 _SPAN_S: Final = 86_400  # of rollups that are read at once
 _CATEGORIES: Final = ("measured", "desired", "commanded", "quality", "event")
 _EVENTS_BEFORE: Final = 20  # of each kind, which tell the state at the start
@@ -71,7 +76,8 @@ async def run_figures(
 
     `zone` is the time zone of its days, None that of the machine; `flow_l_min` the flow of the open CO2 valve
     (`[interlock] valve_flow_l_min`). Reads each point of the environment once and keeps none, so it takes
-    seconds for a week and a minute or two for three months. Raises `StoreError`.
+    seconds for a week and a minute or two for three months. Raises `StoreError`, and
+    `InvalidValueError` if the run has impossible times.
     """
     progress = RunProgress(run, points, zone, flow_l_min)
     await progress.read(points, end_of(run, now))
@@ -84,6 +90,13 @@ def end_of(run: Mapping[str, Any], now: float) -> float:
     return max(end, float(run["started"]))
 
 
+def check_times(start: float, end: float) -> None:
+    """Raise `InvalidValueError` for times (UNIX seconds) that no run has."""
+    if not (0.0 <= start <= _LAST_START and start <= end <= start + LONGEST_DAYS * 86_400.0):
+        expected = f"a start from 1970 to 2200 and at most {LONGEST_DAYS} days"
+        raise InvalidValueError("started and ended of the run", expected, [start, end])
+
+
 class RunProgress:
     """The figures of a run as far as its points were read; a cancelled `read` goes on where it was."""
 
@@ -91,6 +104,7 @@ class RunProgress:
         self, run: Mapping[str, Any], points: RunPoints, zone: tzinfo | None, flow_l_min: float | None
     ) -> None:
         start = float(run["started"])
+        check_times(start, start)
         self._environment = str(run["environment"])
         self._start, self._read_to = start, nextafter(start, -inf)
         self._has_begun = False
@@ -103,7 +117,8 @@ class RunProgress:
         return copied
 
     async def read(self, points: RunPoints, end: float) -> None:
-        """Read the points up to a UNIX time. Raises `StoreError`."""
+        """Read the points up to a UNIX time. Raises `StoreError`, or `InvalidValueError` if too late."""
+        check_times(self._start, end)
         account = self.account
         account.end, account.raw_from = end, points.raw_from
         series = await _series(points, self._environment)

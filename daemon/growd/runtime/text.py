@@ -25,7 +25,10 @@ def duration(seconds: float) -> str:
 
 def moment(seconds: float, zone: tzinfo | None = None) -> str:
     """A UNIX time in a time zone, None that of the machine: "2026-11-24 06:00", with seconds if there are."""
-    local = datetime.fromtimestamp(round(seconds), zone)
+    try:
+        local = datetime.fromtimestamp(round(seconds), zone)
+    except (OverflowError, OSError, ValueError):  # beyond the years 1 to 9999
+        return f"{seconds:g} s"
     return local.strftime("%Y-%m-%d %H:%M:%S" if local.second else "%Y-%m-%d %H:%M")
 
 

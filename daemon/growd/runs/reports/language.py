@@ -62,19 +62,22 @@ class Language:
 
     def moment(self, seconds: float) -> str:
         """A UNIX time as date and time of day."""
-        shown = datetime.fromtimestamp(round(seconds), self.zone)
-        return shown.strftime("%d.%m.%Y %H:%M" if self.code == "de" else "%Y-%m-%d %H:%M")
+        return self._shown(round(seconds), "%d.%m.%Y %H:%M" if self.code == "de" else "%Y-%m-%d %H:%M")
 
     def day(self, seconds: float) -> str:
         """The date of a UNIX time."""
-        shown = datetime.fromtimestamp(seconds, self.zone)
-        return shown.strftime("%d.%m.%Y" if self.code == "de" else "%Y-%m-%d")
+        return self._shown(seconds, "%d.%m.%Y" if self.code == "de" else "%Y-%m-%d")
 
     def short_day(self, seconds: float) -> str:
         """Day and month, for an axis."""
-        shown = datetime.fromtimestamp(seconds, self.zone)
-        return shown.strftime("%d.%m." if self.code == "de" else "%m-%d")
+        return self._shown(seconds, "%d.%m." if self.code == "de" else "%m-%d")
 
     def time_of_day(self, seconds: float) -> str:
         """The time of day, for an axis."""
-        return datetime.fromtimestamp(seconds, self.zone).strftime("%H:%M")
+        return self._shown(seconds, "%H:%M")
+
+    def _shown(self, seconds: float, form: str) -> str:
+        try:
+            return datetime.fromtimestamp(seconds, self.zone).strftime(form)
+        except (OverflowError, OSError, ValueError):  # beyond the years 1 to 9999
+            return _NO_VALUE

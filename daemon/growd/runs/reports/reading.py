@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from growd.bus.errors import UnknownNameError
+from growd.bus.errors import InvalidValueError, UnknownNameError
 from growd.runs.account import LIGHTS
 from growd.runs.figures import RunFigures
 from growd.runs.reports.plots import WIDTH, Course, Steps
+from growd.runs.run_figures import check_times
 from growd.store.history.history import HistoryQuery
 
 if TYPE_CHECKING:
@@ -131,9 +132,11 @@ def kept_figures(run: Document) -> RunFigures | None:
     if run.get("ended") is None or not run.get("figures"):
         return None
     try:
-        return msgspec.convert(run["figures"], RunFigures)
-    except msgspec.ValidationError:
+        kept = msgspec.convert(run["figures"], RunFigures)
+        check_times(kept.start, kept.end)
+    except (msgspec.ValidationError, InvalidValueError):
         return None
+    return kept
 
 
 def _photo(name: str, read: ReadPhoto) -> ShownPhoto:
