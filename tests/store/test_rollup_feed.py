@@ -457,6 +457,16 @@ async def test_rollups_of_a_deleted_database_are_made_again(bench):
     assert await bench.rollups() == before
 
 
+async def test_rollups_of_a_database_that_was_deleted_and_made_between_two_looks_are_made_again(bench):
+    await bench.store(measured(TEMPERATURE, 20.0, START))
+    await bench.catch_up(NEXT_DAY)
+    before = await bench.rollups()
+    await bench.couch.delete(bench.names.rollups)
+    await make_databases(bench.couch, bench.names)
+    await bench.catch_up()
+    assert await bench.rollups() == before
+
+
 async def test_the_state_of_the_retirement_is_kept(bench):
     await bench.catch_up(START)
     await bench.feed.update(bench.feed.events, retired_until=START, retention={"retiring": START})

@@ -162,16 +162,16 @@ async def test_the_status_shows_the_progress_of_a_long_run():
         assert rig.shown() == ["rollups are 1 d 1 h behind: 2000 changes of the database left to read"]
 
 
-async def test_the_node_has_the_oldest_of_both_databases():
+async def test_the_node_has_the_state_of_both_databases():
     async with rigged() as rig:
-        rig.feed.points.state = RollupState(id="p", looked_at=5.0, sealed_until=86_400, retired_until=0)
+        rig.feed.points.state = RollupState(id="p", looked_at=5.0, sealed_until=86_400, retired_until=43_200)
         rig.feed.events.state = RollupState(id="e", looked_at=4.0, sealed_until=0, retired_until=0)
         assert rig.task.node.details()["rollups"] == {
             "looked_at": 4.0,
             "changes_left": 0,
             "is_running": False,
             "sealed_until": 0,
-            "retired_until": 0,
+            "retired_until": 43_200,
             "fault": "",
         }
 

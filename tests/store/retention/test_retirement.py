@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from support.retention import a_day, check_day, documents, retire_all, retirements, tombstones
-from support.rollups import DAY, DELAY_S, START, RollupBench, measured, rollup_bench
+from growd.store.retention.far_end import UnconfirmedError
+from support.retention import HOUR, a_day, check_day, documents, retire_all, retirements, tombstones
+from support.rollups import DAY, DELAY_S, START, RollupBench, make_databases, measured, rollup_bench
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -104,3 +105,76 @@ async def test_a_point_that_was_changed_after_it_was_written_stays(bench, databa
     await bench.store(measured("air_temperature", 22.0, START + 2))
     assert await retire_all(retirements(bench, is_embedded=database_server.is_embedded), NOW) == 1
     assert [one["value"] for one in await documents(bench, bench.names.points)] == [21.0]
+
+
+async def test_no_point_is_deleted_whose_rollup_does_not_have_it(bench, database_server):
+    await bench.store(*map(dict, a_day(START)))
+    await bench.catch_up()
+    found = retirements(bench, is_embedded=database_server.is_embedded)
+    await bench.feed.seal(START + DAY)
+    [one] = [
+        key for key in await bench.rollups() if "/air_humidity/00300/" in key and key.endswith(str(START))
+    ]
+    [other] = [key for key in await bench.rollups() if "/fan_on/00300/" in key and key.endswith(str(START))]
+    humidity = await bench.couch.get(bench.names.rollups, one)
+    assert humidity is not None
+    await bench.couch.put(bench.names.rollups, humidity | {"count": [0] * len(humidity["count"])})
+    fan = await bench.couch.get(bench.names.rollups, other)
+    assert fan is not None
+    await bench.couch.put(bench.names.rollups, fan | {"_deleted": True})
+    assert await retire_all(found, NOW) > 0
+    left = [*await documents(bench, bench.names.points), *await documents(bench, bench.names.events)]
+    assert {one["variable"] for one in left} == {"air_humidity", "fan_on"}
+    assert {one["timestamp"] // HOUR for one in left} == {START // HOUR}
+    assert [each.unrolled for each in found] == [{one}, {other}]
+    await bench.store(measured("air_temperature", 20.0, START + DAY))
+    assert await retire_all(found, NOW) == 1  # the days after go on
+
+
+async def test_rollups_that_began_again_within_a_day_are_sealed_before_its_points_are_deleted(
+    bench, database_server
+):
+    day = a_day(START)
+    await bench.store(*map(dict, day))
+    [points, _] = retirements(bench, is_embedded=database_server.is_embedded)
+    confirm = points._far_end.confirm
+
+    async def replaced(*arguments: Any) -> None:
+        if points._sealed_until:
+            points._far_end.confirm = confirm
+            await bench.couch.delete(bench.names.rollups)
+            await make_databases(bench.couch, bench.names)
+            replaced_after.append(await documents(bench, bench.names.points))
+
+    replaced_after: list[Any] = []
+    points._far_end.confirm = replaced
+    await points.retire(START)
+    await bench.catch_up()
+    [left] = replaced_after
+    rollups = (await bench.rollups()).values()
+    assert sum(sum(one.count) for one in rollups if one.width == 300 and one.category == "measured") == len(
+        left
+    )
+
+
+async def test_a_point_before_kept_ones_is_found_without_a_restart(bench, database_server):
+    kept = [measured("air_temperature", 20.0, START + DAY + n, is_manual=True) for n in range(25)]
+    await bench.store(*kept)
+    [points, _] = retirements(bench, is_embedded=database_server.is_embedded)
+    await bench.catch_up()
+    assert await points.oldest_day(NOW) is None
+    assert await points.oldest_day(NOW) is None
+    await bench.store(measured("air_temperature", 20.0, START + 10))
+    await bench.catch_up()
+    assert await points.oldest_day(NOW) == START
+
+
+async def test_a_database_that_refuses_deletions_is_reported(bench, database_server):
+    if database_server.is_embedded:
+        pytest.skip("the function would have to be that of growd")
+    await bench.store(*map(dict, a_day(START)))
+    refusal = "function (after) { if (after._deleted) { throw ({ forbidden: 'append only' }); } }"
+    await bench.couch.put(bench.names.points, {"_id": "_design/keep", "validate_doc_update": refusal})
+    [points, _] = retirements(bench, is_embedded=False)
+    with pytest.raises(UnconfirmedError, match="refuses to delete points: append only"):
+        await points.retire(START)

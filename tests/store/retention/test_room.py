@@ -120,3 +120,25 @@ class _Embedded:
 
 def _size(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+async def test_a_file_whose_compaction_frees_nothing_is_left_until_it_grows():
+    compaction = Compaction(cast("Database", SimpleNamespace(couch=_StuckCouch(), names=None, is_embedded=False)))
+    file = DatabaseFile("points", "", 1_000, 400)
+    use = DiskUse(1_000, 400, None, None, (file, DatabaseFile("events", "", 900, 100)))
+    await compaction.run(file, rest)
+    assert [one.database for one in compaction.candidates(use).files] == ["events"]
+    grown = use._replace(files=(file._replace(size=1_200),))
+    assert compaction.candidates(grown) == grown
+    compaction.retired(1)
+    assert compaction.candidates(use) == use
+
+
+class _StuckCouch:
+    """A server whose compactions end without a result."""
+
+    async def compact(self, database: str, design: str) -> None:
+        pass
+
+    async def info(self, database: str) -> dict[str, Any]:
+        return {"compact_running": False, "sizes": {"file": 1_000}}

@@ -18,9 +18,10 @@ _FREE_SHARE: Final = 0.1
 
 _ENOUGH: Final = 0.80
 _SHORT: Final = 0.85
+_STORABLE: Final = 0.90
 _FULL: Final = 0.95
 """Shares of the limit: a shortage begins at `_SHORT` and ends at `_ENOUGH`. Above `_FULL` nothing more is
-stored, so that there is always room for the compaction that ends the shortage."""
+stored until `_STORABLE`, so that there is always room for the compaction that ends the shortage."""
 
 _WORTH: Final = 0.1
 _WORTH_IF_FULL: Final = 0.02
@@ -61,6 +62,11 @@ class Budget(NamedTuple):
     def is_enough(self) -> bool:
         """Whether a shortage is over."""
         return self.needs <= _ENOUGH * self.limit
+
+    @property
+    def is_storable(self) -> bool:
+        """Whether values may be stored again, if only few."""
+        return self.needs <= _STORABLE * self.limit
 
     @property
     def is_full(self) -> bool:

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from growd.store.couch import Document
     from growd.store.database import Database
-    from growd.store.retention.sizes import DatabaseFile
+    from growd.store.retention.sizes import DatabaseFile, DiskUse
 
 _POLL_S: Final = 2.0  # real seconds
+_LEAST_FREED: Final = 0.2  # of the unused space of a file
+_GROWN: Final = 1.1
+_AGAIN_S: Final = 86_400.0  # real seconds
 
 
 class Compaction:
@@ -25,10 +30,17 @@ class Compaction:
         self._database = database
         self._poll_s = poll_s
         self._is_new = True
+        self._fruitless: dict[tuple[str, str], tuple[int, float]] = {}
+
+    def candidates(self, use: DiskUse) -> DiskUse:
+        """Without the files whose last compaction freed nothing, until they have grown, or a day is over."""
+        return use._replace(files=tuple(file for file in use.files if not self._is_fruitless(file)))
 
     def retired(self, number: int) -> None:
         """Points were deleted."""
-        self._is_new = self._is_new or number > 0
+        if number:
+            self._is_new = True
+            self._fruitless.clear()
 
     def is_due(self, file: DatabaseFile | None) -> bool:
         """Whether a compaction may free room; `file` is the one that is worth it."""
@@ -41,13 +53,23 @@ class Compaction:
         targets = [(file.database, file.design)] if file else [(names.points, ""), (names.events, "")]
         for database, design in targets:
             await couch.compact(database, design)
-            while await self._is_running(database, design):
+            while (info := await self._info(database, design)).get("compact_running"):
                 await beat()
                 await asyncio.sleep(self._poll_s)
+            if file:
+                self._remember(file, int(info.get("sizes", {}).get("file") or 0))
 
-    async def _is_running(self, database: str, design: str) -> bool:
+    def _remember(self, file: DatabaseFile, size: int) -> None:
+        """Note whether a compaction has freed room. One that failed does not say so."""
+        if size > file.size - _LEAST_FREED * file.unused:
+            self._fruitless[file[:2]] = (size, time.monotonic() + _AGAIN_S)
+
+    def _is_fruitless(self, file: DatabaseFile) -> bool:
+        size, until = self._fruitless.get(file[:2], (0, 0.0))
+        return file.size <= _GROWN * size and time.monotonic() < until
+
+    async def _info(self, database: str, design: str) -> Document:
         if design:
-            info = (await self._database.couch.index_info(database, design)).get("view_index", {})
-        else:
-            info = await self._database.couch.info(database) or {}
-        return bool(info.get("compact_running"))
+            info: Document = (await self._database.couch.index_info(database, design)).get("view_index", {})
+            return info
+        return await self._database.couch.info(database) or {}

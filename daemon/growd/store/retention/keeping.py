@@ -136,14 +136,15 @@ class RetentionKeeper:
             if str(error) != self._fault:
                 _log.warning("retention could not go on, it tries again: %s", error)
             self._fault = str(error)
+            self._has_finished = False  # tombstones of the last batch may be left
 
     async def _begin(self) -> None:
-        """Remember the first start, and purge what a kill left."""
+        """Remember the first start, and purge what a kill or an error left."""
         if self._started_at is None and self._options.keep_days:
             saved = await self._local.state(_STARTED)
             if saved is None and self._clock.is_synchronised():
                 now = self._clock.time()
-                saved = {"started": now, "has_points": await self._oldest(now) is not None}
+                saved = {"started": now, "has_points": bool(await self._oldest(now))}
                 await self._local.save_state(_STARTED, saved)
                 if saved["has_points"]:
                     self._record("restart", f"growd: {self._announcement(saved['started'])}")
@@ -158,18 +159,20 @@ class RetentionKeeper:
         """Do one thing: a compaction, or a day. Returns whether there may be more to do."""
         use = await self._measure()
         found = self._budget = budget(self._options, use)
-        if not found.is_short:
-            if found.is_enough or self._shortage <= Shortage.RETIRING_EARLY:
-                self._enter(Shortage.NONE)
+        is_over = self._shortage <= Shortage.RETIRING_EARLY and not found.is_short
+        if is_over or found.is_enough:
+            self._enter(Shortage.NONE)
             return self._is_quiet() and await self._retire(self._options.keep_days)
-        worth = worth_compacting(found, use, self._options)
+        worth = worth_compacting(found, self._compaction.candidates(use), self._options)
         if self._compaction.is_due(worth):
             self._enter(max(self._shortage, Shortage.COMPACTING))
             await self._compaction.run(worth, self._rest)
             return True
         if found.is_full:
             self._enter(Shortage.STORING_NOTHING)
-        elif self._options.keep_days:
+        elif found.is_storable:
+            self._enter(min(self._shortage, Shortage.STORING_LESS))
+        if self._options.keep_days:
             self._enter(max(self._shortage, Shortage.RETIRING_EARLY))
         if self._options.keep_days and await self._retire(self._options.least_days):
             return True
@@ -178,32 +181,38 @@ class RetentionKeeper:
 
     async def _retire(self, days: float) -> bool:
         """Retire the oldest day that is over for so many days. Returns whether there was one."""
-        oldest = await self._oldest(self._clock.time() - days * DAY_S) if days else None
-        self._waits_for = "" if oldest is None else self._obstacle()
-        if oldest is None or self._waits_for:
+        oldest = await self._oldest(self._clock.time() - days * DAY_S) if days else []
+        self._waits_for = self._obstacle() if oldest else ""
+        if self._waits_for:
             return False
-        day, retirement = oldest
-        try:
-            number = await retirement.retire(day)
-        except UnconfirmedError as error:
-            self._waits_for = str(error)
-            return False
-        self._compaction.retired(number)
-        self._retired += number
-        _log.info("deleted %s of %s in %s", counted(number, "point"), _date(day), retirement.database)
-        return number > 0
+        for day, retirement in oldest:
+            try:
+                number = await retirement.retire(day)
+            except UnconfirmedError as error:
+                self._waits_for = str(error)
+                continue
+            self._compaction.retired(number)
+            self._retired += number
+            _log.info("deleted %s of %s in %s", counted(number, "point"), _date(day), retirement.database)
+            if number:
+                return True
+        return False
 
     def _obstacle(self) -> str:
         """Why nothing may be deleted at present; "" if nothing is in the way."""
         if not self._clock.is_synchronised():
             return "the machine's clock is not synchronised"
-        if self._started_at is None or self._clock.time() < self._started_at + GRACE_S:
+        if self._started_at is None:
             return "the first seven days are not over"
+        if self._clock.time() < self._started_at + GRACE_S:
+            begin = datetime.fromtimestamp(self._started_at + GRACE_S, self._zone)
+            return f"the first seven days are not over ({begin:%Y-%m-%d %H:%M})"
         return ""
 
-    async def _oldest(self, before: float) -> tuple[int, Retirement] | None:
+    async def _oldest(self, before: float) -> list[tuple[int, Retirement]]:
+        """The oldest day of each database that has one, the oldest first."""
         found = [(day, one) for one in self._retirements if (day := await one.oldest_day(before)) is not None]
-        return min(found, key=lambda each: each[0], default=None)
+        return sorted(found, key=lambda each: each[0])
 
     def _is_quiet(self) -> bool:
         """Whether it is between `quiet_from` and `quiet_to`."""
@@ -248,8 +257,11 @@ class RetentionKeeper:
         is_waiting = self._started_at is not None and self._clock.time() < self._started_at + GRACE_S
         if is_waiting and self._is_announced and self._options.keep_days and self._started_at is not None:
             problems.append({"text": self._announcement(self._started_at), "is_note": True})
-        elif self._waits_for and not is_waiting:
+        elif self._waits_for and (self._shortage or not is_waiting):
             problems.append({"text": f"old points are not deleted: {self._waits_for}", "is_failure": False})
+        if hours := sum(len(retirement.unrolled) for retirement in self._retirements):
+            text = f"points of {counted(hours, 'hour')} are not in their rollups, so they are not deleted"
+            problems.append({"text": text, "is_failure": False})
         return problems
 
     async def _rest(self) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.rollups.document import RollupSeries
-from growd.store.rollups.rolled import is_retired_once_sealed
+from growd.store.retention.far_end import UnconfirmedError
+from growd.store.rollups.document import RollupSeries, rollup_id, span_of
+from growd.store.rollups.rolled import is_retired_once_sealed, rolled_point
+from growd.store.rollups.writing import HOUR_WIDTH
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from growd.store.database import Database
     from growd.store.retention.far_end import FarEnd
     from growd.store.rollups.feed import DatabaseFeed, RollupFeed
+    from growd.store.rollups.rolled import RolledPoint
 
 DAY_S: Final = 86_400
 
@@ -38,7 +41,8 @@ class Retirement:
     Each step can be repeated: after a kill the same day is found again. In CouchDB the
     tombstones of a batch are removed for good; their ids are in a local document of the same database before,
     so that they are found again after a kill. Tombstones of other programs stay. `rest` is called after each
-    batch.
+    batch. `unrolled` are the hours (ids of rollups) whose points stay until the next start, because the
+    rollup does not have them all.
     """
 
     def __init__(
@@ -64,6 +68,7 @@ class Retirement:
         self._purges = not database.is_embedded
         self._sealed_until = 0
         self._passed: dict[RollupSeries, float] = {}
+        self.unrolled: set[str] = set()
 
     async def finish(self) -> None:
         """Purge the tombstones that a kill left. Raises `CouchError`."""
@@ -78,6 +83,8 @@ class Retirement:
 
         Raises `CouchError`.
         """
+        earliest, self._feed.earliest = self._feed.earliest, math.inf
+        self._passed = {series: time for series, time in self._passed.items() if time <= earliest}
         oldest = math.inf
         async for series in self._all_series():
             oldest = min(oldest, await self._oldest(series, min(oldest, before)))
@@ -92,27 +99,35 @@ class Retirement:
         In the order of time: the points of a batch are neighbours in the files.
         """
         number = self._sealed_until = 0
-        batch: dict[str, str] = {}
+        batch: dict[str, Document] = {}
         async for environment in self._environments():
             start, end = [environment, day], [environment, day + DAY_S]
             async for rows in self._pages(_BY_TIME, start, end, self._batch):
-                batch |= {row["id"]: row["value"]["_rev"] for row in rows if self._is_retired(row["value"])}
+                batch |= {row["id"]: row["value"] for row in rows if self._is_retired(row["value"])}
                 if len(batch) >= self._batch:
                     number += await self._delete(batch, day)
                     batch = {}
         return number + (await self._delete(batch, day) if batch else 0)
 
-    async def _delete(self, batch: dict[str, str], day: int) -> int:
-        """Delete these revisions; how many were deleted. A point that changed meanwhile stays."""
+    async def _delete(self, batch: dict[str, Document], day: int) -> int:
+        """Delete these points; how many were deleted. A point that changed meanwhile stays."""
         await self._far_end.confirm(self.database, list(batch))
         await self._roll_up(day)
+        self.unrolled |= await self._feed.lacking(map(self._rolled, batch.values()))
+        batch = {each: point for each, point in batch.items() if self._is_retired(point)}
+        if not batch:
+            return 0
         if self._purges:
             await self._note(list(batch))
-        deletions = [{"_id": each, "_rev": revision, "_deleted": True} for each, revision in batch.items()]
+        deletions = [{"_id": each, "_rev": point["_rev"], "_deleted": True} for each, point in batch.items()]
         outcomes = await self._couch.bulk_docs(self.database, deletions)
         deleted = {each: str(outcome["rev"]) for each, outcome in outcomes.items() if "rev" in outcome}
         if self._purges:
             await self._purge(deleted)
+        refused = (one for one in outcomes.values() if one.get("error", "conflict") != "conflict")
+        for outcome in refused:
+            reason = outcome.get("reason") or outcome["error"]
+            raise UnconfirmedError(f"the database {self.database} refuses to delete points: {reason}")
         await self._rest()
         return len(deleted)
 
@@ -120,7 +135,8 @@ class Retirement:
         """Roll up all points that there are. It follows the reading of a batch, so that it has those."""
         if self._sealed_until == day + DAY_S:
             await self._rollups.catch_up()
-            return
+            if self._feed.state.sealed_until >= day + DAY_S:  # not if the rollups began again
+                return
         await self._rollups.seal(day + DAY_S)
         # before the first deletion: the rollups are complete, and the points soon are not
         until = max(self._feed.state.retired_until, day + DAY_S)
@@ -186,11 +202,22 @@ class Retirement:
                 yield rows
 
     def _is_retired(self, point: Document) -> bool:
-        return is_retired_once_sealed(point, is_event=self._is_event)
+        if not is_retired_once_sealed(point, is_event=self._is_event):
+            return False
+        return not self.unrolled or _hour(self._rolled(point)) not in self.unrolled
+
+    def _rolled(self, point: Document) -> RolledPoint:
+        rolled = rolled_point(point, is_event=self._is_event)
+        assert rolled is not None  # noqa: S101  batches have only points that are rolled up
+        return rolled
 
     async def _view(self, view: str, **query: Any) -> list[Document]:
         query |= {"reduce": False} if view == _BY_SERIES else {}
         return await self._couch.view(self.database, self._design, view, **query)
+
+
+def _hour(point: RolledPoint) -> str:
+    return rollup_id(point.series, HOUR_WIDTH, span_of(HOUR_WIDTH, point.time))
 
 
 def _is_tombstone(row: Document) -> bool:

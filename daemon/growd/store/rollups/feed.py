@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import secrets
 import time
 from http import HTTPStatus
@@ -23,7 +24,7 @@ from growd.store.rollups.state import Pending, RollupState
 from growd.store.rollups.writing import FINER, HOUR_WIDTH, RollupWriter
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Iterable
 
     from growd.store.bootstrap import Databases
     from growd.store.couch import Couch, Document
@@ -49,7 +50,8 @@ class DatabaseFeed:
     """The rollups of one database of points. `RollupFeed` calls it, one call at a time.
 
     `state` is the last known one; `is_known` says whether it was ever read. `changes_left` are those that
-    were not read yet when the last answer came.
+    were not read yet when the last answer came. `earliest` is the time of the oldest point in the changes
+    since `Retirement` set it.
     """
 
     def __init__(
@@ -77,18 +79,15 @@ class DatabaseFeed:
         self._delay = delay
         self._rest = rest
         self._pending = Pending()
-        self._is_loaded = False
+        self.earliest = math.inf
         self._limit = _CHANGES
         self._first_marked: int | None = None  # the first hour in which `catch_up` has found a change
 
-    def forget(self) -> None:
-        """Read the state again before the next step: the last one has failed somewhere."""
-        self._is_loaded = False
-
     async def load(self) -> None:
-        """Read the state, unless it is known."""
-        if self._is_loaded:
-            return
+        """Read the state: the database of rollups may be another one, and the last step may have failed.
+
+        CouchDB does not compare revisions of local documents, so `save` would not notice either.
+        """
         document = await self._couch.get(self._rollups, self.state.id)
         if document is None:
             sealed_until = -(-await self._writer.sealed_until() // DAY) * DAY
@@ -98,7 +97,7 @@ class DatabaseFeed:
         else:
             state = RollupState.of_document(document)
         self.state, self._pending = state, Pending(state.pending)
-        self._is_loaded = self.is_known = True
+        self.is_known = True
 
     async def save(self) -> None:
         """Save the state."""
@@ -133,6 +132,10 @@ class DatabaseFeed:
         self.state.looked_at = now
         self.state.complete_until = {str(width): span_of(width, max(0.0, now - delay)) for width in WIDTHS}
         await self.save()
+
+    async def lacking(self, points: Iterable[RolledPoint]) -> set[str]:
+        """The ids of the sealed five-minute documents that can't have all of these points."""
+        return await self._writer.lacking(points)
 
     async def seal(self, until: int) -> None:
         """Seal all hours before `until`. Raises `StillArrivingError`."""
@@ -210,6 +213,7 @@ class DatabaseFeed:
         point = None if is_deleted or not document else rolled_point(document, is_event=self._is_event)
         late = None
         if point is not None:
+            self.earliest = min(self.earliest, point.time)
             start = span_of(HOUR_WIDTH, point.time)
             if start >= self.state.sealed_until:
                 self._mark_hour(start, point)
@@ -330,11 +334,6 @@ class RollupFeed:
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         async with self._lock:
-            try:
-                await self.points.load()
-                await self.events.load()
-                yield
-            except BaseException:
-                self.points.forget()
-                self.events.forget()
-                raise
+            await self.points.load()
+            await self.events.load()
+            yield

@@ -34,8 +34,8 @@ class RollupStatus(msgspec.Struct, frozen=True):
     """How far the rollups are. Times are UNIX seconds, 0 for never.
 
     `looked_at`: when they had all points of both databases. `changes_left` of the databases were not read
-    yet when the last answer came. All hours before `sealed_until` are sealed, and points before
-    `retired_until` were retired, in both. `fault` says why the last attempt failed, "" if it did not.
+    yet when the last answer came. All hours before `sealed_until` are sealed in both, and points before
+    `retired_until` were retired in one of them. `fault` says why the last attempt failed, "" if it did not.
     """
 
     looked_at: float
@@ -100,7 +100,7 @@ class RollupTask:
             changes_left=points.changes_left + events.changes_left,
             is_running=self._is_running,
             sealed_until=min(points.state.sealed_until, events.state.sealed_until),
-            retired_until=min(points.state.retired_until, events.state.retired_until),
+            retired_until=max(points.state.retired_until, events.state.retired_until),
             fault="" if self._fault is None else str(self._fault),
         )
 

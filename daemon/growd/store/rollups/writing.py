@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
@@ -70,6 +71,19 @@ class RollupWriter:
             if rollup is not None:
                 documents.append(rollup.document())
         return documents
+
+    async def lacking(self, points: Iterable[RolledPoint]) -> set[str]:
+        """The ids of the hours of these points whose sealed documents are missing or count too few."""
+        numbers: Counter[str] = Counter()
+        for series, time, value in points:
+            numbers[rollup_id(series, HOUR_WIDTH, span_of(HOUR_WIDTH, time))] += value is not None
+        known = await self._couch.documents(self._rollups, list(numbers))
+        found = {one: rollup_of(known.get(one)) for one in numbers}
+        return {
+            one
+            for one, rollup in found.items()
+            if rollup is None or not rollup.is_sealed or sum(rollup.count) < numbers[one]
+        }
 
     async def write(self, documents: Sequence[Document], *, again: bool = False) -> None:
         """Write documents; with `again` they may have been written before, and a conflict is no error."""
