@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.store.couch import Couch
-from growd.store.errors import CouchRefusedError
+from growd.store.errors import CouchRefusedError, RollupError
 from growd.store.rollups.feed import StillArrivingError
 from support.rollups import (
     DAY,
@@ -465,6 +465,15 @@ async def test_rollups_of_a_database_that_was_deleted_and_made_between_two_looks
     await make_databases(bench.couch, bench.names)
     await bench.catch_up()
     assert await bench.rollups() == before
+
+
+async def test_a_state_that_growd_has_not_written_is_an_error_with_a_remedy(bench):
+    await bench.catch_up(START)
+    state = await bench.couch.get(bench.names.rollups, "_local/growd-points")
+    assert state is not None
+    await bench.couch.put(bench.names.rollups, state | {"pending": {"abc": {"x": [1]}}})
+    with pytest.raises(RollupError, match="no rollups have the width 'abc'; delete it"):
+        await bench.catch_up()
 
 
 async def test_the_state_of_the_retirement_is_kept(bench):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from growd.store.database import Database
 from growd.store.retention.compaction import Compaction
 from growd.store.retention.retirement import DAY_S
-from growd.store.retention.sizes import disk_use
+from growd.store.retention.sizes import DatabaseFile, DiskUse, disk_use
 from support.couch_client import FILES
 from support.database import embedded_server
 from support.retention import documents, rest, retire_all, retirements
@@ -123,7 +124,9 @@ def _size(folder: Path) -> int:
 
 
 async def test_a_file_whose_compaction_frees_nothing_is_left_until_it_grows():
-    compaction = Compaction(cast("Database", SimpleNamespace(couch=_StuckCouch(), names=None, is_embedded=False)))
+    compaction = Compaction(
+        cast("Database", SimpleNamespace(couch=_StuckCouch(), names=None, is_embedded=False))
+    )
     file = DatabaseFile("points", "", 1_000, 400)
     use = DiskUse(1_000, 400, None, None, (file, DatabaseFile("events", "", 900, 100)))
     await compaction.run(file, rest)

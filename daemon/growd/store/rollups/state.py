@@ -45,9 +45,16 @@ class RollupState(msgspec.Struct, kw_only=True, omit_defaults=True):
     def of_document(cls, document: dict[str, Any]) -> RollupState:
         """The state in a document. Raises `RollupError` for one that growd has not written."""
         try:
-            return msgspec.convert(document, cls)
+            state = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
-            raise RollupError(f"{document.get('_id')} is not in growd's form: {error}") from None
+            fault = str(error)
+        else:
+            unknown = state.pending.keys() - {str(width) for width in WIDTHS}
+            if not unknown:
+                return state
+            fault = f"no rollups have the width {min(unknown)!r}"
+        remedy = "delete it, and growd reads all points again"
+        raise RollupError(f"{document.get('_id')} is not in growd's form: {fault}; {remedy}")
 
     def document(self) -> dict[str, Any]:
         """As JSON."""
