@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import random
 import statistics
 import tempfile
 import time
@@ -25,16 +26,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
+from uuid import uuid4
 
-from export import ask
+from export import ask, drop
 from frontdoor import Way, database
 from history import history, milliseconds
 from measuring import API, Options, Row, limited, main, server
 from retiring import Scale, simulate
-from ten_years import DAY, ENVIRONMENT, MEASURED, YEARS, Past, all_series, ten_years
+from ten_years import DAY, ENVIRONMENT, MEASURED, YEARS, Past, all_series, rollup, store, ten_years
 
 from growd.store.bootstrap import supports_last
-from growd.store.rollups.document import rollup_id, span_of
+from growd.store.rollups.document import WIDTHS, rollup_id, span_of
 
 if TYPE_CHECKING:
     import argparse
@@ -60,7 +62,27 @@ def measure(options: Options) -> list[Row]:
         passed = simulate(direct, scale, (user, password)) if has_last and scale.days else []
         with ten_years(direct, int(time.time()), has_last=has_last) as past:
             cases = [Case(name, length, width) for name, (length, width) in RANGES.items()]
+            passed += [rollups_of_ten_years(direct)] if has_last else []
             return passed + [row for case in cases for row in case.rows(direct, past, options.rounds)]
+
+
+def rollups_of_ten_years(direct: Way) -> Row:
+    """The bytes that the rollups of six variables take after a compaction, from those of 30 days of one."""
+    name, chance, series = f"growd_bench_{uuid4().hex}", random.Random(1), all_series()[0]
+    documents = [
+        rollup(series, width, start, chance).document()
+        for width, span in WIDTHS.items()
+        for start in range(0, 30 * DAY, span)
+    ]
+    try:
+        ask(direct, "PUT", f"/{name}")
+        store(direct, name, iter(documents))
+        size = ask(direct, "GET", f"/{name}")["sizes"]["active"]
+    finally:
+        drop(direct, name)
+    return limited(
+        "rollups of six variables in ten years", "GB", size * YEARS / (30 * DAY) * len(MEASURED) / 1e9, 0.31
+    )
 
 
 @dataclass(frozen=True)

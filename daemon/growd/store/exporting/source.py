@@ -147,12 +147,8 @@ class _TimedRows(msgspec.Struct):
     rows: list[_TimedRow]
 
 
-class _IdRow(msgspec.Struct):
-    id: str
-
-
 class _IdRows(msgspec.Struct):
-    rows: list[_IdRow]
+    rows: list[dict[str, Any]]
 
 
 class _RollupRow(msgspec.Struct):
@@ -263,17 +259,21 @@ class SourceReader:
         answer = await self._query(self.rollup_database, "_all_docs", query, limit)
         return [row.doc for row in _decoded(answer, _RollupRows).rows]
 
-    async def rolled_up(self, environment: str, category: str) -> list[str]:
-        """The variables of one category that have rollups, each found by a small request."""
+    async def rolled_up(
+        self, environment: str, category: str, after: str = "", before: str = ""
+    ) -> list[str]:
+        """The variables of one category that have rollups, between two names; a small request for each."""
         found: list[str] = []
         prefix = f"{quote(environment, safe='')}/{category}/"
+        last = f"{prefix}{quote(before, safe='')}/" if before else f"{prefix}~"
         while True:
-            first = f"{prefix}{quote(found[-1], safe='')}/~" if found else prefix
-            query = {"limit": 1, "startkey": first, "endkey": f"{prefix}~"}
+            name = found[-1] if found else after
+            first = f"{prefix}{quote(name, safe='')}/~" if name else prefix
+            query = {"limit": 1, "startkey": first, "endkey": last, "inclusive_end": False}
             rows = _decoded(await self._query(self.rollup_database, "_all_docs", query, 1), _IdRows).rows
             if not rows:
                 return found
-            found.append(unquote(rows[0].id.split("/")[2]))
+            found.append(unquote(rows[0]["id"].split("/")[2]))
 
     async def rollups(
         self, database: str, series: RollupSeries, width: int, start: float, end: float

@@ -269,7 +269,7 @@ class History:
         names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
         is_old = known is None or time.monotonic() - known.at >= SERIES_S
         if known is None or is_old or known.retired_until != retired_until or not names <= known.variables():
-            known = await known_series(reader, source, query.environment, retired_until, known)
+            known = await known_series(reader, source, query.environment, retired_until)
             self._series[query.environment] = known
         self._check_names(query, known)
         return known

@@ -6,6 +6,7 @@ import asyncio
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from growd.store.history.events import MARKS
 from growd.store.rollups.document import RETIRED
@@ -46,18 +47,12 @@ class KnownSeries:
 
 
 async def known_series(
-    reader: SourceReader,
-    source: PointSource,
-    environment: str,
-    retired_until: int,
-    before: KnownSeries | None,
+    reader: SourceReader, source: PointSource, environment: str, retired_until: int
 ) -> KnownSeries:
-    """Look up the series of an environment; `before` is what was known. Raises `StoreError`."""
+    """Look up the series of an environment. Raises `StoreError`."""
     at = time.monotonic()
-    retired = before.retired if before is not None and before.retired_until == retired_until else None
-    by_category, retired = await together(
-        [_stored(reader, source, environment), _retired(reader, environment, retired_until, retired)]
-    )
+    by_category = await _stored(reader, source, environment)
+    retired = await _retired(reader, environment, by_category) if retired_until else {}
     return KnownSeries(at, by_category, retired_until, retired)
 
 
@@ -91,12 +86,15 @@ async def _stored(reader: SourceReader, source: PointSource, environment: str) -
 
 
 async def _retired(
-    reader: SourceReader, environment: str, retired_until: int, known: dict[str, list[str]] | None
+    reader: SourceReader, environment: str, by_category: dict[str, list[str]]
 ) -> dict[str, list[str]]:
-    """The series that have rollups, by category: their points may all be gone."""
-    if not retired_until:
-        return {}
-    if known is not None:
-        return known
-    found = await together([reader.rolled_up(environment, category) for category in RETIRED])
-    return dict(zip(RETIRED, found, strict=True))
+    """The series with rollups whose points are all gone: most often none, and one request tells."""
+    gaps = []
+    for category in RETIRED:
+        names = sorted(by_category[category], key=lambda name: f"{quote(name, safe='')}/")
+        gaps += [(category, *pair) for pair in zip(["", *names], [*names, ""], strict=True)]
+    found = await together([reader.rolled_up(environment, *gap) for gap in gaps])
+    retired: dict[str, list[str]] = {category: [] for category in RETIRED}
+    for (category, *_), names in zip(gaps, found, strict=True):
+        retired[category] += names
+    return retired
