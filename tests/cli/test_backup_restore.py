@@ -231,7 +231,7 @@ async def test_secrets_come_back_with_the_passphrase_only(database_server, tmp_p
         assert not (tmp_path / "new").exists()
         for name in old.names.values():
             await old.couch("DELETE", f"/{name}")
-        done = await growd("restore", str(file), *new, *phrase)
+        done = await growd("restore", str(file), *new, *phrase, "--other-files", "write")
         assert done.exit_code == 0, done.output
     assert (tmp_path / "new/growd.toml").read_bytes() == old.config.read_bytes()
     assert (tmp_path / "new/token").read_text() == "s3cret"
@@ -248,7 +248,9 @@ async def test_a_backup_without_secrets_says_what_to_complete(database_server, t
         await asyncio.to_thread(configure, old)
         done = await growd("backup", str(file), "--config", str(old.config), "--data", str(old.data))
         assert done.exit_code == 0, done.output
-        restored = await restore_to(new, file, "--config", str(new.folder / "other.toml"))
+        restored = await restore_to(
+            new, file, "--config", str(new.folder / "other.toml"), "--other-files", "write"
+        )
         assert restored.exit_code == 0, restored.output
         text = (new.folder / "other.toml").read_text()
     assert "T0K3N" not in text
@@ -268,9 +270,10 @@ async def test_a_configuration_that_exists_stays(database_server, tmp_path):
         assert done.exit_code == 0, done.output
         await asyncio.to_thread(new.folder.mkdir)
         await asyncio.to_thread(new.config.write_text, "# mine\n")
-        restored = await restore_to(new, file, "--config", str(new.config))
+        restored = await restore_to(new, file, "--config", str(new.config), "--other-files", "leave")
         assert restored.exit_code == 0, restored.output
         assert f"kept {new.config}" in restored.output
+        assert f"left out the file {new.folder / 'ca.pem'}" in restored.output
         assert new.config.read_text() == "# mine\n"
 
 

@@ -20,6 +20,7 @@ from growd.config.copies import named_files, without_secrets
 from growd.config.profiles import PROFILES, profile_path
 from growd.host.data_folder import StartError
 from growd.runtime.event_loop import run_on_loop
+from growd.runtime.text import printable
 from growd.store.backup.archive import ATTACHMENTS, BackupError, Manifest, reading
 from growd.store.backup.files import SECRETS, CopiedConfiguration
 from growd.store.backup.making import DATABASES, ORDER, Backup
@@ -188,7 +189,7 @@ def _verify(file: Path, passphrase_file: Path | None) -> None:
         with reading(file) as archive:
             opened(archive.read(SECRETS), passphrase(passphrase_file))
     began = datetime.fromtimestamp(manifest.began, UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-    click.echo(f"{file}: a complete backup of the device {manifest.device}, begun {began} UTC")
+    click.echo(f"{file}: a complete backup of the device {printable(manifest.device)}, begun {began} UTC")
     for folder in ORDER:
         number = manifest.documents(f"{DATABASES}/{folder}")
         if number:

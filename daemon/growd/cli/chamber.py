@@ -67,7 +67,7 @@ class ChamberPlace:
         `ClientError`, `ConfigError`, `CouchError` and `StartError`.
         """
         url = self.config.couchdb.url
-        if url and self.daemon.url is None:
+        if url:
             login = await asyncio.to_thread(read_credentials, self.config.couchdb.credentials_file)
             database = client_of(url, login, None)
         elif self.daemon.url is not None or await asyncio.to_thread(self._is_running):

@@ -12,9 +12,11 @@ from growd.cli.backup import checked, passphrase, passphrase_option, progress
 from growd.cli.chamber import ChamberPlace
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import DaemonOptions, config_option, data_option, plain_errors, refuse, set_option
+from growd.cli.setup_pi import INSTALLED
 from growd.config import ConfigError
 from growd.host.data_folder import StartError, running_in
 from growd.runtime.event_loop import run_on_loop
+from growd.runtime.text import printable
 from growd.store.backup.archive import BackupError, Manifest, reading
 from growd.store.backup.files import SECRETS, RestoredFiles
 from growd.store.backup.making import DATABASES, ORDER
@@ -35,6 +37,11 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Replace a configuration, and the files that it names, which differ from those of the backup.",
 )
+@click.option(
+    "--other-files",
+    type=click.Choice(["write", "leave"]),
+    help="Write, or leave out, the files outside /etc/growd that the configuration names.",
+)
 @data_option
 @config_option
 @set_option
@@ -44,6 +51,7 @@ def restore(
     passphrase_file: Path | None,
     without_secrets: bool,
     replace_configuration: bool,
+    other_files: str | None,
     data: Path,
     config: Path | None,
     settings: tuple[str, ...],
@@ -51,8 +59,9 @@ def restore(
     """Restore the backup FILE on a new machine, or after the data were moved away.
 
     growd must not run. The data folder must be empty, and so must the databases. The configuration goes where
-    it was, or to --config; a file that exists stays, unless --replace-configuration is given. At the end each
-    document is compared with FILE. If the restore is interrupted, run the same command again.
+    it was in /etc/growd, or to --config. A file that exists stays, unless --replace-configuration is given.
+    Files outside /etc/growd are named first (--other-files). At the end each document is compared with FILE.
+    If the restore is interrupted, run the same command again.
 
     Exit status: 0 if all is restored and was compared; 1 if FILE is damaged, or something refuses; 2 for a
     usage error; 3 if the database does not answer (run the command again).
@@ -64,8 +73,9 @@ def restore(
                 folder = DataFolder(data, archive)
                 _check_folder(folder)
                 phrase = _phrase(archive, passphrase_file, without_secrets=without_secrets)
-                files = RestoredFiles(archive, config, phrase)
-                files.write(replace=replace_configuration)
+                files = RestoredFiles(archive, config, phrase, home=(Path("/") / INSTALLED).parent)
+                _check_others(files, other_files)
+                files.write(replace=replace_configuration, others=other_files == "write")
                 chamber = ChamberPlace(data, DaemonOptions(files.path, settings))
                 folder.stage()
                 refused = run_on_loop(_restore(chamber, folder, archive, manifest))
@@ -74,7 +84,7 @@ def restore(
             refuse(f"{error}; the same command continues here", NOT_REACHED)
         except (ConfigError, StoreError, StartError) as error:
             refuse(error)
-        _report(manifest, folder, files, refused)
+        _report(manifest, folder, files, refused, others=other_files == "write")
 
 
 def _check_folder(folder: DataFolder) -> None:
@@ -85,6 +95,16 @@ def _check_folder(folder: DataFolder) -> None:
             "(systemctl stop growd, or Ctrl-C)"
         )
     folder.check()
+
+
+def _check_others(files: RestoredFiles, choice: str | None) -> None:
+    """A backup that somebody else made could write any file of the machine."""
+    if files.others and choice is None:
+        named = ", ".join(f"{path} ({option})" for option, path in files.others)
+        raise BackupError(
+            f"the backup would write files outside /etc/growd: {named}; add --other-files write if you trust "
+            "it, or --other-files leave"
+        )
 
 
 def _phrase(archive: ArchiveReader, file: Path | None, *, without_secrets: bool) -> str | None:
@@ -111,18 +131,24 @@ async def _restore(
             return await restoration.restore_security()
 
 
-def _report(manifest: Manifest, folder: DataFolder, files: RestoredFiles, refused: list[str]) -> None:
+def _report(
+    manifest: Manifest, folder: DataFolder, files: RestoredFiles, refused: list[str], *, others: bool
+) -> None:
     number = sum(manifest.documents(f"{DATABASES}/{name}") for name in ORDER)
     click.echo(f"restored and compared {counted(number, 'document')}; the data folder is {folder.path}")
+    for path in files.written:
+        click.echo(f"wrote {path}")
     for path in files.kept:
         click.echo(f"kept {path}, which differs from the backup: --replace-configuration replaces it")
-    for option in files.record.removed:
+    for option in files.record.removed if files.path is not None else []:
         click.echo(f"{option} has lost its secret: complete it in {files.path}")
     for missing in files.missing:
         click.echo(f"{missing.option}: write the file {missing.path}, which the backup does not have")
+    for left, path in [] if others else files.others:
+        click.echo(f"{left}: left out the file {path}")
     for name in refused:
         click.echo(f"_security of {name} could not be written: set it as the administrator of the CouchDB")
     click.echo(
-        f"This is the device {manifest.device} now. Never start growd with the old data folder again: two "
-        "devices with one id look like one to other servers."
+        f"This is the device {printable(manifest.device)} now. Never start growd with the old data folder "
+        "again: two devices with one id look like one to other servers."
     )

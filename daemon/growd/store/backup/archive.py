@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import os
 import tarfile
 import zlib
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import msgspec
 
@@ -35,6 +36,9 @@ ATTACHMENTS: Final = "attachments/"
 _BLOCK: Final = tarfile.BLOCKSIZE
 _PIECE: Final = 1 << 20
 _MOST_JSON: Final = 64 << 20  # bytes of head or manifest: some 500 000 members
+_MOST_LINES: Final = 128 << 20  # bytes of unpacked documents in a member; a backup writes a few MB
+
+UnixTime = Annotated[float, msgspec.Meta(ge=0, le=1e11)]
 
 
 class BackupError(StoreError):
@@ -50,7 +54,7 @@ class Head(msgspec.Struct, frozen=True):
 
     format: int
     growd: str
-    began: float
+    began: UnixTime
 
 
 class Member(msgspec.Struct, frozen=True):
@@ -72,8 +76,8 @@ class Manifest(msgspec.Struct, frozen=True):
 
     format: int
     growd: str
-    began: float
-    finished: float
+    began: UnixTime
+    finished: UnixTime
     device: str
     members: list[Member]
 
@@ -147,7 +151,7 @@ class ArchiveReader:
                 raise DamagedBackupError(f"{self._path} is not a backup of growd")
             try:
                 head = msgspec.json.decode(_content(tar, first), type=Head)
-            except msgspec.DecodeError:
+            except (ValueError, RecursionError):
                 self._damaged(f"{HEAD} can't be read")
         if head.format > FORMAT:
             raise BackupError(
@@ -195,7 +199,7 @@ class ArchiveReader:
                 self._damaged(f"it ends or is damaged behind {last}, and has no {MANIFEST}")
             try:
                 return msgspec.json.decode(_content(tar, found), type=Manifest)
-            except (msgspec.DecodeError, tarfile.TarError):
+            except (ValueError, RecursionError, tarfile.TarError):
                 self._damaged(f"{MANIFEST} can't be read")
 
     def names(self) -> list[str]:
@@ -206,9 +210,11 @@ class ArchiveReader:
         """The content of a member. Raises `BackupError` if there is none of this name."""
         return b"".join(self.pieces(name))
 
-    def lines(self, name: str) -> list[bytes]:
+    def lines(self, name: str) -> Iterator[bytes]:
         """The lines of a member that `packed` made."""
-        return gzip.decompress(self.read(name)).split(b"\n")[:-1]
+        with gzip.open(io.BytesIO(self.read(name))) as packed_lines:
+            content = packed_lines.read(_MOST_LINES)
+        return (line.removesuffix(b"\n") for line in io.BytesIO(content))
 
     def size(self, name: str) -> int:
         """The size of a member in bytes."""
@@ -240,24 +246,26 @@ class ArchiveReader:
 
     def _member(self, tar: tarfile.TarFile, found: tarfile.TarInfo) -> Member:
         """A member whose content was read. Its lines are counted."""
-        file = tar.extractfile(found)
+        file = _opened(tar, found)
         if file is None:
             self._damaged(f"{found.name} is not a file")
-        digest, size, lines = hashlib.sha256(), 0, 0
-        unpacked = zlib.decompressobj(zlib.MAX_WBITS | 16) if found.name.endswith(LINES) else None
+        digest, size = hashlib.sha256(), 0
+        unpacked = _Unpacked() if found.name.endswith(LINES) else None
         try:
             while piece := file.read(_PIECE):
                 digest.update(piece)
                 size += len(piece)
                 if unpacked is not None:
-                    lines += unpacked.decompress(piece).count(b"\n")
+                    unpacked.add(piece)
         except (tarfile.TarError, zlib.error, OSError) as error:
             self._damaged(f"{found.name} can't be read: {error}")
-        if size != found.size or (unpacked is not None and not unpacked.eof):
+        if unpacked is not None and unpacked.size > _MOST_LINES:
+            self._damaged(f"{found.name} has more than {_MOST_LINES >> 20} MB of documents")
+        if size != found.size or (unpacked is not None and not unpacked.is_complete):
             self._damaged(f"{found.name} is cut off")
         if found.name.startswith(ATTACHMENTS) and found.name != ATTACHMENTS + digest.hexdigest():
             self._damaged(f"{found.name} has changed: its name is its checksum")
-        return Member(found.name, size, digest.hexdigest(), lines)
+        return Member(found.name, size, digest.hexdigest(), 0 if unpacked is None else unpacked.lines)
 
     def _compare(self, found: Member, expected: Member) -> None:
         if found.name != expected.name:
@@ -280,6 +288,27 @@ class ArchiveReader:
         raise DamagedBackupError(f"{self._path} is damaged: {what}")
 
 
+class _Unpacked:
+    """Counts the lines of a gzip member and its unpacked bytes, up to a limit, in little memory."""
+
+    def __init__(self) -> None:
+        self.lines = 0
+        self.size = 0
+        self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16)
+
+    @property
+    def is_complete(self) -> bool:
+        return self._stream.eof
+
+    def add(self, packed_piece: bytes) -> None:
+        """Unpack the next piece. Raises `zlib.error`."""
+        while packed_piece and self.size <= _MOST_LINES:
+            content = self._stream.decompress(packed_piece, _PIECE)
+            self.lines += content.count(b"\n")
+            self.size += len(content)
+            packed_piece = self._stream.unconsumed_tail
+
+
 @contextmanager
 def reading(path: Path) -> Iterator[ArchiveReader]:
     """An archive. Raises `BackupError` if it can't be opened."""
@@ -300,12 +329,17 @@ def _next(tar: tarfile.TarFile) -> tarfile.TarInfo | None:
     """The next member; None at the end, and where it can't be read."""
     try:
         return tar.next()
-    except tarfile.ReadError:
+    except (tarfile.ReadError, ValueError, OverflowError):  # also of numbers in its extended headers
         return None
 
 
+def _opened(tar: tarfile.TarFile, member: tarfile.TarInfo) -> IO[bytes] | None:
+    """The content of a file; None of a link, of a file with holes, and of whatever else tar knows."""
+    return tar.extractfile(member) if member.isreg() and not member.issparse() else None
+
+
 def _content(tar: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
-    file = tar.extractfile(member)
+    file = _opened(tar, member)
     return b"" if file is None else file.read()
 
 

@@ -27,6 +27,8 @@ CONFIGURATION: Final = "configuration/"
 RECORD: Final = "configuration/files.json"
 SECRETS: Final = "secrets.encrypted"
 _MOST_BYTES: Final = 1 << 30
+_MODES: Final = 0o664
+"""The bits of a mode that are restored: a configuration is no program, and not everybody writes it."""
 
 
 class RecordedFile(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -101,35 +103,57 @@ class RestoredFiles:
     """Puts the configuration of a backup and its files where they were.
 
     With `config` the configuration goes there, and the files that were beside it go beside that. A file that
-    exists stays as it is, unless they are to be replaced. Every call blocks and raises `BackupError`.
+    exists stays as it is, unless they are to be replaced. A backup may come from anybody: it names the files
+    that are written only below `home`. Every call blocks and raises `BackupError`.
     """
 
-    def __init__(self, archive: ArchiveReader, config: Path | None, passphrase: str | None) -> None:
+    def __init__(
+        self, archive: ArchiveReader, config: Path | None, passphrase: str | None, *, home: Path
+    ) -> None:
         self.kept: list[Path] = []
         self.missing: list[RecordedFile] = []
+        self.written: list[Path] = []
         self._archive = archive
         try:
             self.record = msgspec.json.decode(archive.read(RECORD), type=ConfigurationRecord)
             secrets = b'{"files":{}}' if passphrase is None else opened(archive.read(SECRETS), passphrase)
             self._secrets = msgspec.json.decode(secrets, type=SealedFiles).files
-        except msgspec.DecodeError as error:
+        except (ValueError, RecursionError) as error:
             raise BackupError(f"the configuration in the backup can't be read: {error}") from None
+        if not all(option.isprintable() for option in self.record.removed):
+            raise BackupError("the configuration in the backup has options with odd names")
         own = self.record.configuration
-        self.path = config or (None if own is None else Path(own.path))
-        self._old_folder = None if own is None else Path(own.path).parent
+        old = None if own is None else _recorded_path(own)
+        self.path = config or old
+        self._old_folder = None if old is None else old.parent
+        if config is not None and old is None and not config.exists():
+            raise BackupError(f"the backup has no configuration: write {config} first, or omit --config")
+        if config is None and old is not None and not old.is_relative_to(home):
+            raise BackupError(f"the configuration was {old}: name its place with --config")
+        self._targets = [(file, self._target(file)) for file in self.record.files]
+        self.others = [
+            (file.option, target)
+            for file, target in self._targets
+            if self._has_content(file) and not target.is_relative_to(home)
+        ]
+        """The options and paths of the files outside `home`."""
 
-    def write(self, *, replace: bool) -> None:
-        """Write all files."""
+    def write(self, *, replace: bool, others: bool) -> None:
+        """Write all files; those outside `home` only with `others`."""
         own = self.record.configuration
         if own is not None and self.path is not None:
             self._write(own, self.path, replace=replace)
-        for file in self.record.files:
-            self._write(file, self._target(file), replace=replace)
+        for file, target in self._targets:
+            if others or (file.option, target) not in self.others:
+                self._write(file, target, replace=replace)
+
+    def _has_content(self, file: RecordedFile) -> bool:
+        return bool(file.member) or file.path in self._secrets
 
     def _target(self, file: RecordedFile) -> Path:
-        old = Path(file.path)
+        old = _recorded_path(file)
         if self.path is not None and self._old_folder is not None and old.is_relative_to(self._old_folder):
-            return self.path.parent / old.relative_to(self._old_folder)
+            return self.path.absolute().parent / old.relative_to(self._old_folder)
         return old
 
     def _write(self, file: RecordedFile, target: Path, *, replace: bool) -> None:
@@ -144,12 +168,21 @@ class RestoredFiles:
                 self.kept.append(target)
             elif present != content:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                write_atomically(target, content, file.mode)
+                write_atomically(target, content, file.mode & _MODES)
                 _give(target, file)
+                self.written.append(target)
         except OSError as error:
             raise BackupError(
                 f"{target} can't be written: {error.strerror or error}; use sudo, or another --config"
             ) from None
+
+
+def _recorded_path(file: RecordedFile) -> Path:
+    """Where a file was. Raises `BackupError` for a path that no backup of growd has."""
+    path = Path(file.path)
+    if not path.is_absolute() or ".." in path.parts or not (file.path + file.option).isprintable():
+        raise BackupError(f"the backup has a configuration file with the path {file.path!r}")
+    return path
 
 
 def _recorded(option: str, file: Path, member: str) -> RecordedFile:

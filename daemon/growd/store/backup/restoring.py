@@ -7,7 +7,9 @@ import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.backup.archive import ATTACHMENTS, LINES, BackupError
+import msgspec
+
+from growd.store.backup.archive import ATTACHMENTS, LINES, BackupError, DamagedBackupError
 from growd.store.backup.making import DATABASES, ORDER, SECURITY
 from growd.store.errors import CouchRefusedError
 
@@ -20,6 +22,27 @@ if TYPE_CHECKING:
 
 _TOGETHER: Final = 200  # documents in one request
 _BYTES: Final = 4 << 20  # of them
+
+
+class _Stub(msgspec.Struct):
+    content_type: str
+    revpos: int
+    length: int
+    sha256: str
+
+
+class _Revisions(msgspec.Struct):
+    start: int
+    ids: list[str]
+
+
+class _Line(msgspec.Struct, rename=lambda name: f"_{name}"):
+    """What a restore reads of a document."""
+
+    id: str
+    rev: str
+    revisions: _Revisions | None = None
+    attachments: dict[str, _Stub] = {}
 
 
 class Restoration:
@@ -80,7 +103,7 @@ class Restoration:
             if member in await asyncio.to_thread(self._archive.names):
                 content = await asyncio.to_thread(self._archive.read, member)
                 try:
-                    await self._couch.put_security(name, json.loads(content))
+                    await self._couch.put_security(name, _decoded(content, member))
                 except CouchRefusedError:
                     refused.append(name)
         return refused
@@ -106,7 +129,7 @@ class Restoration:
         part: list[Document] = []
         size = 0
         for line in lines:
-            part.append(json.loads(line))
+            part.append(_document(line, member))
             size += len(line)
             if len(part) == _TOGETHER or size > _BYTES:
                 yield part
@@ -184,6 +207,23 @@ class Restoration:
                 raise BackupError(
                     f"{each} of {document['_id']} in {name} differs from the backup after the restore"
                 )
+
+
+def _document(line: bytes, member: str) -> Document:
+    document = _decoded(line, member)
+    try:
+        msgspec.convert(document, _Line)
+    except msgspec.ValidationError as error:
+        raise DamagedBackupError(f"{member} has a line that is no document: {error}") from None
+    return document
+
+
+def _decoded(content: bytes, member: str) -> Document:
+    try:
+        document: Document = json.loads(content)
+    except (ValueError, RecursionError):
+        raise DamagedBackupError(f"{member} has a line that is not JSON") from None
+    return document
 
 
 def _named(document: Document) -> Document:
