@@ -327,7 +327,15 @@ async def test_a_full_disk_and_a_hot_machine_are_reported():
 
 async def test_short_room_for_the_database_raises_an_alert():
     well = RetentionStatus(
-        shortage="none", text="", used=1, needed=2, limit=3.0, begins_at=0.0, waits_for="", retired=0
+        shortage="none",
+        text="",
+        used=1,
+        needed=2,
+        limit=3.0,
+        begins_at=0.0,
+        waits_for="",
+        retired=0,
+        keep_days=90.0,
     )
     async with watching(rule("database_room")) as it:
         it.now(retention=well)
@@ -335,8 +343,11 @@ async def test_short_room_for_the_database_raises_an_alert():
         text = "room for the database is short: the databases are compacted"
         it.now(retention=replace(well, shortage="compacting", text=text))
         assert await it.look() == [("start", text)]
+        worst = "room for the database is short: no measured values and commands are stored"
+        it.now(retention=replace(well, shortage="storing_nothing", text=worst))
+        assert await it.look() == [("start", worst)]
         it.now(retention=well)
-        assert [phase for phase, _ in await it.look()] == ["end"]
+        assert [phase for phase, _ in await it.look()] == ["end", "end"]
 
 
 @pytest.mark.parametrize(("kind", "reads"), [("disk_full", 3), ("too_hot", 3), ("interlock", 0)])

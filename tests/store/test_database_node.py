@@ -85,8 +85,9 @@ async def test_a_server_that_requires_a_login_is_reachable(tmp_path: Path):
 
 
 async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):
-    task = {"type": "indexer", "database": "points", "design_document": "_design/svc"}
+    task = {"type": "indexer", "database": "environmental_data_point", "design_document": "_design/svc"}
     tasks = [task | {"changes_done": 1, "total_changes": 4}]
+    tasks.append(tasks[0] | {"database": "of_others"})
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return web.json_response(tasks if request.path == "/_active_tasks" else {"version": "3.5.0"})
@@ -96,7 +97,7 @@ async def test_index_builds_are_shown_once_the_login_has_worked(tmp_path: Path):
         node._database.prepared.set()
         node._asked_at = None
         (index,) = (await told(node))["indexes"]
-    assert (index["database"], index["percent"], index["left"]) == ("points", 25, 3)
+    assert (index["database"], index["percent"], index["left"]) == ("environmental_data_point", 25, 3)
 
 
 async def test_an_unreachable_server_is_shown_with_the_reason(tmp_path: Path, own_port: int):

@@ -228,6 +228,8 @@ def _database_room(_: AlertOptions, status: Status) -> Iterator[Observation]:
     if found is not None:
         text = found.text or "there is room for the database"
         yield Observation("room", _level(is_raised=bool(found.text)), text)
+        # the worst step has a message of its own
+        yield Observation("storing", _level(is_raised=found.shortage == "storing_nothing"), text)
 
 
 def _replication(_: AlertOptions, status: Status) -> Iterator[Observation]:

@@ -32,6 +32,7 @@ _VARIABLE_HEADINGS: Final = ("variable", "measured", "unit", "quality", "age", "
 _NUMBERS: Final = ("successes", "failures", "outages", "lag", "refused", "restarts", "measured", "set point")
 _LEEWAY_S: Final = 5.0
 _GIGABYTE: Final = 1e9
+_MEGABYTE: Final = 1e6
 
 
 def report(status: Status) -> str:
@@ -121,9 +122,14 @@ def _of_database(database: DatabaseStatus, retention: RetentionStatus | None) ->
     answers = "answers" if database.reachable else f"is not reachable: {database.reason}"
     lines = [f"database: {database.kind}{version}{place} {answers}"]
     if retention is not None and retention.used:
-        limit = f" of at most {retention.limit / _GIGABYTE:.1f} GB" if retention.limit is not None else ""
-        lines.append(f"  {retention.needed / _GIGABYTE:.1f} GB with its compaction{limit}")
+        limit = f" of at most {_size(retention.limit)}" if retention.limit is not None else ""
+        lines.append(f"  {_size(retention.needed)} with its compaction{limit}")
     return "\n".join([*lines, *(f"  {build}" for build in database.indexes)])
+
+
+def _size(number: float) -> str:
+    """A number of bytes in words."""
+    return f"{number / _GIGABYTE:.1f} GB" if number >= _GIGABYTE else f"{number / _MEGABYTE:.1f} MB"
 
 
 def _of_machine(machine: MachineStatus) -> Iterator[str]:

@@ -93,7 +93,9 @@ class DatabaseNode:
             return ()
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                return tuple(await index_builds(self._database.couch))
+                builds = await index_builds(self._database.couch)
+                own = self._database.names.names_by_folder().values()
+                return tuple(build for build in builds if build.database in own)
         except (TimeoutError, CouchError):
             return ()
 
