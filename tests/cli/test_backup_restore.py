@@ -68,6 +68,8 @@ async def test_everything_comes_back(database_server, tmp_path, small_parts):
         assert (await growd("backup", str(file), "--verify")).exit_code == 0
         restored = await restore_to(new, file)
         assert restored.exit_code == 0, restored.output
+        content = await new.content()
+        assert f"compared {sum(map(len, content.values()))} documents" in restored.output
         await assert_same(new, old)
 
 
@@ -159,6 +161,12 @@ async def test_a_continued_backup_has_what_came_and_went_meanwhile(database_serv
         restored = await restore_to(new, file)
         assert restored.exit_code == 0, restored.output
         await assert_same(new, old)
+
+
+async def test_with_couchdb_an_address_of_growd_is_not_needed(database_server, tmp_path):
+    async with chamber(database_server, tmp_path / "old") as old:
+        done = await backup_of(old, tmp_path / "chamber.growd", "--url", "http://127.0.0.1:9")
+    assert done.exit_code == 0, done.output
 
 
 async def test_a_full_disk_is_reported_and_continued(database_server, tmp_path, small_parts):

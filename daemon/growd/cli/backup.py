@@ -194,6 +194,7 @@ def _verify(file: Path, passphrase_file: Path | None) -> None:
         number = manifest.documents(f"{DATABASES}/{folder}")
         if number:
             click.echo(f"  {counted(number, 'document')} of {folder}")
+    click.echo("  (a document that came or changed while the backup was made may count twice)")
     photos = sum(name.startswith(ATTACHMENTS) for name in names)
     if photos:
         click.echo(f"  {counted(photos, 'attachment')}")

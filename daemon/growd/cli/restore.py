@@ -78,13 +78,13 @@ def restore(
                 files.write(replace=replace_configuration, others=other_files == "write")
                 chamber = ChamberPlace(data, DaemonOptions(files.path, settings))
                 folder.stage()
-                refused = run_on_loop(_restore(chamber, folder, archive, manifest))
+                number, refused = run_on_loop(_restore(chamber, folder, archive, manifest))
                 folder.finish()
         except CouchUnavailableError as error:
             refuse(f"{error}; the same command continues here", NOT_REACHED)
         except (ConfigError, StoreError, StartError) as error:
             refuse(error)
-        _report(manifest, folder, files, refused, others=other_files == "write")
+        _report(manifest, number, folder, files, refused, others=other_files == "write")
 
 
 def _check_folder(folder: DataFolder) -> None:
@@ -115,8 +115,8 @@ def _phrase(archive: ArchiveReader, file: Path | None, *, without_secrets: bool)
 
 async def _restore(
     chamber: ChamberPlace, folder: DataFolder, archive: ArchiveReader, manifest: Manifest
-) -> list[str]:
-    """Write and compare all documents; the databases whose `_security` could not be written."""
+) -> tuple[int, list[str]]:
+    """Write and compare all documents; their number, and the databases that refused their `_security`."""
     number = sum(manifest.documents(f"{DATABASES}/{name}") for name in ORDER)
     async with chamber.own_database(to_restore=True) as couch:
         with progress("documents", 2 * number) as report:
@@ -127,14 +127,19 @@ async def _restore(
                 await restoration.check_empty()
             await restoration.prepare()
             await restoration.write(folder.written, folder.note_written)
-            await restoration.compare()
-            return await restoration.restore_security()
+            found = await restoration.compare()
+            return found, await restoration.restore_security()
 
 
 def _report(
-    manifest: Manifest, folder: DataFolder, files: RestoredFiles, refused: list[str], *, others: bool
+    manifest: Manifest,
+    number: int,
+    folder: DataFolder,
+    files: RestoredFiles,
+    refused: list[str],
+    *,
+    others: bool,
 ) -> None:
-    number = sum(manifest.documents(f"{DATABASES}/{name}") for name in ORDER)
     click.echo(f"restored and compared {counted(number, 'document')}; the data folder is {folder.path}")
     for path in files.written:
         click.echo(f"wrote {path}")

@@ -109,12 +109,13 @@ class Restoration:
         return refused
 
     async def compare(self) -> int:
-        """Compare each document of the backup with the database; how many there are."""
+        """Compare each revision of the backup with the database; how many documents the databases have."""
         self._done = 0
         for member in self._members():
             async for documents in self._documents(member):
                 await self._compare(self._names[member.split("/")[1]], documents)
-        return self._done
+        infos = [await self._couch.info(name) for name in self._names.values()]
+        return sum(int(info.get("doc_count", 0)) for info in infos if info is not None)
 
     def _members(self) -> Iterator[str]:
         for folder in ORDER:
