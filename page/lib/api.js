@@ -20,6 +20,9 @@ export class Refusal extends Error {
 /** GET a path of the API, such as "node/status". */
 export const get = (path, timeout = TIMEOUT_MS) => request(new URL(path, API), "GET", undefined, timeout);
 
+/** POST to a path of the API, such as "journal/environment_1". */
+export const post = (path, values) => request(new URL(path, API), "POST", values);
+
 /** The address of a path of the API, for streams and links. */
 export const address = (path) => new URL(path, API).href;
 

@@ -116,12 +116,12 @@ export function NumberInput({ value, decimals = 4, least = -Infinity, most = Inf
   const [text, setText] = useState(null); // what is typed
   const read = ({ target }) => {
     const found = parseNumber(target.value);
-    const isRight = found >= least && found <= most;
-    const range = t("range", { least: number(least), most: number(most) });
+    const isRight = found >= least && found <= most && (decimals > 0 || Number.isInteger(found));
+    const range = t(decimals > 0 ? "range" : "range_whole", { least: number(least), most: number(most) });
     target.setCustomValidity(isRight || !target.value ? "" : t("not_a_number", { range }));
     setText(target.value);
     onNumber(isRight ? found : NaN);
   };
   const shown = text ?? (Number.isFinite(value) ? typed(value, decimals) : "");
-  return html`<input ...${rest} inputmode="decimal" autocomplete="off" value=${shown} onInput=${read} onBlur=${() => Number.isFinite(value) && setText(null)} />`;
+  return html`<input ...${rest} inputmode="decimal" autocomplete="off" aria-invalid=${Boolean(text) && !Number.isFinite(value)} value=${shown} onInput=${read} onBlur=${() => Number.isFinite(value) && setText(null)} />`;
 }

@@ -110,7 +110,7 @@ function Retention() {
   const place = limit > 0 && t("data_of", { size: bytes(needed), limit: bytes(limit) });
   return html`<section class="card"><h3>${t("data_retention")}</h3>
     ${text && html`<p class="small bad" lang="en">${text}</p>`}
-    ${begin > growdNow() && days !== 0 && html`<p class="bar warn">${t("data_begins", { when: moment(begin) })}</p>`}
+    ${begin > growdNow() && days !== 0 && html`<p class="small">${t("data_begins", { when: moment(begin), days: number(days ?? 0) })}</p>`}
     ${reason && html`<p class="small warn">${t("data_unconfirmed")} <span lang="en">${reason}</span></p>`}
     <${Facts} of=${[
       [t("data_kept"), days !== undefined && (days ? t("data_days", { days: number(days) }) : t("data_for_ever"))],

@@ -1,10 +1,15 @@
 /** Entries of the journal: text, measurements and photos. */
+import { post } from "../lib/api.js";
 import { clock, day, moment, number, shown, symbol } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
+import { store } from "../lib/kept.js";
 import { variableOf } from "../lib/live.js";
-import { Dialog } from "../lib/parts.js";
+import { act, Dialog } from "../lib/parts.js";
+import { mayOperate, session } from "../lib/session.js";
 import { Event } from "./event.js";
+
+export const AUTHOR = "journal/author";
 
 /** A value with the name of its variable: "pH 5.90". */
 export function measuredText(environment, variable, value) {
@@ -27,22 +32,39 @@ function Photos({ entry: { time, text, photos, waiting: isWaiting } }) {
     <//>`}`;
 }
 
+/** Replaces the text of an entry; the list shows the one before under "corrected". */
+function Correction({ environment, entry: { id, text } }) {
+  const [typed, setTyped] = useState(null);
+  if (typed === null) return html` <button class="quiet small" onClick=${() => setTyped(text)}>${t("journal_correct")}</button>`;
+  const by = session.value?.user ? {} : { by: store?.getItem(AUTHOR) ?? "" };
+  const send = async (event) => {
+    event.preventDefault();
+    if (await act(() => post(`journal/${environment}`, { corrects: id, text: typed.trim(), ...by }))) setTyped(null);
+  };
+  return html`<form class="entry" onSubmit=${send}>
+    <label>${t("journal_new_text")} <textarea maxlength="2000" rows="3" value=${typed} onInput=${({ target }) => setTyped(target.value)}></textarea></label>
+    <div class="row"><button type="button" onClick=${() => setTyped(null)}>${t("cancel")}</button>
+      <button class="primary" disabled=${!typed.trim() || typed.trim() === text}>${t("save")}</button></div>
+  </form>`;
+}
+
 /** One entry in words, with its photos. */
-export function Entry({ environment, entry }) {
+export function Entry({ environment, entry, isOpen }) {
   const { text, by, measurements = {}, waiting, earlier = [] } = entry;
   const values = Object.entries(measurements).map(([variable, value]) => measuredText(environment, variable, value));
   return html`<${Event} event=${{ kind: "note", message: [text, ...values].filter(Boolean).join(" · "), by }} />
     ${waiting && html` <span class="badge warn">${t("journal_waits")}</span>`}
     ${earlier.length > 0 && html`<details class="small faint"><summary>${t("journal_corrected")}</summary>${earlier.map((each) => html`<p>${each.text} · ${each.by} · ${moment(each.written)}</p>`)}</details>`}
-    <${Photos} entry=${entry} />`;
+    <${Photos} entry=${entry} />
+    ${isOpen && mayOperate() && html`<${Correction} environment=${environment} entry=${entry} />`}`;
 }
 
-/** Entries and events by day, newest first. */
-export function Entries({ environment, entries }) {
+/** Entries and events by day, newest first; the texts of entries can be corrected if it `isOpen`. */
+export function Entries({ environment, entries, isOpen = false }) {
   if (!entries.length) return html`<p class="faint">${t("journal_none")}</p>`;
   return [...Map.groupBy(entries, (each) => day(each.time))].map(([name, those]) => html`<section key=${name} class="card">
     <h3>${name}</h3>
     <ul class="plain">${those.map((each) => html`<li key=${each.id ?? `${each.time} ${each.kind} ${each.message}`}><time class="faint">${clock(each.time)}</time> ${each.kind
-      ? html`<${Event} event=${each} />` : html`<${Entry} environment=${environment} entry=${each} />`}</li>`)}</ul>
+      ? html`<${Event} event=${each} />` : html`<${Entry} environment=${environment} entry=${each} isOpen=${isOpen} />`}</li>`)}</ul>
   </section>`);
 }

@@ -1,6 +1,6 @@
 /** The form for an entry of the journal: a note, measurements and photos, which stay in it until growd has them. */
 import { address, get, Refusal } from "../lib/api.js";
-import { given, local, shown, symbol, unix } from "../lib/format.js";
+import { given, local, number, shown, symbol, unix } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { store } from "../lib/kept.js";
@@ -9,8 +9,8 @@ import { act, notify, NumberInput } from "../lib/parts.js";
 import { reduced } from "../lib/photo.js";
 import { session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
+import { AUTHOR } from "./entries.js";
 
-const AUTHOR = "journal/author";
 const MOST_PHOTOS = 8;
 const STALLED_MS = 30_000;
 const AGAIN_MS = 5_000;
@@ -108,7 +108,7 @@ export function EntryForm({ environment, onSaved }) {
     return () => clearInterval(timer);
   }, [lost]);
   const isEmpty = !text.trim() && !measured.length && !photos.length;
-  const isWrong = measured.some(({ variable }) => !Number.isFinite(figures[variable]));
+  const wrong = measured.filter(({ variable }) => !Number.isFinite(figures[variable]));
   const field = (name, set, value, more) => html`<label>${name} <input value=${value} onInput=${({ target }) => set(target.value)} ...${more} /></label>`;
   return html`<form class="card entry" onSubmit=${(event) => (event.preventDefault(), send())}>
     <fieldset disabled=${share !== null || lost !== null}>
@@ -117,6 +117,8 @@ export function EntryForm({ environment, onSaved }) {
         <label>${variableName(variable)} (${unit === "switch" ? "0, 1" : symbol(unit)}) <${NumberInput} required value=${figures[variable]} decimals=${precision}
           least=${shown(minimum, unit)} most=${shown(maximum, unit)} onNumber=${(value) => type({ figures: { ...figures, [variable]: value } })} /></label>
         <button type="button" class="quiet" aria-label=${t("journal_remove", { name: variableName(variable) })} onClick=${() => type({ figures: Object.fromEntries(Object.entries(figures).filter(([name]) => name !== variable)) })}>✕</button></div>`)}
+      ${wrong.map(({ variable, unit, precision, minimum, maximum }) => html`<p key=${variable} class="small warn">${t("journal_fill", { name: variableName(variable),
+        range: t(precision > 0 ? "range" : "range_whole", { least: number(shown(minimum, unit)), most: number(shown(maximum, unit)) }) })}</p>`)}
       ${photos.length > 0 && html`<div class="photos">${photos.map((each, i) => html`<span key=${each.url}><img src=${each.url} alt=${t("journal_photo", { number: i + 1 })} />
         <button type="button" class="quiet" aria-label=${t("journal_remove", { name: t("journal_photo", { number: i + 1 }) })} onClick=${() => remove(each)}>✕</button></span>`)}</div>`}
       <div class="row">
@@ -132,7 +134,7 @@ export function EntryForm({ environment, onSaved }) {
       <div class="row">
         ${field(t("journal_time"), setTime, time, { type: "datetime-local", max: local(growdTime.value) })}
         ${!hasUser && field(t("journal_by"), setBy, by, { autocomplete: "name", maxlength: 100 })}
-        <button class="primary" disabled=${isEmpty || isWrong}>${t("save")}</button>
+        <button class="primary" disabled=${isEmpty || wrong.length > 0}>${t("save")}</button>
       </div>
     </fieldset>
     ${share !== null && html`<progress value=${share} aria-label=${t("journal_sending")}></progress>`}

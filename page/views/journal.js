@@ -31,7 +31,7 @@ export function Journal({ environment }) {
       ${KINDS.map((kind) => html`<label key=${kind}><input type="checkbox" checked=${!hidden.includes(kind)} onChange=${() => toggle(kind)} /> ${t(`journal_${kind}`)}</label>`)}
     </div>
     <label>${t("journal_search")} <input type="search" value=${search} onInput=${({ target }) => setSearch(target.value)} /></label>
-    ${all ? (all.length > 0 || !failure) && html`<${Entries} entries=${all} environment=${environment} />` : t("loading")}
+    ${all ? (all.length > 0 || !failure) && html`<${Entries} entries=${all} environment=${environment} isOpen />` : t("loading")}
     ${isShortened && html`<p class="small faint">${t("journal_shortened")}</p>`}
     <button hidden=${Boolean(search)} onClick=${() => setDays(4 * days)}>${t("journal_more", { count: 4 * days })}</button>`;
 }

@@ -110,6 +110,7 @@ async def test_names_of_files_have_no_meaning(daemon, rig, name):
         (lambda: form(jpeg(), entry={"word": "x"}), 400, 'unknown field "word"'),
         (lambda: form(jpeg(), entry=[]), 400, "the body must be an object"),
         (lambda: form(entry={}), 400, "the entry is empty"),
+        (lambda: form(entry={"measurements": {"leaf_count": 6.5}}), 400, "expected a whole number, got 6.5"),
         (
             lambda: form(jpeg(), entry={"text": "x" * 70_000}),
             413,

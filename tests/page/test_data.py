@@ -69,6 +69,6 @@ async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browse
     async with opened(browser, address(shared, "data")) as tab:
         card = tab.page.locator("section", has=tab.page.get_by_role("heading", name="How long data are kept"))
         await expect(card).to_contain_text("90 days")
-        await expect(card.get_by_text("Old points are deleted from")).to_be_visible()
+        await expect(card.get_by_text("days are deleted, for the first time on")).to_be_visible()
         await expect(card).to_contain_text("nothing yet")
         await expect(tab.page.get_by_text("growd backup FILE")).to_be_visible()

@@ -89,6 +89,39 @@ async def test_an_entry_has_a_note_measurements_and_photos(
         await expect(item.get_by_text("waits for the database")).to_have_count(0)
 
 
+async def test_a_count_stays_as_it_is_typed_or_is_refused_with_the_reason(
+    shared: Program, browser: Browser
+) -> None:
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await page.get_by_role("combobox", name="Measurement").select_option("leaf_count")
+        await expect(page.get_by_text("Leaves: enter a number")).to_be_visible()
+        field = page.get_by_label("Leaves (")
+        await field.fill("6.5")
+        await field.blur()
+        await expect(field).to_have_value("6.5")
+        await expect(field).to_have_attribute("aria-invalid", "true")
+        await expect(page.get_by_role("button", name="Save")).to_be_disabled()
+        await field.fill("6")
+        await expect(page.get_by_text("Leaves: enter a number")).to_have_count(0)
+        await expect(page.get_by_role("button", name="Save")).to_be_enabled()
+
+
+async def test_the_text_of_an_entry_is_corrected(shared: Program, browser: Browser, client: Client) -> None:
+    async with opened(browser, address(shared, "journal")) as tab:
+        page = tab.page
+        await page.get_by_label("Note", exact=True).fill("tray 1 sown")
+        await save(page)
+        item = page.get_by_role("listitem").filter(has_text="tray 1 sown")
+        await item.get_by_role("button", name="Correct the text").click()
+        await item.get_by_label("New text").fill("tray 2 sown")
+        await item.get_by_role("button", name="Save").click()
+        changed = page.get_by_role("listitem").filter(has_text="tray 2 sown")
+        await expect(changed.get_by_text("corrected", exact=True)).to_be_visible()
+    (entry,) = await entries(client, "tray 2 sown")
+    assert [each["text"] for each in entry["earlier"]] == ["tray 1 sown"]
+
+
 async def test_an_entry_without_an_answer_is_sent_again_and_stored_once(
     shared: Program, browser: Browser, client: Client
 ) -> None:

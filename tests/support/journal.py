@@ -61,6 +61,7 @@ class JournalRig:
         declare = bus.topics.declare
         declare(f"{ENVIRONMENT}/notes", TEXT, is_open=True)
         declare(f"{ENVIRONMENT}/measured/plant_height", FLOAT64.within(0, 1_000, "cm"), is_open=True)
+        declare(f"{ENVIRONMENT}/measured/leaf_count", FLOAT64.within(0, 100_000, "leaves"), is_open=True)
         declare(f"{ENVIRONMENT}/measured/harvest_fresh_mass", FLOAT64.within(0, 100_000, "g"), is_open=True)
         declare(f"{ENVIRONMENT}/measured/air_temperature", FLOAT64.within(-40, 85, "degC"))
         return GrowersJournal(

@@ -47,6 +47,7 @@ MOST_WAITING: Final = 2_000  # entries
 MOST_BYTES: Final = 1_000_000_000  # of photos that wait or are received
 FREE_BYTES: Final = 200_000_000  # of the disk, that photos leave free; of a small disk a twentieth
 MOST_UPLOADS: Final = 4  # at the same time
+_COUNTS: Final = frozenset({"plants", "leaves"})  # units of what is counted
 MOST_READERS: Final = 16  # of photos in the database
 MOST_MEASUREMENTS: Final = 50  # of an entry
 _log = logging.getLogger(__name__)
@@ -298,7 +299,9 @@ class GrowersJournal:
         if not topic.is_open:
             raise NotOpenError(topic.name, topic.publishers, topic.note)
         ranged = replace(topic.type.fields[0], name=f"measurements: {name}")
-        number = round(ranged.check(value), variable.precision)
+        number = round(checked := ranged.check(value), variable.precision)
+        if variable.unit in _COUNTS and number != checked:
+            raise InvalidValueError(ranged.name, "a whole number", value)
         return self._maker.make(environment, name, number, time, is_manual=True, by=who)
 
     def _publish(self, entry: JournalEntry) -> None:
