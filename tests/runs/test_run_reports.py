@@ -24,7 +24,7 @@ from growd.runs.run_figures import RunPoints
 from growd.store.exporting.source import SourceReader
 from support.daemon import serving
 from support.history import ENVIRONMENT, measured
-from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, value
+from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, set_point, value
 from support.terminal import typed
 
 HOSTILE = "<script>alert(1)</script>\"'&\u0000"
@@ -108,6 +108,8 @@ async def store_basil(stored):
         measured("harvest_fresh_mass", 1_150.5, MIDNIGHT + 95_000, is_manual=True, by=HOSTILE),
         measured("harvest_fresh_mass", 100, MIDNIGHT + 96_000, is_manual=True, by="ann"),
         measured("note", HOSTILE, MIDNIGHT + 700, category="event", by="ann"),
+        measured("interlock", "dose_per_hour: has tripped", MIDNIGHT + 360, category="event"),
+        measured("water_added", 1.5, MIDNIGHT + 700, is_manual=True, by="ann"),
         *[measured(WARMTH, 25, MIDNIGHT + 300_000 + 600 * n) for n in range(6)],
     )
     await stored.store_documents(stored.names.runs, [BASIL, OTHER])
@@ -168,8 +170,11 @@ class TestReport:
             "CO₂: 1.0 l, 1.8 g",
             "2026-09-22",
             "Harvest, fresh",
-            "1,250.50",  # the sum, with what was weighed after the end
-            "photo-2.png, 9,000 kB",
+            "1,250.5",  # the sum, with what was weighed after the end
+            "photo-2.png, 9.0 MB: too large for the report",
+            "UTC (UTC+00:00)",
+            "Water added",
+            "(1 d 54 min)",  # the interlock that was not released,
         ):
             assert part in page.words, part
         assert (
@@ -189,7 +194,7 @@ class TestReport:
     async def test_in_german(self, reports):
         page = Page(await reports().report("aaaaaa", "de"))
         assert ("lang", "de") in page.attributes
-        for part in ("Lufttemperatur", "Lichtmenge: 4,33 mol/m²", "22.09.2026", "1.250,50", "beendet"):
+        for part in ("Lufttemperatur", "Lichtsumme: 4,33 mol/m²", "22.09.2026", "1.250,5", "beendet"):
             assert part in page.words, part
 
     async def test_darkness_is_shaded_and_a_gap_of_data_is_no_line(self, reports):
@@ -265,7 +270,12 @@ class TestComparison:
     async def test_two_runs_on_one_axis_and_their_differences(self, reports):
         page = Page(await reports().comparison(["aaaaaa", "bbbbbb"], "en"))
         check_harmless(page)
-        for part in ("1: basil, 2026-09-22", "2: basil, 2026-09-25", "25.00", "Air temperature, °C: mean"):
+        for part in (
+            "1: basil, 2026-09-22 00:00 (aaaaaa)",
+            "2: basil, 2026-09-25 11:20 (bbbbbb)",
+            "25.00",
+            "Air temperature, °C: mean",
+        ):
             assert part in page.words, part
         assert [name for name, _ in page.attributes].count("viewbox") == 2 + 2  # two plots, and the key
 
@@ -277,9 +287,22 @@ class TestComparison:
         rows = {row.name: row for row in figure_rows(runs, Language("en", UTC))}
         assert rows["Air temperature, °C: mean"].values == ["20.00", "18.50"]
         assert rows["Air temperature, °C: mean"].differences == ["", "−1.50"]  # noqa: RUF001
-        assert rows["CO₂, ppm: mean"].values == ["–", "500.0"]  # noqa: RUF001
+        assert rows["CO₂, ppm: mean"].values == ["–", "500"]  # noqa: RUF001
         assert rows["CO₂, ppm: mean"].differences == ["", "–"]  # noqa: RUF001
         assert rows["Duration"].differences == ["", "+1 min"]
+
+    def test_differences_of_shares_are_percentage_points_and_no_difference_has_no_sign(self):
+        runs = [
+            figures_of(value(0, WARMTH, 20), set_point(0, WARMTH, 20.001), end=600),
+            figures_of(value(0, WARMTH, 20.001), set_point(0, WARMTH, 25), end=600),
+        ]
+        english, german = (
+            {row.name: row.differences[1] for row in figure_rows(runs, Language(code, UTC))}
+            for code in ("en", "de")
+        )
+        assert english["Air temperature, °C: in tolerance"] == "−100.0 % points"  # noqa: RUF001
+        assert german["Lufttemperatur, °C: In Toleranz"] == "−100,0 %-Punkte"  # noqa: RUF001
+        assert english["Air temperature, °C: mean"] == "±0.00"
 
 
 class TestCalls:
@@ -375,4 +398,12 @@ class TestTexts:
         english, german = Language("en", UTC), Language("de", UTC)
         assert (english.number(1_234.56), german.number(1_234.56)) == ("1,234.6", "1.234,6")
         assert (english.number(-0.01), english.number(None)) == ("0.0", "–")  # noqa: RUF001
+        assert [english.duration(seconds) for seconds in (59, 3_599.6, 107_998.5, 86_400)] == [
+            "59 s",
+            "1 h",
+            "1 d 6 h",
+            "1 d",
+        ]
+        assert (english.typed(5.9), german.typed(1212.5), english.typed(6.0)) == ("5.9", "1.212,5", "6")
+        assert (english.moment(1e308), english.day(-1e308)) == ("–", "–")  # noqa: RUF001
         assert (english.moment(MIDNIGHT), german.moment(MIDNIGHT)) == ("2026-09-22 00:00", "22.09.2026 00:00")

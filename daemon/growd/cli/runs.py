@@ -9,6 +9,7 @@ import msgspec
 
 from growd.cli.options import client_options
 from growd.cli.output import HEADING, output_options, print_result, table, tree
+from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
 
 if TYPE_CHECKING:
@@ -126,17 +127,22 @@ def _record(run: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
         "started": _when(run["started"], run.get("started_by"), zone),
         "ordered": "" if run.get("ordered") is None else moment(run["ordered"], zone),
         "began at": duration(offset) if offset else "",
-        "changed": [
+        "changed": "; ".join(
             f"{_when(each['time'], each.get('by'), zone)}: {_revision(each)}"
             for each in run.get("revisions", [])
-        ]
-        or "",
+        ),
         "ended": "running" if ended is None else _when(ended, run.get("ended_by"), zone),
         "lasted": "" if ended is None else duration(ended - run["started"]),
         "reason": run.get("end_reason"),
         "growd": run.get("growd"),
-        "figures": "" if ended is None or "figures" in run else "not made yet",
+        "figures": _figures(run),
     }
+
+
+def _figures(run: dict[str, Any]) -> str:
+    if run.get("ended") is None:
+        return f"so far: growd run report {short_id(run['_id'])}"
+    return "" if "figures" in run else "not made yet"
 
 
 def _when(time: float, by: str | None, zone: tzinfo | None) -> str:

@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from growd import __version__
+from growd.runs.archive import short_id
 from growd.runs.reports.axes import duration_axis
 from growd.runs.reports.elements import Element, add, document, element, table
 from growd.runs.reports.plots import COLOURS, DASHES, Frame, Steps, key
@@ -29,8 +30,9 @@ async def comparison(readings: Sequence[RunReading], language: Language, *, now:
 
 
 def run_name(number: int, reading: RunReading, language: Language) -> str:
-    """A run for people: "1: basil, 2026-11-24"."""
-    return f"{number}: {reading.run.get('recipe_id', '')}, {language.day(reading.figures.start)}"
+    """A run for people: "1: basil, 2026-11-24 06:00 (8a0146)"."""
+    recipe, identity = reading.run.get("recipe_id", ""), short_id(str(reading.run.get("_id", "")))
+    return f"{number}: {recipe}, {language.moment(reading.figures.start)} ({identity})"
 
 
 async def _curve(reading: RunReading, name: str) -> Steps:
@@ -68,6 +70,9 @@ def _whole(readings: Sequence[RunReading], plots: Sequence[Element], language: L
         language.code,
         element("h1", title),
         _runs(names, readings, language),
+        element(
+            "p", f"{say('times_shown')}: {language.times(figures[0].start, figures[-1].end)}", class_="faint"
+        ),
         element("h2", say("climate")),
         element("p", say("since_start"), class_="faint"),
         _key(names),
@@ -116,4 +121,4 @@ def _figures(names: Sequence[str], readings: Sequence[RunReading], language: Lan
         ]
         rows.append([row.name, *cells])
     caption = language.say("difference")
-    return table(["", *names], rows, numbers=range(1, len(names) + 1), caption=caption)
+    return table(["", *names], rows, numbers=range(1, len(names) + 1), kind="sides", caption=caption)

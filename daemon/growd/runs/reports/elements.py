@@ -30,8 +30,10 @@ caption { text-align: left; color: #566052; font-size: .9em; padding: .15rem 0; 
 th, td { text-align: left; vertical-align: top; padding: .2rem .45rem; border-bottom: 1px solid #d5dbd2; }
 thead th { border-bottom: 1.5px solid #566052; font-weight: 600; }
 .number { text-align: right; white-space: nowrap; }
+.whole { white-space: nowrap; }
+.pairs td { overflow-wrap: anywhere; }
 .days td, .days th { padding: .08rem .45rem; font-size: .85em; }
-.scroll { overflow-x: auto; }
+.scroll, figure { overflow-x: auto; }
 figure { margin: .5rem 0; }
 svg { display: block; width: 100%; height: auto; }
 svg text { font: 11px system-ui, sans-serif; fill: #3c443a; }
@@ -41,17 +43,36 @@ svg text { font: 11px system-ui, sans-serif; fill: #3c443a; }
 .photos { display: flex; flex-wrap: wrap; gap: .5rem; }
 .photos img { max-width: 16rem; max-height: 12rem; border: 1px solid #d5dbd2; }
 .entry { white-space: pre-wrap; }
+@media screen and (max-width: 40rem) {
+  body { padding: .6rem; }
+  figure > svg { width: 40rem; }
+  .photos img { max-width: 100%; max-height: 80vh; }
+  .rows thead { display: none; }
+  .rows tr { display: block; padding: .3rem 0; border-bottom: 1px solid #d5dbd2; }
+  .rows th, .rows td { display: block; border: 0; padding: .05rem .2rem; }
+  .rows td { display: flex; gap: .75rem; text-align: left; white-space: normal; overflow-wrap: anywhere; }
+  .rows td::before { content: attr(data-head); flex: 0 0 7.5rem; color: #566052; }
+  .rows td:empty { display: none; }
+  .sides, .sides thead, .sides tbody, .sides caption { display: block; }
+  .sides tr { display: flex; flex-wrap: wrap; border-bottom: 1px solid #d5dbd2; }
+  .sides th, .sides td { border: 0; flex: 1 1 0; min-width: 0; padding: .1rem .2rem; white-space: normal;
+    overflow-wrap: anywhere; }
+  .sides tbody th, .sides thead th:first-child { flex: 0 0 100%; }
+  .sides thead { position: sticky; top: 0; background: #fff; font-size: .8em; }
+}
 @page { size: A4; margin: 14mm 14mm 16mm; }
 @media print {
   body { max-width: none; padding: 0; font-size: 9.5pt; }
   h2, h3 { break-after: avoid; }
   figure, .together { break-inside: avoid; }
   tr { break-inside: avoid; }
+  caption, thead, tbody tr:first-child { break-after: avoid; }
   thead { display: table-header-group; }
   .scroll { overflow: visible; }
   a { color: inherit; text-decoration: none; }
 }
 """
+_KEPT_TOGETHER: Final = 12  # rows of a table that is not printed over two pages
 _HASH: Final = base64.b64encode(hashlib.sha256(STYLE.encode()).digest()).decode()
 _FILE_POLICY: Final = f"default-src 'none'; img-src data:; style-src 'sha256-{_HASH}'; base-uri 'none'"
 POLICY: Final = f"{_FILE_POLICY}; form-action 'none'; frame-ancestors 'none'; sandbox"
@@ -84,6 +105,7 @@ def table(
     caption: str = "",
 ) -> Element:  # fmt: skip
     """A table; `numbers` are the columns that are aligned to the right. The first column heads the rows."""
+    kind = kind or "rows"
 
     def kind_of(column: int) -> str | None:
         return "number" if column in numbers else None
@@ -94,11 +116,13 @@ def table(
     body = element("tbody")
     for row in rows:
         cells = (
-            element("td", cell, class_=kind_of(n)) if n else element("th", cell, scope="row")
+            element("td", cell, class_=kind_of(n), data_head=heads[n] if kind == "rows" else None)
+            if n
+            else element("th", cell, scope="row")
             for n, cell in enumerate(row)
         )
         body.append(element("tr", *cells))
-    made = element("table", class_=kind or None)
+    made = element("table", class_=f"{kind} together" if len(body) <= _KEPT_TOGETHER else kind)
     if caption:
         made.append(element("caption", caption))
     return element("div", add(made, element("thead", head), body), class_="scroll")
@@ -110,7 +134,7 @@ def pairs(rows: Iterable[tuple[str, Content]]) -> Element:
     for name, value in rows:
         if value is not None and value != "":
             body.append(element("tr", element("th", name, scope="row"), element("td", value)))
-    return element("table", body)
+    return element("table", body, class_="pairs")
 
 
 def document(title: str, language: str, *content: Content) -> bytes:

@@ -13,7 +13,17 @@ from growd.variables import VARIABLES
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-_UNITS: Final = {"degC": "°C", "percent": "%", "umol/m2/s": "µmol/m²/s", "switch": "", "fraction": ""}
+_UNITS: Final = {
+    "degC": "°C",
+    "percent": "%",
+    "umol/m2/s": "µmol/m²/s",
+    "switch": "",
+    "fraction": "",
+    "pH": "",
+    "plants": "",
+    "leaves": "",
+}
+_HOUR_S: Final = 3600
 _NO_VALUE: Final = "–"  # noqa: RUF001  a dash
 
 
@@ -48,17 +58,45 @@ class Language:
         return shown.translate(str.maketrans(",.", ".,")) if self.code == "de" else shown
 
     def value(self, value: float | None, variable: str) -> str:
-        """A value of a variable with one decimal, or with two if it is stored with two or more."""
+        """A value of a variable with the decimals with which it is stored, at most two."""
         known = VARIABLES.get(variable)
-        return self.number(value, 1 if known and known.precision <= 1 else 2)
+        return self.number(value, min(known.precision, 2) if known else 2)
+
+    def typed(self, value: float) -> str:
+        """A value that somebody typed, with the decimals that it has."""
+        decimals = len(f"{value:.6f}".rstrip("0").partition(".")[2])
+        return self.number(value, decimals)
 
     def share(self, share: float | None) -> str:
         """A share as a percentage."""
         return self.number(None if share is None else 100 * share) + ("" if share is None else " %")
 
+    def points(self, share: float) -> str:
+        """A difference of shares in percentage points."""
+        return self.say("points", number=self.number(100 * share))
+
+    def inside(self, key: str) -> str:
+        """A text by its key, as it is written inside of a line: German nouns keep their capital."""
+        return self.say(key) if self.code == "de" else self.say(key)[:1].lower() + self.say(key)[1:]
+
+    def times(self, start: float, end: float) -> str:
+        """The time zone of a report, with the offsets from UTC at its start and end."""
+        offsets = [
+            datetime.fromtimestamp(time, self.zone).astimezone(self.zone).strftime("UTC%z")
+            for time in (start, end)
+        ]
+        offsets = [f"{each[:6]}:{each[6:8]}" for each in offsets]
+        shown = offsets[0] if offsets[0] == offsets[1] else " / ".join(offsets)
+        return f"{self.zone} ({shown})" if self.zone is not None else shown
+
     def duration(self, seconds: float) -> str:
-        """A duration in its two largest units."""
-        return text.duration(seconds)
+        """A duration to the minute from an hour on: "1 d 5 h 59 min"."""
+        if seconds < _HOUR_S - 0.5:
+            return text.duration(seconds)
+        hours, minutes = divmod(round(seconds / 60), 60)
+        days, hours = divmod(hours, 24)
+        parts = ((days, "d"), (hours, "h"), (minutes, "min"))
+        return " ".join(f"{count} {unit}" for count, unit in parts if count)
 
     def moment(self, seconds: float) -> str:
         """A UNIX time as date and time of day."""

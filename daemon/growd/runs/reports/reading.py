@@ -22,9 +22,13 @@ if TYPE_CHECKING:
     from growd.store.history.history import History
 
 PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
-LARGEST_PHOTO: Final = 1_500_000
+SMALL_PHOTO: Final = 1_500_000
+LARGEST_PHOTO: Final = 8_000_000
 LARGEST_PHOTOS: Final = 12_000_000
-"""Bytes of one photo, and of all of a report, that are part of its file. The others are named only."""
+"""Bytes of one photo, and of all of a report, that are part of its file. The others are named only.
+
+Small ones come first, so a large one does not take the room of many.
+"""
 
 _LIGHT_POINTS: Final = 4_000
 _NOTHING: Final = Steps([], [])
@@ -112,18 +116,28 @@ class RunReading:
 async def notes_of(described: dict[str, Any], photo: PhotoReader) -> list[Note]:
     """The journal of a described run, with photos of up to `LARGEST_PHOTOS` bytes together."""
     corrections = {note["corrects"]: note["text"] for note in described["notes"] if note.get("corrects")}
-    found, left = [], LARGEST_PHOTOS
-    for note in described["notes"]:
-        if note.get("corrects"):
-            continue
-        photos = []
-        for name in note["photos"]:
-            read = await photo(note["id"], name, min(left, LARGEST_PHOTO))
-            if read is not None:
-                photos.append(_photo(name, read))
-                left -= read.size if read.content is not None else 0
+    notes = [note for note in described["notes"] if not note.get("corrects")]
+    shown = await _photos([(note["id"], name) for note in notes for name in note["photos"]], photo)
+    found = []
+    for note in notes:
+        photos = [shown[key] for name in note["photos"] if (key := (note["id"], name)) in shown]
         text = str(corrections.get(note["id"], note["text"]))
         found.append(Note(note["time"], str(note["by"]), text, note.get("measurements") or {}, photos))
+    return found
+
+
+async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[tuple[str, str], ShownPhoto]:
+    """The photos by note and name, the small ones first."""
+    found: dict[tuple[str, str], ShownPhoto] = {}
+    left = LARGEST_PHOTOS
+    for most in (SMALL_PHOTO, LARGEST_PHOTO):
+        for key in keys:
+            if key in found and (found[key].address or found[key].size > min(left, most)):
+                continue
+            read = await photo(*key, min(left, most))
+            if read is not None:
+                found[key] = _photo(key[1], read)
+                left -= read.size if read.content is not None else 0
     return found
 
 

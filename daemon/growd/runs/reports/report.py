@@ -66,7 +66,11 @@ def _whole(
     return document(
         title,
         language.code,
-        element("h1", title),
+        element(
+            "h1",
+            say("report", recipe=f"{name}, "),
+            element("span", language.day(figures.start), class_="whole"),
+        ),
         tables.header(run, figures, language),
         element("h2", say("summary")),
         *tables.summary(figures, language),
@@ -92,8 +96,7 @@ def how(figures: RunFigures, language: Language) -> list[Element]:
     if figures.rolled_up_until is not None:
         time = language.moment(figures.rolled_up_until)
         found.append(element("p", language.say("how_rolled_up", time=time), class_="faint"))
-    zone = str(language.zone) if language.zone is not None else ""
-    return [*found, *([element("p", language.say("zone", zone=zone), class_="faint")] if zone else [])]
+    return found
 
 
 def value_range(variable: str, values: list[float], language: Language) -> Axis:

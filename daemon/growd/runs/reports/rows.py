@@ -48,7 +48,7 @@ def _of_runs(runs: Sequence[RunFigures], language: Language) -> Iterator[FigureR
     )
     for kind in ("fault", "interlock"):
         yield _row(
-            f"{say(kind)}: {say('count')}",
+            say(f"{kind}s"),
             runs,
             lambda run, kind=kind: float(sum(one.count for one in run.events if one.kind == kind)),  # type: ignore[misc]
             lambda value: language.number(value, 0),
@@ -57,19 +57,23 @@ def _of_runs(runs: Sequence[RunFigures], language: Language) -> Iterator[FigureR
 
 
 def _of_variable(name: str, runs: Sequence[RunFigures], language: Language) -> Iterator[FigureRow | None]:
-    say = language.say
     unit = next(found.unit for run in runs if (found := run.variable(name)))
     title = language.variable(name) + (f", {language.unit(unit)}" if language.unit(unit) else "")
 
     def shown(value: float) -> str:
         return language.value(value, name)
 
-    def row(key: str, pick: Callable[..., float | None], show: Callable[[float], str]) -> FigureRow | None:
+    def row(
+        key: str,
+        pick: Callable[..., float | None],
+        show: Callable[[float], str],
+        differ: Callable[[float], str] | None = None,
+    ) -> FigureRow | None:
         def of(run: RunFigures) -> float | None:
             found = run.variable(name)
             return None if found is None else pick(found)
 
-        return _row(f"{title}: {say(key).lower()}", runs, of, show)
+        return _row(f"{title}: {language.inside(key)}", runs, of, show, differ)
 
     yield row("min", lambda found: found.whole.min, shown)
     yield row("mean", lambda found: found.whole.mean, shown)
@@ -77,7 +81,12 @@ def _of_variable(name: str, runs: Sequence[RunFigures], language: Language) -> I
     yield row("day_mean", lambda found: found.day.mean if found.day else None, shown)
     yield row("night_mean", lambda found: found.night.mean if found.night else None, shown)
     yield row("deviation", lambda found: found.deviation.mean_absolute if found.deviation else None, shown)
-    yield row("within", lambda found: found.deviation.within if found.deviation else None, language.share)
+    yield row(
+        "within",
+        lambda found: found.deviation.within if found.deviation else None,
+        language.share,
+        language.points,
+    )
 
 
 def _of_output(name: str, runs: Sequence[RunFigures], language: Language) -> Iterator[FigureRow | None]:
@@ -86,24 +95,33 @@ def _of_output(name: str, runs: Sequence[RunFigures], language: Language) -> Ite
         return None if found is None else getattr(found, member)
 
     title = language.variable(name)
-    on = language.say("on_time").lower()
+    on = language.inside("on_time")
     yield _row(f"{title}: {on}", runs, lambda run: of(run, "on_s"), language.duration)
     if name == VALVE:
         yield _row(language.say("litres"), runs, lambda run: of(run, "litres"), language.number)
 
 
-def _row(name: str, runs: Sequence[RunFigures], pick: Pick, show: Callable[[float], str]) -> FigureRow | None:
+def _row(
+    name: str,
+    runs: Sequence[RunFigures],
+    pick: Pick,
+    show: Callable[[float], str],
+    differ: Callable[[float], str] | None = None,
+) -> FigureRow | None:
+    """A row; `differ` shows a difference, by default as `show` does."""
     values = [pick(run) for run in runs]
     if not any(value for value in values):
         return None
     first = values[0]
     differences = [
-        "" if n == 0 else "–" if value is None or first is None else _signed(value - first, show)  # noqa: RUF001
+        "" if n == 0 else "–" if value is None or first is None else _signed(value - first, differ or show)  # noqa: RUF001
         for n, value in enumerate(values)
     ]
     return FigureRow(name, ["–" if value is None else show(value) for value in values], differences)  # noqa: RUF001
 
 
 def _signed(difference: float, show: Callable[[float], str]) -> str:
+    if show(abs(difference)) == show(0.0):
+        return f"±{show(0.0)}"
     sign = "+" if difference > 0 else "−" if difference < 0 else "±"  # noqa: RUF001
     return f"{sign}{show(abs(difference))}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.runs.reports.elements import Content, Element, add, element, pairs, table
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
     from growd.store.couch import Document
 
 LASTING: Final = ("fault", "interlock", "hold")
-SUMMED: Final = ("harvest_fresh_mass", "harvest_dry_mass", "water_added")
-"""Measurements by hand of which the sum over a run is of interest."""
+SUMMED: Final = {"yields": ("harvest_fresh_mass", "harvest_dry_mass"), "water": ("water_added",)}
+"""Measurements by hand of which the sum over a run is of interest, by heading."""
 
 _MOST_TIMES: Final = 6  # in a cell
 
@@ -41,6 +42,7 @@ def header(run: Document, figures: RunFigures, language: Language) -> Element:
             (say("started"), _by(language.moment(figures.start), run.get("started_by"), language)),
             (say("ended"), ended),
             (say("lasted"), language.duration(figures.end - figures.start)),
+            (say("times_shown"), language.times(figures.start, figures.end)),
             (say("changes"), element("div", *changes) if changes else None),
             (say("growd"), str(run.get("growd") or say("not_recorded"))),
             *_chamber(run, language),
@@ -138,14 +140,15 @@ def happenings(figures: RunFigures, language: Language) -> Element:
     rows: list[list[str]] = []
     for one in figures.events:
         if one.kind in LASTING:
-            times = [_span(begin, end, language) for begin, end in one.times[:_MOST_TIMES]]
+            times = [_span(begin, end, language, figures.end) for begin, end in one.times[:_MOST_TIMES]]
             more = [say("more", number=one.count - len(times))] if one.count > len(times) else []
-            lasted = language.duration(one.lasted_s) if one.lasted_s else ""
+            lasted_s = one.lasted_s + sum(figures.end - begin for begin, end in one.times if end is None)
+            lasted = language.duration(lasted_s) if lasted_s else ""
             rows.append([say(one.kind), one.source, str(one.count), lasted, "; ".join(times + more)])
     for is_clean, key in ((True, "clean_gap"), (False, "power_gap")):
         gaps = [gap for gap in figures.gaps if gap.clean is is_clean]
         if gaps:
-            times = [_span(gap.begin, gap.end, language) for gap in gaps[:_MOST_TIMES]]
+            times = [_span(gap.begin, gap.end, language, figures.end) for gap in gaps[:_MOST_TIMES]]
             more = [say("more", number=len(gaps) - len(times))] if len(gaps) > len(times) else []
             total = language.duration(sum(gap.end - gap.begin for gap in gaps))
             rows.append([say("gap"), say(key), str(len(gaps)), total, "; ".join(times + more)])
@@ -159,7 +162,7 @@ def recipe_events(events: Sequence[dict[str, Any]], language: Language) -> Eleme
         for one in events
         if one["kind"] == "recipe"
     ]
-    heads = [language.say(key) for key in ("time", "event_recipe", "author")]
+    heads = [language.say(key) for key in ("time", "recipe", "author")]
     return table(heads, rows) if rows else None
 
 
@@ -176,11 +179,9 @@ def journal(notes: Sequence[Note], language: Language) -> Element:
                 shown = say("photo", time=language.moment(note.time))
                 photos.append(element("img", src=photo.address, alt=shown))
             else:
-                size = language.number(photo.size / 1000, 0)
-                photos.append(element("span", say("photo_not_here", name=photo.name, size=size)))
-        measured = "; ".join(
-            f"{language.variable(name)}: {value}" for name, value in note.measurements.items()
-        )
+                size = language.number(photo.size / 1e6)
+                photos.append(element("p", say("photo_not_here", name=photo.name, size=size)))
+        measured = "; ".join(_by_hand(name, value, language) for name, value in note.measurements.items())
         text = element("div", note.text, class_="entry")
         cell = element("div", text, measured or None, photos if len(photos) else None)
         rows.append([language.moment(note.time), cell, note.by])
@@ -197,28 +198,36 @@ def measurements(readings: Sequence[dict[str, Any]], language: Language) -> list
         [
             language.moment(one["time"]),
             language.variable(one["variable"]),
-            language.value(one["value"], one["variable"])
-            if isinstance(one["value"], int | float)
-            else str(one["value"]),
+            language.typed(one["value"]) if isinstance(one["value"], int | float) else str(one["value"]),
             language.unit(one["unit"]),
             str(one["by"]),
         ]
         for one in readings
     ]
     found = [element("h3", say("by_hand")), table(heads, rows, numbers=(2,))]
-    sums: dict[str, float] = {}
-    for one in readings:
-        if one["variable"] in SUMMED and isinstance(one["value"], int | float):
-            sums[one["variable"]] = sums.get(one["variable"], 0.0) + one["value"]
-    units = {one["variable"]: one["unit"] for one in readings}
-    rows = [
-        [language.variable(name), language.value(total, name), language.unit(units[name])]
-        for name, total in sums.items()
-    ]
-    if rows:
-        heads = [say("variable"), say("sum"), say("unit")]
-        found = [element("h3", say("yields")), table(heads, rows, numbers=(1,)), *found]
-    return found
+    heads = [say("variable"), say("sum"), say("unit")]
+    sums: list[Element] = []
+    for heading, names in SUMMED.items():
+        if rows := _sums(readings, names, language):
+            sums += [element("h3", say(heading)), table(heads, rows, numbers=(1,))]
+    return [*sums, *found]
+
+
+def _sums(readings: Sequence[dict[str, Any]], names: Sequence[str], language: Language) -> list[list[str]]:
+    rows = []
+    for name in names:
+        found = [one for one in readings if one["variable"] == name and isinstance(one["value"], int | float)]
+        if found:
+            total = language.typed(sum(one["value"] for one in found))
+            rows.append([language.variable(name), total, language.unit(found[0]["unit"])])
+    return rows
+
+
+def _by_hand(name: str, value: Any, language: Language) -> str:
+    known = VARIABLES.get(name)
+    unit = language.unit(known.unit) if known else ""
+    shown = language.typed(value) if isinstance(value, int | float) else str(value)
+    return f"{language.variable(name)}: {shown} {unit}".rstrip()
 
 
 def _recipe(run: Document, language: Language) -> Element:
@@ -227,7 +236,9 @@ def _recipe(run: Document, language: Language) -> Element:
     shown = str(run.get("recipe_id", ""))
     revision = str(run.get("recipe_rev") or "").partition("-")[0]
     shown += f" ({language.say('revision', number=revision)})" if revision else ""
-    return add(element("div"), element("strong", str(name)) if name else None, f" {shown}" if name else shown)
+    return add(
+        element("div"), element("strong", str(name)) if name else None, f", {shown}" if name else shown
+    )
 
 
 def _change(change: dict[str, Any], language: Language) -> str:
@@ -300,7 +311,8 @@ def _output(one: OutputFigures, language: Language) -> list[str]:
     ]
 
 
-def _span(begin: float, end: float | None, language: Language) -> str:
+def _span(begin: float, end: float | None, language: Language, run_end: float) -> str:
     if end is None:
-        return language.say("open_end", time=language.moment(begin))
+        lasted = language.duration(run_end - begin)
+        return language.say("open_end", time=language.moment(begin), lasted=lasted)
     return f"{language.moment(begin)} ({language.duration(end - begin)})"

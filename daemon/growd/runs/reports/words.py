@@ -43,7 +43,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "deviation": ("Deviation", "Abweichung"),
     "within": ("In tolerance", "In Toleranz"),
     "tolerance": ("Tolerance", "Toleranz"),
-    "longest": ("Longest excursion", "Längste Überschreitung"),
+    "longest": ("Longest excursion", "Längste Abweichung"),
     "or": ("{one} or {other}", "{one} oder {other}"),
     "from": ("{lasted}, from {time}", "{lasted}, ab {time}"),
     "day": ("Day", "Tag"),
@@ -68,8 +68,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "bars": ("{name} on each of {days} days.", "{name} an jedem von {days} Tagen."),
     "light": ("Light", "Licht"),
-    "light_integral": ("Light integral", "Lichtmenge"),
-    "light_total": ("Light integral: {total} mol/m² in {days}.", "Lichtmenge: {total} mol/m² in {days}."),
+    "light_integral": ("Light integral", "Lichtsumme"),
+    "light_total": ("Light integral: {total} mol/m² in {days}.", "Lichtsumme: {total} mol/m² in {days}."),
     "light_planned": (
         "Light was planned for {light}, darkness for {dark}.",
         "Licht war geplant für {light}, Dunkelheit für {dark}.",
@@ -82,7 +82,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         ),
         (
             "Aus der Beleuchtungsstärke geschätzt: {factor} Lux je µmol/m²/s, wie bei weißen LEDs. "
-            "Unsicherheit etwa {share}; mit roten oder blauen LEDs ist die wahre Lichtmenge größer."
+            "Unsicherheit etwa {share}; mit roten oder blauen LEDs ist die wahre Lichtsumme größer."
         ),
     ),
     "only_data": ("Only time with data counts.", "Nur Zeit mit Daten zählt."),
@@ -119,7 +119,10 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "more": ("and {number} more", "und {number} weitere"),
     "clean_gap": ("growd was stopped", "growd war beendet"),
     "power_gap": ("growd ended without a clean end", "growd endete unerwartet"),
-    "open_end": ("{time} to ?", "{time} bis ?"),
+    "open_end": (
+        "{time}, not over at the end ({lasted})",
+        "{time}, am Ende nicht vorbei ({lasted})",
+    ),
     "no_events": (
         "There were no faults, interlocks or gaps.",
         "Es gab keine Störungen, Verriegelungen oder Lücken.",
@@ -130,7 +133,10 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "author": ("By", "Von"),
     "no_entries": ("There are no entries.", "Es gibt keine Einträge."),
     "photo": ("Photo of {time}", "Foto vom {time}"),
-    "photo_not_here": ("{name}, {size} kB: in the database", "{name}, {size} kB: in der Datenbank"),
+    "photo_not_here": (
+        "{name}, {size} MB: too large for the report. It is in the journal on the page of growd.",
+        "{name}, {size} MB: zu groß für den Bericht. Es ist im Journal auf der Seite von growd.",
+    ),
     "by_hand": ("Measurements by hand", "Messungen von Hand"),
     "yields": ("Yields", "Erträge"),
     "sum": ("Sum", "Summe"),
@@ -155,8 +161,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         ),
         (
             "Die Abweichung ist der mittlere Abstand vom geltenden Sollwert, aus Rezept oder von Hand, "
-            "solange beide bekannt waren. Eine Überschreitung ist eine Zeit ohne Pause außerhalb der "
-            "Toleranz."
+            "solange beide bekannt waren. Die längste Abweichung ist die längste Zeit ohne Pause "
+            "außerhalb der Toleranz."
         ),
     ),
     "how_outputs": (
@@ -178,7 +184,11 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
             " die sich innerhalb von fünf Minuten änderten, sind nicht bekannt."
         ),
     ),
-    "zone": ("Times are in the time zone {zone}.", "Zeiten sind in der Zeitzone {zone}."),
+    "times_shown": ("Times", "Zeiten"),
+    "points": ("{number} % points", "{number} %-Punkte"),
+    "faults": ("Faults", "Störungen"),
+    "interlocks": ("Interlocks", "Verriegelungen"),
+    "water": ("Water added", "Nachgefülltes Wasser"),
     "difference": ("Difference from the first run", "Unterschied zum ersten Lauf"),
     "difference_short": ("difference", "Unterschied"),
     "since_start": ("Time since the start of each run", "Zeit seit dem Beginn jedes Laufs"),
