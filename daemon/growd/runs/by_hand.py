@@ -68,17 +68,20 @@ class RecordsByHand:
         self, database: str, key: list[Any], start: float, end: float, most: int
     ) -> AsyncGenerator[Document]:
         after: dict[str, Any] = {"startkey": [*key, start]}
+        last = ""
         while most > 0:
-            limit = min(most, _PAGE)
+            limit = min(most + 1, _PAGE)
             rows = await self._couch.view(
                 database, self._design, "by_variable", reduce=False, limit=limit, endkey=[*key, end], **after
             )
-            for row in rows:
+            new = rows[1:] if rows and rows[0]["id"] == last else rows
+            for row in new[:most]:
                 yield row["value"]
             if len(rows) < limit:
                 return
-            most -= limit
-            after = {"startkey": rows[-1]["key"], "startkey_docid": rows[-1]["id"], "skip": 1}
+            most -= len(new)
+            last = rows[-1]["id"]  # it is read again: `skip` would leave out another row if it was deleted
+            after = {"startkey": rows[-1]["key"], "startkey_docid": last}
 
 
 def photos_of(document: Document) -> list[str]:
