@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from contextlib import asynccontextmanager
 
 import pytest
 from aiohttp import web
 
 from growd.store.openag.forms import Conversion, OddDocumentError
+from growd.store.openag.sources import SourceError, of_couchdb
+from growd.store.rollups.document import Rollup, RollupSeries, rollup_id
 from support.chambers import growd, places
 from support.couch_client import install_design
 
@@ -93,13 +96,33 @@ def test_old_forms_of_points_are_corrected(document, members):
         (point(timestamp="yesterday"), "timestamp is not a time"),
         (point(timestamp=-1), "timestamp is not a time"),
         (point(timestamp=True), "timestamp is not a time"),
+        (point(timestamp=10**400), "timestamp is not a time"),
+        (point(timestamp=9_480_000_500), "timestamp is in the future"),
+        (point(value=10**400), "not a finite number"),
         (without("timestamp") | {"_id": "a"}, "no timestamp"),
         (point(_deleted=True), "deleted"),
     ],
 )
 def test_odd_documents_are_rejected_by_kind(document, reason):
+    conversion = Conversion({"environment_1": "lab"}, newest=4e9)
     with pytest.raises(OddDocumentError, match=reason):
-        Conversion().converted(document)
+        conversion.converted(document)
+    assert not conversion.corrected
+
+
+def test_impossible_values_and_unknown_variables_are_counted():
+    conversion = Conversion()
+    for document in (
+        point(value=999),
+        point(value="warm", variable="air_temprature"),
+        point(value=None),
+        point(variable="recipe_start", value="r"),
+    ):
+        assert conversion.converted(document) is not None
+    assert conversion.doubtful == {
+        "value of air_temperature that is not from -40 to 85": 1,
+        "unknown variable air_temprature": 1,
+    }
 
 
 def test_conductivity_stays_if_it_is_in_millisiemens():
@@ -118,8 +141,9 @@ async def prepared(server, folder):
         yield place
 
 
-def imported(place, *arguments):
-    return growd("import", "openag", *arguments, *place.settings())
+def imported(place, *arguments, keep_days=0):
+    keeping = ("--set", f"retention.keep_days={keep_days}")
+    return growd("import", "openag", *arguments, *place.settings(), *keeping)
 
 
 async def stored(place, folder):
@@ -255,3 +279,61 @@ async def test_a_source_that_is_not_there(database_server, tmp_path, source, sta
     async with prepared(database_server, tmp_path) as place:
         done = await imported(place, source)
     assert (done.exit_code, words in done.output) == (status, True), done.output
+
+
+async def test_points_that_would_be_deleted_are_refused_until_their_rollups_suffice(
+    database_server, tmp_path
+):
+    new = point(_id="a", timestamp=time.time() - 3600)
+    kept = [point(_id="manual", is_manual=True), point(_id="set point", is_desired=True)]
+    await asyncio.to_thread(write, tmp_path / "dump", dump([new, *kept, point(_id="old")]))
+    async with prepared(database_server, tmp_path) as place:
+        dry = await imported(place, str(tmp_path / "dump"), "--dry-run", keep_days=90)
+        assert dry.exit_code == 0, dry.output
+        assert "rollups: 1 (refused without --old-points=rollups)" in dry.output
+        refused = await imported(place, str(tmp_path / "dump"), keep_days=90)
+        assert refused.exit_code == 1
+        assert "1 point of 4 that are next, the first of 2016-09-21, are older than 90 days" in refused.output
+        assert "[retention] keep_days = 0" in refused.output
+        assert await stored(place, "environmental_data_point") == []
+        done = await imported(place, str(tmp_path / "dump"), "--old-points=rollups", keep_days=90)
+        assert "4 points imported" in done.output, done.output
+        assert "keep their rollups: 1\n" in done.output
+
+
+async def test_points_that_a_sealed_rollup_may_have_are_not_imported_again(database_server, tmp_path):
+    series = RollupSeries("environment_1", "measured", "air_temperature")
+    hour = 1474484000 // 3600 * 3600
+    rollup = Rollup(
+        id=rollup_id(series, 300, hour), **series._asdict(), width=300, start=hour, at=[1, 3], min=[1, 1],
+        mean=[1, 1], max=[1, 1], last=[1, 1], last_at=[hour + 300, hour + 900], count=[1, 1], is_sealed=True,
+    )  # fmt: skip
+    points = [point(_id=str(n), timestamp=hour + n * 100) for n in range(12)]
+    manual = point(_id="manual", timestamp=hour + 300, is_manual=True)
+    await asyncio.to_thread(write, tmp_path / "dump", dump([*points, manual]))
+    async with prepared(database_server, tmp_path) as place:
+        await place.write("environmental_rollup", [rollup.document()])
+        done = await imported(place, str(tmp_path / "dump"))
+        ids = {each["_id"] for each in await stored(place, "environmental_data_point")}
+    assert ids == {"0", "1", "2", "6", "7", "8", "manual"}
+    assert "may be counted in them already: 6" in done.output
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ([{"id": str(n), "doc": point(_id=str(n))} for n in range(501)], "repeats rows"),
+        ([5], "without an id"),
+    ],
+)
+async def test_a_server_that_answers_nonsense_ends_the_import(rows, words):
+    class Server:
+        async def exists(self, _):
+            return True
+
+        async def all_docs(self, *_, **__):
+            return rows
+
+    with pytest.raises(SourceError, match=words):
+        async for _ in of_couchdb(Server()):
+            pass

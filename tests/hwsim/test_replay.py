@@ -294,3 +294,9 @@ def test_another_zip_and_a_damaged_one_are_refused(tmp_path):
     path.write_bytes(path.read_bytes().replace(b"8000", b"9000"))  # it is stored, not compressed
     with pytest.raises(ReplayFileError, match=r"is a damaged ZIP file"):
         load_recording(path)
+
+
+def test_a_line_without_end_is_refused_early(tmp_path):
+    path = write(tmp_path, "timestamp,variable,value\n" + "1" * 100_000)
+    with pytest.raises(ReplayFileError, match=r"2.*more than 1000 characters"):
+        load_recording(path)

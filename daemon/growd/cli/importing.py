@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from contextlib import AsyncExitStack, aclosing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
 from growd.bus.errors import counted
 from growd.cli.chamber import client_of, front_door
@@ -21,6 +23,7 @@ from growd.store.bootstrap import Databases
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd.store.openag.forms import Conversion
 from growd.store.openag.importing import Import
+from growd.store.openag.old_points import OldPoints
 from growd.store.openag.sources import of_couchdb, of_file
 from growd.wiring.files import read_credentials
 
@@ -31,6 +34,17 @@ if TYPE_CHECKING:
     from growd.cli.options import DaemonOptions
     from growd.store.couch import Couch
     from growd.store.openag.sources import SourcePage
+
+
+_AHEAD_S: Final = 86_400.0  # that a clock may be ahead
+
+
+class _Retention(msgspec.Struct):
+    keep_days: float
+
+
+class _Node(msgspec.Struct):
+    retention: _Retention
 
 
 class _Renaming(click.ParamType[tuple[str, str]]):
@@ -89,6 +103,14 @@ def import_() -> None:
     default="",
     help="User and password of SOURCE, the two lines of FILE.",
 )
+@click.option(
+    "--old-points",
+    type=click.Choice(["refuse", "rollups"]),
+    default="refuse",
+    show_default=True,
+    help="Points older than [retention] keep_days, which growd deletes: refuse them, or import them so that "
+    "their rollups stay.",
+)
 @click.option("--dry-run", is_flag=True, help="Convert and count, and write nothing.")
 @client_options
 def openag(
@@ -99,6 +121,7 @@ def openag(
     conductivity: str,
     rejected: Path | None,
     source_credentials: str,
+    old_points: str,
     dry_run: bool,
     daemon: DaemonOptions,
 ) -> None:
@@ -106,21 +129,32 @@ def openag(
 
     SOURCE is the address of its CouchDB (any version), such as http://user:password@host:5984, or a file: the
     answer of _all_docs?include_docs=true, or one document in each line. Documents keep their ids, so the same
-    import again adds nothing. They go into the configured CouchDB, or else through the running growd.
+    import again adds nothing. Points older than [retention] keep_days are refused: growd would delete them.
+    Documents go into the configured CouchDB, or else through the running growd.
 
     Exit status: 0 if all was read; 1 if SOURCE can't be read, or the database refuses; 2 for a usage error; 3
     if a database does not answer (run the command again).
     """
-    conversion = Conversion(dict(environments), dict(variables), conductivity == "uS/cm")
+    conversion = Conversion(
+        dict(environments), dict(variables), conductivity == "uS/cm", newest=time.time() + _AHEAD_S
+    )
     try:
         with _rejected_file(rejected) as file, _counter() as report:
             pair = (source, source_credentials)
-            done = run_on_loop(_import(pair, daemon, conversion, file, report, is_dry=dry_run))
+            accepted = dry_run or old_points == "rollups"
+            done, old = run_on_loop(
+                _import(pair, daemon, conversion, file, report, is_dry=dry_run, are_old_accepted=accepted)
+            )
     except CouchUnavailableError as error:
         refuse(f"{error}; run the same command again", NOT_REACHED)
     except (ConfigError, StoreError) as error:
         refuse(error)
     _print(done, conversion, rejected, is_dry=dry_run)
+    if old.number:
+        click.echo(
+            f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
+            + (" (refused without --old-points=rollups)" if dry_run and old_points == "refuse" else "")
+        )
 
 
 async def _import(
@@ -131,7 +165,9 @@ async def _import(
     report: Callable[[int], None],
     *,
     is_dry: bool,
-) -> Import:
+    are_old_accepted: bool,
+) -> tuple[Import, OldPoints]:
+    keep_days = await asyncio.to_thread(_keep_days, daemon)
     async with AsyncExitStack() as stack:
         destination, names = await asyncio.to_thread(_destination, daemon)
         couch = await stack.enter_async_context(destination)
@@ -142,19 +178,34 @@ async def _import(
             pages = of_couchdb(await stack.enter_async_context(client_of(address, login, None)))
         else:
             pages = of_file(Path(address))
-        done = Import(couch, names, conversion, file, is_dry=is_dry, report=report)
+        old = OldPoints(
+            couch, names.rollups, keep_days=keep_days, now=time.time(), are_accepted=are_old_accepted
+        )
+        done = Import(couch, names, conversion, old, file, is_dry=is_dry, report=report)
         async with aclosing(pages):
             await done.run(pages)
-    return done
+    return done, old
 
 
 def _destination(daemon: DaemonOptions) -> tuple[AbstractAsyncContextManager[Couch], Databases]:
     """The configured CouchDB, else that of the running growd, and the names of its databases."""
     couchdb = daemon.configuration().couchdb
     names = Databases.prefixed(couchdb.prefix)
-    if couchdb.url and daemon.url is None:
+    if _is_direct(daemon):
         return client_of(couchdb.url, read_credentials(couchdb.credentials_file), None), names
     return front_door(daemon), names
+
+
+def _is_direct(daemon: DaemonOptions) -> bool:
+    """Whether documents go into the configured CouchDB, and not through the running growd."""
+    return bool(daemon.configuration().couchdb.url) and daemon.url is None
+
+
+def _keep_days(daemon: DaemonOptions) -> float:
+    """That of the running growd if documents go through it, else of the configuration."""
+    if _is_direct(daemon):
+        return daemon.configuration().retention.keep_days
+    return daemon.client().get("node", "retention", kind=_Node).retention.keep_days
 
 
 @contextmanager
@@ -191,6 +242,8 @@ def _print(done: Import, conversion: Conversion, rejected: Path | None, *, is_dr
     for what, number in sorted(conversion.corrected.items()):
         if number:
             click.echo(f"corrected: {what}: {number}")
+    for what, number in sorted(conversion.doubtful.items()):
+        click.echo(f"doubtful: {printable(what)}: {number}")
     for reason, number in sorted(done.rejected.items()):
         click.echo(f"rejected: {printable(reason)}: {number}")
     if done.rejected:

@@ -15,6 +15,8 @@ from growd.variables import VARIABLES
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from growd.variables import Variable
+
 Kind = Literal["point", "recipe", "environment"]
 Document = dict[str, Any]
 
@@ -25,6 +27,8 @@ _NOTHING: Final = frozenset({"", "none", "null", "nan"})
 _ID: Final = re.compile(r"(\d{9,10}(?:\.\d+)?)-\d+\Z")
 """The time in UNIX seconds and a random number."""
 
+_MOST_DOUBTS: Final = 100
+_MOST_LETTERS: Final = 100
 _MILLISECONDS: Final = 1e11  # a later time in seconds would be after the year 5000
 
 
@@ -43,19 +47,31 @@ class Converted(NamedTuple):
 class Conversion:
     """How to convert: new names of environments and variables, and whether conductivity is in uS/cm.
 
-    `corrected` counts the corrections by what they are.
+    `corrected` counts the corrections by what they are; `doubtful` what is imported as it is. Times after
+    `newest` (UNIX seconds) are rejected.
     """
 
     environments: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     is_conductivity_in_us: bool = True
+    newest: float = math.inf
     corrected: Counter[str] = field(default_factory=Counter)
+    doubtful: Counter[str] = field(default_factory=Counter)
 
     def converted(self, document: Any, database: str = "") -> Converted | None:
         """The document as growd stores it; None for a design document.
 
         `database` is the name of the one that it is from, "" if unknown. Raises `OddDocumentError`.
         """
+        before = self.corrected.copy()
+        try:
+            return self._converted(document, database)
+        except OddDocumentError:
+            self.corrected.clear()
+            self.corrected.update(before)
+            raise
+
+    def _converted(self, document: Any, database: str) -> Converted | None:
         if not isinstance(document, dict) or not isinstance(document.get("_id"), str) or not document["_id"]:
             raise OddDocumentError("no JSON object with an _id")
         if document["_id"].startswith("_"):
@@ -85,7 +101,7 @@ class Conversion:
     def _point(self, document_id: str, plain: Document) -> Document:
         environment, variable = (_name(plain, member) for member in ("environment", "variable"))
         variable = self._renamed(variable, self.variables, "variables renamed")
-        return plain | {
+        new = plain | {
             "environment": self._renamed(environment, self.environments, "environments renamed"),
             "variable": variable,
             "is_desired": self._switch(plain, "is_desired", default=variable in _TEXTS),
@@ -93,6 +109,18 @@ class Conversion:
             "value": self._value(variable, plain),
             "timestamp": self._time(document_id, plain.get("timestamp")),
         }
+        self._doubt(variable, new["value"])
+        return new
+
+    def _doubt(self, variable: str, value: Any) -> None:
+        """Count what is odd about a value or its variable."""
+        known = VARIABLES.get(variable)
+        if known is None and variable not in _TEXTS:
+            what = f"unknown variable {variable[:_MOST_LETTERS]}"
+            is_listed = what in self.doubtful or len(self.doubtful) < _MOST_DOUBTS
+            self.doubtful[what if is_listed else "other unknown variables"] += 1
+        elif known is not None and value is not None and not _is_possible(value, known):
+            self.doubtful[f"value of {variable} that is not from {known.minimum:g} to {known.maximum:g}"] += 1
 
     def _renamed(self, name: str, names: Mapping[str, str], what: str) -> str:
         new = names.get(name, name)
@@ -118,6 +146,8 @@ class Conversion:
         value = plain["value"]
         if value is not None and not isinstance(value, bool | int | float | str):
             raise OddDocumentError("value is a list or an object")
+        if isinstance(value, int) and not math.isfinite(_as_float(value)):
+            raise OddDocumentError("value is not a finite number")
         if isinstance(value, str) and variable not in _TEXTS and variable in VARIABLES:
             value = self._number(value)
         if variable == CONDUCTIVITY and self.is_conductivity_in_us and isinstance(value, int | float):
@@ -145,10 +175,10 @@ class Conversion:
             if made is None:
                 raise OddDocumentError("no timestamp")
             self.corrected["timestamp missing, taken from the _id"] += 1
-            return float(made[1])
+            value = float(made[1])
         time = math.nan
         if isinstance(value, int | float) and not isinstance(value, bool):
-            time = float(value)
+            time = _as_float(value)
         elif isinstance(value, str):
             try:
                 time = unix_time(value.strip())
@@ -160,7 +190,21 @@ class Conversion:
         if time >= _MILLISECONDS:
             self.corrected["timestamp in milliseconds"] += 1
             time /= 1000
+        if time > self.newest:
+            raise OddDocumentError("timestamp is in the future")
         return time
+
+
+def _as_float(value: float) -> float:
+    """As a float; inf for an integer that is too large for one."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def _is_possible(value: Any, variable: Variable) -> bool:
+    return isinstance(value, bool | int | float) and variable.minimum <= value <= variable.maximum
 
 
 def _check_numbers(document: Document) -> None:

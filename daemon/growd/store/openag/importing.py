@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.store.errors import CouchRefusedError
 from growd.store.openag.forms import OddDocumentError
+from growd.store.openag.old_points import COUNTED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from growd.store.bootstrap import Databases
     from growd.store.couch import Couch
     from growd.store.openag.forms import Conversion
+    from growd.store.openag.old_points import OldPoints
     from growd.store.openag.sources import SourcePage
 
 _ABOUT_CONTENT: Final = frozenset({400, 413})
@@ -34,6 +36,7 @@ class Import:
         couch: Couch,
         names: Databases,
         conversion: Conversion,
+        old: OldPoints,
         file: BinaryIO | None = None,
         *,
         is_dry: bool = False,
@@ -48,13 +51,14 @@ class Import:
             "point": names.points, "recipe": names.recipes, "environment": names.environment
         }  # fmt: skip
         self._conversion = conversion
+        self._old = old
         self._file = file
         self._is_dry = is_dry
         self._report = report
         self._read = 0
 
     async def run(self, pages: AsyncGenerator[SourcePage]) -> None:
-        """Import all pages. Raises `CouchError` and OSError."""
+        """Import all pages. Raises `CouchError`, `OldPointsError` and OSError."""
         async for page in pages:
             converted = []
             for document in page.documents:
@@ -82,6 +86,8 @@ class Import:
         present = await self._couch.documents(database, [*unique])
         new = [document for document_id, document in unique.items() if document_id not in present]
         self.present[kind] += len(present)
+        if kind == "point":
+            new = await self._countable(new)
         if self._is_dry or not new:
             self.new[kind] += len(new)
             return
@@ -93,6 +99,15 @@ class Import:
             else:
                 reason = f"refused by the database: {outcome.get('reason', outcome['error'])}"
                 await self._reject(reason, unique[document_id])
+
+    async def _countable(self, points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """Those that no rollup may have already."""
+        self._old.check(points)
+        found = await self._old.counted_already(points)
+        for document in points:
+            if document["_id"] in found:
+                await self._reject(COUNTED, document)
+        return [document for document in points if document["_id"] not in found]
 
     async def _outcomes(self, database: str, documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """The outcome of each document, also where one of them makes the server refuse all."""

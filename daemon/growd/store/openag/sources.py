@@ -50,7 +50,11 @@ async def of_couchdb(couch: Couch) -> AsyncGenerator[SourcePage]:
                     raise
                 asked = max(1, asked // 8)
                 continue
+            if not all(isinstance(row, dict) and isinstance(row.get("id"), str) for row in rows):
+                raise SourceError(f"{database} of the CouchDB has rows without an id")
             is_last = len(rows) <= asked
+            if not is_last and rows[-1]["id"] <= after:
+                raise SourceError(f"{database} of the CouchDB repeats rows, after the id {after}")
             found = [row["doc"] for row in rows if row["id"] != after and row.get("doc")]
             after = rows[-1]["id"] if rows else after
             yield SourcePage(database, found)
