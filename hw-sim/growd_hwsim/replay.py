@@ -36,7 +36,7 @@ IN_A_RUN = "replay.csv"
 GAP_S = 900.0
 """How long a reading holds by default: three intervals of five minutes."""
 
-_LONGEST_LINE = 1_000
+_LONGEST_LINE = 100_000
 _HEADERS = (["timestamp", "variable", "value"], ["timestamp_utc", "variable", "value"])
 
 
