@@ -112,3 +112,22 @@ def test_any_damage_gives_a_copy_or_a_refusal(make, place, junk):
     except PhotoError:
         return
     assert len(copy) <= len(damaged)
+
+
+@pytest.mark.parametrize(
+    ("start", "part"),
+    [
+        (b"\xff\xd8", b"\xff\xfe\0\2"),
+        (b"\xff\xd8", b"\xff\xda\0\2x"),
+        (plain_png()[:33], b"\0\0\0\0tEXt\0\0\0\0"),
+        (b"RIFF\xff\xff\xff\0WEBP", b"JUNK\0\0\0\0"),
+    ],
+)
+def test_a_photo_of_very_many_parts_is_refused(start, part):
+    with pytest.raises(PhotoError, match="more than 65536 parts"):
+        copied(start + part * 65_600)
+
+
+def test_a_photo_of_fill_bytes_is_refused():
+    with pytest.raises(PhotoError, match="damaged"):
+        copied(b"\xff\xd8" + b"\xff" * 1_000 + b"\xd9")

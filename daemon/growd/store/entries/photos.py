@@ -10,6 +10,7 @@ import os
 import re
 import struct
 import zlib
+from itertools import count
 from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from growd.store.errors import PhotoError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 TYPES: Final = {"image/jpeg": "jpg", "image/png": "png", "image/webp": "webp"}
 """Media types of photos, and the endings of their names."""
 _PIECE: Final = 64 * 1024
+_MOST_PARTS: Final = 65_536  # segments or chunks of a photo: each takes time, whatever its size
+_MOST_FILL: Final = 64  # bytes before a marker of JPEG
 _MOST_EXIF: Final = 64 * 1024  # bytes that are searched for the orientation
 _CHUNK: Final = struct.Struct(">I4s")  # PNG: length and type
 _RIFF: Final = struct.Struct("<4sI")  # WebP: type and length
@@ -74,7 +77,9 @@ def copy_photo(source: BinaryIO, target: BinaryIO) -> str:
 def _copy_jpeg(source: BinaryIO, target: BinaryIO) -> None:
     target.write(_take(source, 2))
     seen = set()
+    parts = count(1)
     while (marker := _next_marker(source)) != _END:
+        _check_parts(next(parts))
         seen.add(marker)
         body = _take(source, struct.unpack(">H", _take(source, 2))[0] - 2)
         kept = _kept_segment(marker, body)
@@ -87,12 +92,18 @@ def _copy_jpeg(source: BinaryIO, target: BinaryIO) -> None:
     target.write(bytes((0xFF, _END)))
 
 
+def _check_parts(number: int) -> None:
+    if number > _MOST_PARTS:
+        raise PhotoError(f"it has more than {_MOST_PARTS} parts")
+
+
 def _next_marker(source: BinaryIO) -> int:
     if _take(source, 1) != b"\xff":
         raise PhotoError("it is damaged")
-    while (marker := _take(source, 1)[0]) == 0xFF:  # noqa: PLR2004  fill bytes
-        pass
-    return marker
+    for _ in range(_MOST_FILL):
+        if (marker := _take(source, 1)[0]) != 0xFF:  # noqa: PLR2004  not a fill byte
+            return marker
+    raise PhotoError("it is damaged")
 
 
 def _kept_segment(marker: int, body: bytes) -> bytes | None:
@@ -121,7 +132,9 @@ def _copy_scan(source: BinaryIO, target: BinaryIO) -> None:
 def _copy_png(source: BinaryIO, target: BinaryIO) -> None:
     target.write(_take(source, len(_PNG)))
     seen: set[bytes] = set()
+    parts = count(1)
     while b"IEND" not in seen:
+        _check_parts(next(parts))
         length, kind = _CHUNK.unpack(_take(source, _CHUNK.size))
         if not seen and kind != b"IHDR":
             raise PhotoError("it is damaged")
@@ -144,7 +157,9 @@ def _copy_webp(source: BinaryIO, target: BinaryIO) -> None:
     target.write(_RIFF.pack(b"RIFF", 0) + _take(source, 4))
     seen: set[bytes] = set()
     flags, exif = None, b""
+    parts = count(1)
     while source.tell() < end:
+        _check_parts(next(parts))
         kind, length = _RIFF.unpack(_take(source, _RIFF.size))
         seen.add(kind)
         padded = length + length % 2
@@ -183,8 +198,8 @@ def _orientation(tiff: bytes) -> int:
         return 1
     try:
         (first,) = struct.unpack_from(f"{order}I", tiff, 4)
-        (count,) = struct.unpack_from(f"{order}H", tiff, first)
-        for number in range(count):
+        (size,) = struct.unpack_from(f"{order}H", tiff, first)
+        for number in range(size):
             tag, kind, _, value = struct.unpack_from(f"{order}HHIH", tiff, first + 2 + 12 * number)
             if tag == _ORIENTATION and kind == _SHORT:
                 return value if 1 <= value <= 8 else 1  # noqa: PLR2004  TIFF 6.0
