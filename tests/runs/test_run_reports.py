@@ -16,7 +16,7 @@ from msgspec import to_builtins
 from growd.bus.errors import InvalidValueError
 from growd.runs.reports.elements import POLICY, STYLE
 from growd.runs.reports.language import Language
-from growd.runs.reports.reading import ReadPhoto
+from growd.runs.reports.reading import ReadPhoto, notes_of
 from growd.runs.reports.rows import figure_rows
 from growd.runs.reports.service import FigurePoints, ReportTimeoutError, RunReports
 from growd.runs.reports.words import VARIABLE_NAMES, WORDS
@@ -205,6 +205,18 @@ class TestReport:
         assert mean.count("M") == 1
         last = float(mean.rpartition("H")[2])
         assert last < 720 / 2 + 60  # data end after 12 of 25 hours
+
+    async def test_a_large_photo_is_shown_after_all_small_ones(self):
+        sizes = {"large-1": 7_000_000, "large-2": 7_000_000, "small": 1_400_000, "huge": 9_000_000}
+
+        async def photo(_, name, most):
+            content = b"." if sizes[name] <= most else None
+            return ReadPhoto("image/jpeg", sizes[name], content)
+
+        note = {"id": "1", "time": 0, "by": "", "text": "", "photos": list(sizes)}
+        (found,) = await notes_of({"notes": [note]}, photo)
+        assert [one.name for one in found.photos if one.address] == ["large-1", "small"]
+        assert [one.size for one in found.photos] == list(sizes.values())
 
     async def test_a_run_without_points(self, reports, stored):
         empty = BASIL | {"_id": "0123456789ab:1-cccccc3333", "started": 1e9, "ended": 1e9, "recipe": None}

@@ -163,7 +163,8 @@ class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
 
     `days` are the UNIX times at which its days begin: its start, then local midnights. `light_s` and `dark_s`
     are the times of planned light and darkness. Before `rolled_up_until` (UNIX seconds) they are made from
-    five-minute rollups, since the points were retired; see docs/runs.md.
+    five-minute rollups, since the points were retired; see docs/runs.md. A new member here and in the parts
+    needs a default: figures that documents keep lack it, and would count as of another form.
     """
 
     start: float

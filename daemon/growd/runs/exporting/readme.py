@@ -24,9 +24,11 @@ Parquet. An empty cell is a value that does not exist, such as a released set po
 _POINTS: Final = """\
 In the points, category is measured (value of a sensor, or by hand with is_manual), desired (set
 point) or commanded (command of an output, 0 to 1). A value holds until the next one of its category
-and variable. The first of them may be from before the start: it is the value at the start. Points
-are stored when a value changes, at irregular times: before you average, weight each value with the
-time until the next one.
+and variable; one that is measured or commanded holds for 660 s at most (more with a longer [store]
+maximum_interval_s), and a measured one not beyond a fault of its sensor. While an interlock keeps
+the CO2 valve closed, the commands of the valve stay; see the events interlock. The first point may
+be from before the start: it is the value at the start. Points are stored when a value changes, at
+irregular times: before you average, weight each value with the time until the next one.
 """
 
 _EVENTS: Final = """\

@@ -33,6 +33,7 @@ thead th { border-bottom: 1.5px solid #566052; font-weight: 600; }
 .whole { white-space: nowrap; }
 .pairs td { overflow-wrap: anywhere; }
 .days td, .days th { padding: .08rem .45rem; font-size: .85em; }
+.days th { white-space: nowrap; }
 .scroll, figure { overflow-x: auto; }
 figure { margin: .5rem 0; }
 svg { display: block; width: 100%; height: auto; }
