@@ -252,11 +252,11 @@ class SourceReader:
             return None
         return _decoded(answer, RollupState)
 
-    async def newest_rollups(self, series: RollupSeries, width: int, end: float, limit: int) -> list[Rollup]:
-        """The last documents of a series that begin before `end`, newest first."""
-        keys = {"startkey": rollup_id(series, width, ceil(end) - 1), "endkey": rollup_id(series, width, 0)}
-        query = {"include_docs": True, "descending": True, "limit": limit, **keys}
-        answer = await self._query(self.rollup_database, "_all_docs", query, limit)
+    async def newest_rollups(self, series: RollupSeries, width: int, start: int, end: int) -> list[Rollup]:
+        """The last two documents of a series that begin from `start` to before `end`, newest first."""
+        keys = {"startkey": rollup_id(series, width, end - 1), "endkey": rollup_id(series, width, start)}
+        query = {"include_docs": True, "descending": True, "limit": 2, **keys}
+        answer = await self._query(self.rollup_database, "_all_docs", query, 2)
         return [row.doc for row in _decoded(answer, _RollupRows).rows]
 
     async def rolled_up(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ONLY_POINTS: Final = Coverage()
 _AT_THE_START: Final = 5  # points that may have just the time at which a range begins
+_BEFORE: Final = {300: 86_400, 3_600: 40 * 86_400, 86_400: 100 * 366 * 86_400}  # widths, and how far back
 _MOST_ROLLUPS: Final = 500  # in one answer
 
 
@@ -112,10 +113,16 @@ class SeriesReader:
             at = until
 
     async def _before_in_rollups(self, start: int) -> dict[str, Any] | None:
-        for rollup in await self._reader.newest_rollups(self.key, FINEST, start, 2):
-            for at, value in zip(reversed(rollup.last_at), reversed(rollup.last), strict=True):
-                if at < start:
-                    return {"time": at, "value": value}
+        """The last value before `start`: of its day, of its month, of all.
+
+        The embedded database reads all documents of a range, also if only the newest are wanted.
+        """
+        for width, length in _BEFORE.items():
+            first = span_of(width, max(0, start - length))
+            for rollup in await self._reader.newest_rollups(self.key, width, first, start):
+                for at, value in zip(reversed(rollup.last_at), reversed(rollup.last), strict=True):
+                    if at < start:
+                        return {"time": at, "value": value}
         return None
 
 
