@@ -99,7 +99,7 @@ export function Dialog({ title, onClose, children }) {
   useEffect(() => {
     const before = document.activeElement;
     dialog.current.showModal();
-    dialog.current.querySelector(":scope > :not(.top) :is(button, input)")?.focus();
+    dialog.current.querySelector(":scope > :not(.top) :is(button, input, textarea)")?.focus();
     return () => before?.focus?.(); // a browser does so at a close(), but not if the dialog goes away
   }, []);
   return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}>

@@ -1,10 +1,17 @@
 /** Who uses the page, and what they may do. */
 import { database, get } from "./api.js";
+import { store } from "./kept.js";
 import { Signal } from "./signal.js";
 import { restart } from "./live.js";
 
 /** {access, user, role} as `GET session` answers; null before. */
 export const session = new Signal(null);
+
+const AUTHOR = "journal/author";
+
+/** Who acts, for the record: the user, else the name that was given in the journal; "" if neither is known. */
+export const author = () => session.value?.user || store?.getItem(AUTHOR) || "";
+export const rememberAuthor = (name) => store?.setItem(AUTHOR, name);
 
 const ROLES = ["reader", "operator", "admin"];
 const has = (role) => ROLES.indexOf(session.value?.role) >= ROLES.indexOf(role);

@@ -21,7 +21,7 @@ export function Data({ environment }) {
   return html`<div class="cards">
     <${Database} status=${status} />
     ${status.store && html`<${Outbox} status=${status} />`}
-    <${Retention} />
+    <${Retention} environment=${environment} />
     <${Replications} all=${status.replications} machineTime=${status.machine_time} />
     <${Exports} environment=${environment} variables=${variables} />
     <${Everything} isCouch=${status.database?.kind !== "embedded"} />
@@ -101,16 +101,30 @@ function useKeeping() {
   return found;
 }
 
+/** Whether the chamber has measured points that are older than so many days; true if that is not known. */
+function useIsDue(environment, days, isAsked) {
+  const [isDue, setDue] = useState(false);
+  useEffect(() => {
+    if (!isAsked || !days) return;
+    const end = key([environment, growdNow() - days * DAY_S]);
+    const isMeasured = ({ value: { category, is_manual: isManual } }) => category === "measured" && !isManual;
+    database("GET", `${POINTS}/${DESIGN}/_view/by_timestamp?reduce=false&limit=200&startkey=${key([environment])}&endkey=${end}`).then(({ rows }) => setDue(rows.some(isMeasured)), () => setDue(true));
+  }, [environment, days, isAsked]);
+  return isDue;
+}
+
 /** How long points are kept, and the room that they may take. */
-function Retention() {
+function Retention({ environment }) {
   const { retention, rollups } = useKeeping();
+  const isAhead = retention?.begins_at > growdNow();
+  const isDue = useIsDue(environment, retention?.keep_days, isAhead);
   if (!retention && !rollups) return null;
   const { keep_days: days, used, needed, limit, begins_at: begin, waits_for: reason, retired, text } = retention ?? {};
   const left = rollups?.changes_left;
   const place = limit > 0 && t("data_of", { size: bytes(needed), limit: bytes(limit) });
   return html`<section class="card"><h3>${t("data_retention")}</h3>
     ${text && html`<p class="small bad" lang="en">${text}</p>`}
-    ${begin > growdNow() && days !== 0 && html`<p class="small">${t("data_begins", { when: moment(begin), days: number(days ?? 0) })}</p>`}
+    ${isAhead && days !== 0 && (isDue || (limit > 0 && needed > limit)) && html`<p class="bar warn">${t("data_begins", { when: moment(begin) })}</p>`}
     ${reason && html`<p class="small warn">${t("data_unconfirmed")} <span lang="en">${reason}</span></p>`}
     <${Facts} of=${[
       [t("data_kept"), days !== undefined && (days ? t("data_days", { days: number(days) }) : t("data_for_ever"))],
@@ -184,6 +198,7 @@ function Everything({ isCouch }) {
     <p class="small">${t("data_terminal")}</p>
     <pre class="small">${COMMANDS.join("\n")}</pre>
     <p class="small">${t("data_backup")}</p>
-    <pre class="small">growd backup FILE</pre>
+    <pre class="small">growd backup FILE\ngrowd backup --verify FILE\ngrowd restore FILE</pre>
+    <p class="small faint">${t("data_backup_about")}</p>
   </section>`;
 }

@@ -1,27 +1,29 @@
 /** Entries of the journal: text, measurements and photos. */
 import { post } from "../lib/api.js";
-import { clock, day, moment, number, shown, symbol } from "../lib/format.js";
+import { clock, day, moment, shown, symbol, typed } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { store } from "../lib/kept.js";
 import { variableOf } from "../lib/live.js";
 import { act, Dialog } from "../lib/parts.js";
-import { mayOperate, session } from "../lib/session.js";
+import { author, mayOperate } from "../lib/session.js";
 import { Event } from "./event.js";
 
-export const AUTHOR = "journal/author";
+const DECIMALS = 4;
 
-/** A value with the name of its variable: "pH 5.90". */
+/** The symbol of a unit; "" for those that the name of the variable says already. */
+export const unitOf = (unit) => (["switch", "pH"].includes(unit) ? "" : symbol(unit));
+
+/** A value as it was typed, with the name of its variable: "Harvest, dry 11.2 g". */
 export function measuredText(environment, variable, value) {
-  const { unit, precision } = variableOf(environment, variable);
-  return `${variableName(variable)} ${number(shown(value, unit), precision)} ${["switch", "pH"].includes(unit) ? "" : symbol(unit)}`.trim();
+  const { unit } = variableOf(environment, variable);
+  return `${variableName(variable)} ${typed(Number(shown(value, unit)), DECIMALS)} ${unitOf(unit)}`.trim();
 }
 
 /** The photos of an entry, small; one is opened large. */
 function Photos({ entry: { time, text, photos, waiting: isWaiting } }) {
   const [open, setOpen] = useState(null);
   if (!photos?.length) return null;
-  const alt = (i) => t("journal_photo_alt", { number: i + 1, what: text || moment(time) });
+  const alt = (i) => t("journal_photo_alt", { number: i + 1, what: text.slice(0, 60) || moment(time) });
   return html`<span class="photos">${photos.map(({ address, waiting }, i) => html`<button key=${address} class="quiet" onClick=${() => setOpen(i)}>
       <img src=${address} alt=${alt(i)} loading="lazy" />${waiting && !isWaiting && html`<span class="small warn">${t("journal_waits")}</span>`}</button>`)}</span>
     ${open !== null && html`<${Dialog} title=${text || moment(time)} onClose=${() => setOpen(null)}>
@@ -34,17 +36,16 @@ function Photos({ entry: { time, text, photos, waiting: isWaiting } }) {
 
 /** Replaces the text of an entry; the list shows the one before under "corrected". */
 function Correction({ environment, entry: { id, text } }) {
-  const [typed, setTyped] = useState(null);
-  if (typed === null) return html` <button class="quiet small" onClick=${() => setTyped(text)}>${t("journal_correct")}</button>`;
-  const by = session.value?.user ? {} : { by: store?.getItem(AUTHOR) ?? "" };
+  const [words, setWords] = useState(null);
+  if (words === null) return html` <button class="quiet small" onClick=${() => setWords(text)}>${t("journal_correct")}</button>`;
   const send = async (event) => {
     event.preventDefault();
-    if (await act(() => post(`journal/${environment}`, { corrects: id, text: typed.trim(), ...by }))) setTyped(null);
+    if (await act(() => post(`journal/${environment}`, { corrects: id, text: words.trim(), by: author() }))) setWords(null);
   };
   return html`<form class="entry" onSubmit=${send}>
-    <label>${t("journal_new_text")} <textarea maxlength="2000" rows="3" value=${typed} onInput=${({ target }) => setTyped(target.value)}></textarea></label>
-    <div class="row"><button type="button" onClick=${() => setTyped(null)}>${t("cancel")}</button>
-      <button class="primary" disabled=${!typed.trim() || typed.trim() === text}>${t("save")}</button></div>
+    <label>${t("journal_new_text")} <textarea maxlength="2000" rows="3" value=${words} onInput=${({ target }) => setWords(target.value)}></textarea></label>
+    <div class="row"><button type="button" onClick=${() => setWords(null)}>${t("cancel")}</button>
+      <button class="primary" disabled=${!words.trim() || words.trim() === text}>${t("save")}</button></div>
   </form>`;
 }
 

@@ -1,15 +1,15 @@
 /** The form for an entry of the journal: a note, measurements and photos, which stay in it until growd has them. */
 import { address, get, Refusal } from "../lib/api.js";
-import { given, local, number, shown, symbol, unix } from "../lib/format.js";
+import { given, local, number, shown, unix } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { store } from "../lib/kept.js";
 import { connection, growdTime, useChamber } from "../lib/live.js";
 import { act, notify, NumberInput } from "../lib/parts.js";
 import { reduced } from "../lib/photo.js";
-import { session } from "../lib/session.js";
+import { author, rememberAuthor, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
-import { AUTHOR } from "./entries.js";
+import { unitOf } from "./entries.js";
 
 const MOST_PHOTOS = 8;
 const STALLED_MS = 30_000;
@@ -49,9 +49,10 @@ export function EntryForm({ environment, onSaved }) {
   const [{ text, figures }, setTyped] = useState(() => ({ text: "", figures: {}, ...JSON.parse(store?.getItem(place) ?? "{}") }));
   const [photos, setPhotos] = useState([]); // [{file, url}]
   const [time, setTime] = useState("");
-  const [by, setBy] = useState(store?.getItem(AUTHOR) ?? "");
+  const [by, setBy] = useState(author);
   const [share, setShare] = useState(null); // that has been sent; null while nothing is sent
   const [lost, setLost] = useState(null); // the entry that growd has not answered
+  const [doubted, setDoubted] = useState(null); // the photo whose removal was pressed once
   const [file, camera] = [useRef(), useRef()];
   const measured = manual.filter(({ variable }) => variable in figures);
   const type = (members) => {
@@ -69,6 +70,7 @@ export function EntryForm({ environment, onSaved }) {
     }
   };
   const remove = (gone) => {
+    setDoubted(null);
     URL.revokeObjectURL(gone.url);
     setPhotos((all) => all.filter((each) => each !== gone));
   };
@@ -95,7 +97,7 @@ export function EntryForm({ environment, onSaved }) {
     if (isLost) return setLost(entry);
     if (!isSaved) return undefined;
     notify(t("journal_saved")); // growd has answered: it is on the disk
-    store?.setItem(AUTHOR, by);
+    if (!hasUser) rememberAuthor(by);
     store?.removeItem(place);
     photos.forEach(remove);
     setTyped({ text: "", figures: {} });
@@ -108,19 +110,20 @@ export function EntryForm({ environment, onSaved }) {
     return () => clearInterval(timer);
   }, [lost]);
   const isEmpty = !text.trim() && !measured.length && !photos.length;
+  const labelOf = (variable, unit) => [variableName(variable), unit === "switch" ? "(0, 1)" : unitOf(unit) && `(${unitOf(unit)})`].filter(Boolean).join(" ");
   const wrong = measured.filter(({ variable }) => !Number.isFinite(figures[variable]));
   const field = (name, set, value, more) => html`<label>${name} <input value=${value} onInput=${({ target }) => set(target.value)} ...${more} /></label>`;
   return html`<form class="card entry" onSubmit=${(event) => (event.preventDefault(), send())}>
     <fieldset disabled=${share !== null || lost !== null}>
-      <label>${t("journal_note")} <textarea maxlength="2000" rows="2" value=${text} onInput=${({ target }) => type({ text: target.value })}></textarea></label>
+      <label>${t("journal_note")} <textarea maxlength="2000" rows="3" value=${text} onInput=${({ target }) => type({ text: target.value })}></textarea></label>
       ${measured.map(({ variable, unit, precision, minimum, maximum }) => html`<div class="row" key=${variable}>
-        <label>${variableName(variable)} (${unit === "switch" ? "0, 1" : symbol(unit)}) <${NumberInput} required value=${figures[variable]} decimals=${precision}
+        <label>${labelOf(variable, unit)} <${NumberInput} required value=${figures[variable]} decimals=${precision}
           least=${shown(minimum, unit)} most=${shown(maximum, unit)} onNumber=${(value) => type({ figures: { ...figures, [variable]: value } })} /></label>
         <button type="button" class="quiet" aria-label=${t("journal_remove", { name: variableName(variable) })} onClick=${() => type({ figures: Object.fromEntries(Object.entries(figures).filter(([name]) => name !== variable)) })}>✕</button></div>`)}
       ${wrong.map(({ variable, unit, precision, minimum, maximum }) => html`<p key=${variable} class="small warn">${t("journal_fill", { name: variableName(variable),
         range: t(precision > 0 ? "range" : "range_whole", { least: number(shown(minimum, unit)), most: number(shown(maximum, unit)) }) })}</p>`)}
       ${photos.length > 0 && html`<div class="photos">${photos.map((each, i) => html`<span key=${each.url}><img src=${each.url} alt=${t("journal_photo", { number: i + 1 })} />
-        <button type="button" class="quiet" aria-label=${t("journal_remove", { name: t("journal_photo", { number: i + 1 }) })} onClick=${() => remove(each)}>✕</button></span>`)}</div>`}
+        <button type="button" class="quiet" aria-label=${t("journal_remove", { name: t("journal_photo", { number: i + 1 }) })} onClick=${() => (doubted === each ? remove(each) : setDoubted(each))}>${doubted === each ? t("journal_sure") : "✕"}</button></span>`)}</div>`}
       <div class="row">
         <select aria-label=${t("journal_add")} value="" onChange=${({ target }) => target.value && type({ figures: { ...figures, [target.value]: null } })}>
           <option value="">+ ${t("journal_add")} …</option>

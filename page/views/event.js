@@ -9,5 +9,5 @@ export const markOf = (kind) => (kind === "note" ? kind : /(^|_)(fault|fail(ed|u
 /** An event in words, with its mark. */
 export function Event({ event: { kind, source, message, by } }) {
   const mark = markOf(kind);
-  return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`${!`${source} ${message}`.includes(kind) && html`<b>${kind.replaceAll("_", " ")}</b> `}${source && `${source}: `}`}${message}${by && html` <span class="faint">· ${by}</span>`}`;
+  return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`${!`${source} ${message}`.includes(kind) && html`<b>${kind.replaceAll("_", " ")}</b> `}${source && !message?.startsWith(source) && `${source}: `}`}${message}${by && html` <span class="faint">· ${by}</span>`}`;
 }

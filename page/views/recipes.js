@@ -7,7 +7,7 @@ import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
 import { Action, Loaded, notify, NumberInput } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
-import { mayOperate, session } from "../lib/session.js";
+import { author, mayOperate } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 import { Findings, usePlan } from "./recipe_check.js";
 import { blank, content, discard, documentPath, drafts, newDraft } from "./recipe_drafts.js";
@@ -18,8 +18,8 @@ const DRIFT_S = 30; // a plan that begins that much earlier or later than the ru
 const LARGEST_FILE = 4_000_000; // bytes
 const AGAIN_MS = 30_000;
 
-/** Call a service of the environment in the name of the user. */
-const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: session.value?.user ?? "" });
+/** Call a service of the environment in the name of who uses the page. */
+const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: author() });
 
 const editor = async () => (await import("./recipe_editor.js")).Editor;
 const oneRun = async () => (await import("./run.js")).Run;

@@ -22,8 +22,9 @@ export function Run({ environment, id }) {
     setFound({ ...found, entries: all });
   };
   const hasAll = Boolean(run?.figures);
+  const report = address(`report/${encodeURIComponent(id)}?lang=${document.documentElement.lang}`);
+  const again = () => ask().catch(({ message }) => setFound((known) => ({ ...known, problem: message })));
   useEffect(() => {
-    const again = () => ask().catch(({ message }) => setFound((known) => ({ ...known, problem: message })));
     again();
     const timer = !hasAll && setInterval(again, AGAIN_MS);
     return () => clearInterval(timer);
@@ -34,13 +35,19 @@ export function Run({ environment, id }) {
       <div class="row spread"><h2><${Name} name=${run.recipe?.name} id=${run.recipe_id} /></h2><span class="badge">${endOf(run)}</span></div>
       <p>${facts(`${moment(run.started)} –${run.ended ? ` ${moment(run.ended)}` : ""}`, run.ended && duration(run.ended - run.started))}</p>
       <p class="faint small">${facts(run.started_by && t("recipe_by", { by: run.started_by }), run.ended_by && t("runs_ended_by", { by: run.ended_by }), short_id)}</p>
-      <div class="row"><a href=${chartsOf(run)}>${t("runs_charts")}</a> <a href=${address(`report/${encodeURIComponent(id)}?lang=${document.documentElement.lang}`)} target="_blank">${t("runs_report")}</a></div>
+      <div class="row"><a href=${chartsOf(run)}>${t("runs_charts")}</a> <a href=${report} target="_blank">${t("runs_report")}</a></div>
     </section>
-    <section class="card"><h2>${t("runs_figures")}</h2>${run.figures ? html`<${Figures} environment=${environment} figures=${run.figures} />` : html`<p>${t(run.ended === null ? "runs_no_figures" : "runs_no_figures_ever")}</p>`}</section>
+    <section class="card"><h2>${t("runs_figures")}</h2>${run.figures ? html`<${Figures} environment=${environment} figures=${run.figures} />` : run.ended === null ? html`<p>${t("runs_no_figures")} <a href=${report} target="_blank">${t("runs_until_now")}</a></p>` : html`<p>${t("runs_no_figures_ever")}</p>`}</section>
     ${measurements.length > 0 && html`<section class="card"><h2>${t("runs_by_hand")}</h2><${Rows} heads=${["charts_time", "data_measured", "runs_by"]}
       rows=${measurements.map(({ time, variable, value, by }) => [moment(time), measuredText(environment, variable, value), by])} /></section>`}
-    ${entries?.length > 0 && html`<h2>${t("journal_notes")}</h2><${Entries} environment=${environment} entries=${entries} />`}
+    ${entries?.length > 0 && html`<h2>${t("journal_notes")}</h2><${Entries} ...${{ environment, entries, onSaved: again }} />`}
     <${Record} run=${run} />`}`;
+}
+
+/** The light integral: of a day on average, and in all; in all only for less than two days. */
+function lightText({ total, days, uncertainty }) {
+  const amount = (value) => `${uncertainty ? "≈ " : ""}${number(value, 2)} mol/m²`;
+  return days.length < 2 ? amount(total) : t("runs_per_day", { amount: amount(total / days.length), total: number(total, 2) });
 }
 
 /** What growd made of the points of a run. */
@@ -53,7 +60,7 @@ function Figures({ environment, figures: { variables, outputs, light, events, ga
         deviation ? [percent(deviation.within), deviation.longest_s > 0 && small(t("runs_outside", { time: duration(deviation.longest_s) }))] : "–"];
     })} />
     <${Facts} of=${[
-      [t("runs_light"), light && t("runs_per_day", { amount: `${light.uncertainty ? "≈ " : ""}${number(light.total / light.days.length, 1)} mol/m²`, total: number(light.total, 1) })],
+      [t("runs_light"), light && lightText(light)],
       ...outputs.filter((each) => each.on_s > 0).map(({ variable, on_s: on, known_s: known, starts, litres }) => [variableName(variable), facts(
         t("runs_on", { time: duration(on), share: percent(known ? on / known : 0) }), starts > 0 && t("runs_starts", { count: starts }), litres !== null && quantity(litres, "L", 1))]),
       ...events.filter(({ lasted_s: lasted }) => lasted > 0).map(({ kind, source, count, lasted_s: lasted }) => [`${kind.replaceAll("_", " ")} ${source}`, t("runs_happened", { count, time: duration(lasted) })]),

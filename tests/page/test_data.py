@@ -13,7 +13,7 @@ from support.browser import DESK, PHONE, opened
 from support.page import address, connected, in_browser
 
 if TYPE_CHECKING:
-    from playwright.async_api import Browser
+    from playwright.async_api import Browser, Route
 
     from support.program import Program
 
@@ -69,6 +69,21 @@ async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browse
     async with opened(browser, address(shared, "data")) as tab:
         card = tab.page.locator("section", has=tab.page.get_by_role("heading", name="How long data are kept"))
         await expect(card).to_contain_text("90 days")
-        await expect(card.get_by_text("days are deleted, for the first time on")).to_be_visible()
         await expect(card).to_contain_text("nothing yet")
+        await expect(card.get_by_text("Old measured points are deleted from")).to_have_count(0)
         await expect(tab.page.get_by_text("growd backup FILE")).to_be_visible()
+        await expect(tab.page.get_by_text("is no backup")).to_be_visible()
+
+
+async def test_it_says_when_deleting_begins_if_there_are_old_points(
+    shared: Program, browser: Browser
+) -> None:
+    old = {"category": "measured", "variable": "air_temperature", "is_manual": False}
+
+    async def answer(route: Route) -> None:
+        await route.fulfill(json={"rows": [{"id": "old", "key": [], "value": old}]})
+
+    async with opened(browser, "about:blank") as tab:
+        await tab.page.route("**/_view/by_timestamp?*", answer)
+        await tab.page.goto(address(shared, "data"))
+        await expect(tab.page.get_by_text("Old measured points are deleted from")).to_be_visible()

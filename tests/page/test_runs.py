@@ -51,7 +51,7 @@ async def test_a_run_has_its_figures_notes_and_record(
         await expect(page.get_by_role("heading", name="Lettuce, 41 days by the clock")).to_be_visible()
         await expect(page.get_by_text("by Ada · ended by Ben")).to_be_visible()
         await expect(page.get_by_role("row", name=re.compile(r"^CO₂ \d+ ppm"))).to_be_visible()
-        await expect(page.get_by_role("row", name=re.compile("Harvest, fresh 201.00 g"))).to_be_visible()
+        await expect(page.get_by_role("row", name=re.compile("Harvest, fresh 201 g"))).to_be_visible()
         await page.get_by_text("Configuration at the start").click()
         await expect(page.get_by_text('"speed": 10')).to_be_visible()
         await page.get_by_role("link", name="Charts: plan and measured values").click()
@@ -78,6 +78,24 @@ async def test_figures_come_after_the_end_while_the_run_is_open(
         await page.unroute("**/run/*")
         await page.clock.run_for(16_000)
         await expect(page.get_by_role("row", name=re.compile("Humidity"))).to_be_visible()
+
+
+async def test_a_run_that_goes_on_leads_to_its_report(
+    shared: Program, browser: Browser, runs: list[dict[str, Any]]
+) -> None:
+    async def running(route: Any) -> None:
+        answer = await route.fetch()
+        found = await answer.json()
+        del found["run"]["figures"]
+        found["run"]["ended"] = None
+        await route.fulfill(json=found)
+
+    async with opened(browser, "about:blank") as tab:
+        await tab.page.route("**/run/*", running)
+        await tab.page.goto(address(shared, "recipes", f"run={runs[0]['id']}"))
+        async with tab.page.expect_popup() as report:
+            await tab.page.get_by_role("link", name="The report has the figures until now").click()
+        await expect((await report.value).get_by_role("heading", level=1)).to_be_visible()
 
 
 async def test_a_run_that_does_not_exist(shared: Program, browser: Browser) -> None:
