@@ -92,7 +92,7 @@ async def test_a_run_is_shown_with_what_was_recorded(ask):
         "started: 2026-09-21 16:13:20 by ada",
         "ordered: 2026-09-21 15:13:20",
         "began at: 2 h",
-        'changed: ["2026-09-21 16:14:20 by bob: lettuce, revision 3"]',
+        "changed: 2026-09-21 16:14:20 by bob: lettuce, revision 3",
         "ended: 2026-09-22 17:13:20 by bob",
         "lasted: 1 d 1 h",
         "reason: stopped",
@@ -117,6 +117,7 @@ async def test_a_run_of_an_older_growd_is_shown(ask):
         "recipe: basil",
         "started: 2026-09-23 23:46:40",
         "ended: running",
+        "figures: so far: growd run report bbbbbb",
     ]
 
 

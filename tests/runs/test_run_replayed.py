@@ -28,6 +28,7 @@ from support.jumping import rigged
 from support.outbox import opened
 from support.running import in_tasks
 from support.runs import export_run
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -100,7 +101,7 @@ async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shi
         )
         recorder = Recorder(rig.bus, outbox, maker, [ENVIRONMENT], config().store)
         async with in_tasks(outbox, recorder, documents, runner):
-            await rig.clock.until(lambda: runner.is_loaded, within=60.0)
+            await until(lambda: runner.is_loaded)  # it reads the file, while no time of the clock passes
             yield shipper
             await outbox.flush()
             assert await shipper.drain(30.0) == 0

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from yarl import URL
 
+from growd.store.errors import CouchUnavailableError
+
 if TYPE_CHECKING:
-    from growd.store.couch import Document
+    from growd.store.couch import Couch, Document
     from growd.store.database import Database
 
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
@@ -75,9 +78,19 @@ async def _files(database: Database) -> tuple[DatabaseFile, ...]:
             continue
         found.append(_file(name, "", info))
         if name in (names.points, names.events, names.runs):  # those with views
-            index = await couch.index_info(name, database.design)
-            found.append(_file(name, database.design, index.get("view_index", {})))
+            found.append(_file(name, database.design, await _index(couch, name, database.design)))
     return tuple(sorted(found, key=lambda file: file.unused, reverse=True))
+
+
+async def _index(couch: Couch, name: str, design: str) -> Document:
+    """The state of an index; empty for a server that tells none, as an embedded one that has an address."""
+    try:
+        index: Document = (await couch.index_info(name, design)).get("view_index", {})
+    except CouchUnavailableError as error:
+        if error.status != HTTPStatus.NOT_IMPLEMENTED:
+            raise
+        return {}
+    return index
 
 
 def _file(name: str, design: str, info: Document) -> DatabaseFile:
