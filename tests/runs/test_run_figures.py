@@ -125,7 +125,7 @@ async def test_from_rollups_where_points_were_retired(stored):
     await roll_up(stored, [one for one in values if one[0] < 6_000])
     await stored.store(*points, *rest)
     exact = await figures(stored)
-    rolled = await figures(stored, rollups=stored.names.rollups, raw_from=MIDNIGHT + 6_000)
+    rolled = await figures(stored, raw_from=MIDNIGHT + 6_000)
     assert (exact.rolled_up_until, rolled.rolled_up_until) == (None, MIDNIGHT + 6_000)
     wanted, found = exact.variable(WARMTH).whole, rolled.variable(WARMTH).whole
     assert (found.min, found.max) == (wanted.min, wanted.max)
@@ -141,7 +141,7 @@ async def test_retired_commands_that_changed_are_not_known(stored):
     await stored.store(measured(fan, 0, MIDNIGHT + 3_000, category="commanded"))
     commands = [(0, 1), (290, 1), (310, 0), (320, 1), (600, 1), (900, 0)]
     await roll_up(stored, commands, "commanded", fan)
-    found = await figures(stored, rollups=stored.names.rollups, raw_from=MIDNIGHT + 1_200)
+    found = await figures(stored, raw_from=MIDNIGHT + 1_200)
     (output,) = found.outputs
     assert (output.on_s, output.starts, output.days_starts) == (300, None, None)
     assert output.known_s == 300 + 360 + 660  # the second five minutes of 1, and the last values
@@ -151,7 +151,7 @@ async def test_a_variable_of_which_only_rollups_are_left_has_figures(stored):
     """Its sensor was removed, and all points were retired."""
     await stored.store(measured(CO2, 500, MIDNIGHT + 7_000))
     await roll_up(stored, [(at, 22.0) for at in range(0, 7_200, 20)])
-    found = await figures(stored, rollups=stored.names.rollups, raw_from=MIDNIGHT + 7_200)
+    found = await figures(stored, raw_from=MIDNIGHT + 7_200)
     assert found.variable(WARMTH).whole.mean == 22.0
 
 
@@ -159,5 +159,5 @@ async def test_retired_readings_by_hand_are_listed_and_no_series(stored):
     acidity = "water_potential_hydrogen"
     await roll_up(stored, [(10, 6.1)], variable=acidity)
     await stored.store(measured(acidity, 6.1, MIDNIGHT + 10, is_manual=True))
-    found = await figures(stored, rollups=stored.names.rollups, raw_from=MIDNIGHT + 7_200)
+    found = await figures(stored, raw_from=MIDNIGHT + 7_200)
     assert (found.variables, len(found.by_hand)) == ([], 1)

@@ -75,12 +75,13 @@ async def export_run(
     *,
     kind: str = "csv",
     now: float = 2e9,
+    reader_type: type[SourceReader] = SourceReader,
 ) -> ExportedRun:
     """Write a run as `growd run export` does, directly from the database, and read it."""
     described = await archive.describe(await archive.find(run_id), now)
     short = described["short_id"]
     async with aiohttp.ClientSession() as session, in_thread(_written(path, f"run-{short}")) as file:
-        reader = SourceReader(session, source)
+        reader = reader_type(session, source)
         export = RunExport(reader, source, described, kind, path.parent, lambda _: None)
         counts = await export.write(file)
     found = await asyncio.to_thread(ExportedRun.read, path)

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.errors import InvalidValueError
 from growd.runs.account import Bucket, RunAccount
+from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, series_of
 from growd.store.exporting.pages import MOST_ROWS, slices
-from growd.store.exporting.source import ExportedPoint, Series, Span, exported_point
+from growd.store.exporting.source import ExportedPoint, Span, exported_point
 from growd.store.rollups.document import RETIRED, RollupSeries, span_of
 
 if TYPE_CHECKING:
@@ -23,18 +24,14 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.runs.figures import RunFigures
-    from growd.store.exporting.source import PointSource, SourceReader
+    from growd.store.exporting.source import PointSource, Series, SourceReader
     from growd.store.rollups.document import Rollup
-
-WIDTH_S: Final = 300
-"""The width of the rollups that stand for retired points."""
 
 LONGEST_DAYS: Final = 1_100
 """Of a run. A longer one has a wrong time, such as that of a clock before it was set."""
 
 _LAST_START: Final = 7_258_118_400.0  # the year 2200
 _SPAN_S: Final = 86_400  # of rollups that are read at once
-_CATEGORIES: Final = ("measured", "desired", "commanded", "quality", "event")
 _EVENTS_BEFORE: Final = 20  # of each kind, which tell the state at the start
 
 
@@ -60,7 +57,6 @@ class RunPoints:
     reader: SourceReader
     source: PointSource
     holds_s: Callable[[str], float]
-    rollups: str = ""
     raw_from: float = 0.0
 
 
@@ -98,7 +94,10 @@ def check_times(start: float, end: float) -> None:
 
 
 class RunProgress:
-    """The figures of a run as far as its points were read; a cancelled `read` goes on where it was."""
+    """The figures of a run as far as its points were read; a cancelled `read` goes on where it was.
+
+    After `PointsRetiredError` it is of no use any more.
+    """
 
     def __init__(
         self, run: Mapping[str, Any], points: RunPoints, zone: tzinfo | None, flow_l_min: float | None
@@ -119,9 +118,10 @@ class RunProgress:
     async def read(self, points: RunPoints, end: float) -> None:
         """Read the points up to a UNIX time. Raises `StoreError`, or `InvalidValueError` if too late."""
         check_times(self._start, end)
+        began = self._read_to
         account = self.account
         account.end, account.raw_from = end, points.raw_from
-        series = await _series(points, self._environment)
+        series = await series_of(points.reader, points.source, self._environment)
         if not self._has_begun:
             before = await _before(points, series, self._start)
             self._has_begun = True
@@ -137,22 +137,11 @@ class RunProgress:
                 self._read_to = batch[-1].time
                 await asyncio.sleep(0)  # so that other tasks run
         self._read_to = max(self._read_to, end)
+        await check_unmoved(points.reader, points.source, points.raw_from, began)
 
     def figures(self) -> RunFigures:
         """The figures up to the end of the last `read`, once."""
         return self.account.figures()
-
-
-async def _series(points: RunPoints, environment: str) -> list[Series]:
-    """All series of an environment, without their newest points, also those with rollups only."""
-    found: list[Series] = []
-    for category in _CATEGORIES:
-        database = _database(points.source, category)
-        names = {*await points.reader.variables(database, environment, category)}
-        if points.rollups and category in RETIRED:
-            names |= {*await points.reader.rolled_up(environment, category)}
-        found += [Series((environment, category, name), {}, database) for name in sorted(names)]
-    return found
 
 
 async def _before(points: RunPoints, series: Sequence[Series], start: float) -> list[ExportedPoint]:
@@ -176,7 +165,7 @@ async def _in_order(
             _raw(points, database, environment, after, end)
             for database in (points.source.points, points.source.events)
         ]
-        if points.rollups and after < points.raw_from:
+        if points.source.rollups and after < points.raw_from:
             streams.append(_rolled_up(points, series, after, min(end, points.raw_from)))
         for stream in streams:
             await stack.enter_async_context(aclosing(stream))
@@ -205,7 +194,7 @@ async def _raw(
                 kept = [
                     _Timed(point.timestamp, 1, point)
                     for point in found
-                    if after < point.timestamp and not _is_rolled_up(point, points)
+                    if after < point.timestamp and not is_rolled_up(point, points.raw_from)
                 ]
                 if kept:
                     yield kept
@@ -221,7 +210,9 @@ async def _rolled_up(
         until = at + _SPAN_S
         found: list[_Timed] = []
         for name in names:
-            for document in await points.reader.rollups(points.rollups, name, WIDTH_S, at, min(until, end)):
+            for document in await points.reader.rollups(
+                points.source.rollups, name, WIDTH_S, at, min(until, end)
+            ):
                 for bucket in _buckets(document):
                     if bucket.start < end:
                         edges = (_Timed(bucket.start, 1, bucket), _Timed(bucket.end, 0, bucket))
@@ -243,12 +234,3 @@ def _buckets(document: Rollup) -> Iterator[Bucket]:
             document.category, document.variable, start, start + document.width,
             low, mean, high, last, last_at, count,
         )  # fmt: skip
-
-
-def _is_rolled_up(point: ExportedPoint, points: RunPoints) -> bool:
-    """Whether a bucket stands for a point; readings by hand are listed, too."""
-    return point.timestamp < points.raw_from and point.kind in RETIRED and not point.is_manual
-
-
-def _database(source: PointSource, category: str) -> str:
-    return source.points if category in {"measured", "desired"} else source.events

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
 import msgspec
@@ -16,6 +16,7 @@ from growd.runs.figure_keeper import FigureKeeper
 from growd.runs.reports.reading import PHOTO_TYPES, ReadPhoto
 from growd.runs.reports.service import FigurePoints, RunReports
 from growd.runs.run_figures import RunPoints, run_figures
+from growd.runs.run_points import retired_until
 from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader
 from growd.wiring.history import point_source
 
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from growd.store.history.history import History
     from growd.store.local import LocalStore
     from growd.wiring.store import Storage
-
-_STATES: Final = ("_local/growd-points", "_local/growd-events")
 
 
 @contextlib.asynccontextmanager
@@ -101,15 +100,6 @@ async def run_reports(
         )
 
 
-async def raw_from(database: Database) -> float:
-    """The UNIX time before which points may have been retired, so that rollups stand for them.
-
-    Raises `CouchError`.
-    """
-    states = [await database.couch.get(database.names.rollups, name) for name in _STATES]
-    return float(max((state.get("sealed_until", 0) for state in states if state), default=0))
-
-
 def _session() -> aiohttp.ClientSession:
     timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
     return aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
@@ -121,7 +111,7 @@ async def _figure_points(
     """Where the points of an environment are, and the flow of its CO2 valve."""
     source = point_source(config, database)
     reader = SourceReader(session, source)
-    points = RunPoints(reader, source, storage.holds_s, database.names.rollups, await raw_from(database))
+    points = RunPoints(reader, source, storage.holds_s, await retired_until(reader, source))
     chamber = config.chambers().get(environment)
     return FigurePoints(points, None if chamber is None else chamber.interlock.valve_flow_l_min)
 

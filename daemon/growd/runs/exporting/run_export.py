@@ -16,8 +16,9 @@ from growd.runs.archive import short_id
 from growd.runs.exporting.in_thread import in_thread
 from growd.runs.exporting.readme import readme
 from growd.runs.exporting.tables import EVENTS, POINTS, ROLLUPS, table
+from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
 from growd.store.exporting.csv_format import UNITS, iso_time, stringify
-from growd.store.exporting.source import Series, Span, exported_point
+from growd.store.exporting.source import Span, exported_point
 from growd.store.history.events import MARKS
 from growd.store.rollups.document import RETIRED, RollupSeries
 
@@ -27,11 +28,8 @@ if TYPE_CHECKING:
 
     from growd.runs.exporting.run_zip import RunZip
     from growd.runs.exporting.tables import Table
-    from growd.store.exporting.source import ExportedPoint, PointSource, SourceReader
+    from growd.store.exporting.source import ExportedPoint, PointSource, Series, SourceReader
     from growd.store.rollups.document import Rollup
-
-WIDTH_S: Final = 300
-"""The width of the rollups that stand for retired points."""
 
 HELD_S: Final = 660.0
 """How long a measurement holds with the default [store] maximum_interval_s."""
@@ -39,7 +37,6 @@ HELD_S: Final = 660.0
 REPLAY: Final = "replay.csv"
 _SPAN_S: Final = 10 * 86_400.0  # of rollups that are read at once: whole buckets
 _IN_MEMORY: Final = 1_000_000  # bytes of the recording
-_CATEGORIES: Final = ("measured", "desired", "commanded", "quality", "event")
 _OTHER_LETTERS: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -69,8 +66,8 @@ class RunExport:
     async def write(self, file: RunZip) -> Counts:
         """Write all members. Raises `StoreError`."""
         photos = await self._write_records(file)
-        raw_from = await self._raw_from()
-        series = await self._series()
+        raw_from = await retired_until(self.reader, self.source)
+        series = await series_of(self.reader, self.source, self._run["environment"])
         numbers = [one for one in series if one.key[1] not in {"quality", "event"}]
         with tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=str(self.scratch)) as replay:
             await asyncio.to_thread(replay.write, b"timestamp,variable,value\n")
@@ -79,6 +76,7 @@ class RunExport:
                 buckets = await self._write_rollups(file, numbers, min(raw_from, self._end), replay)
             points = await self._write_points(file, numbers, raw_from, replay)
             await asyncio.to_thread(file.add_file, REPLAY, cast("BinaryIO", replay))
+        await check_unmoved(self.reader, self.source, raw_from, self._start)
         events = await self._write_events(file, series)
         counts = Counts(points, events, buckets, photos)
         text = readme(self.described, self.kind, counts._asdict(), self._end, raw_from)
@@ -129,24 +127,6 @@ class RunExport:
 
     # points
 
-    async def _raw_from(self) -> float:
-        """The UNIX time before which points may have been retired."""
-        databases = (self.source.points, self.source.events)
-        states = [await self.reader.rollup_state(database) for database in databases]
-        return float(max((state.sealed_until for state in states if state is not None), default=0))
-
-    async def _series(self) -> list[Series]:
-        """All series of the environment, also those of which only rollups are left."""
-        environment = self._run["environment"]
-        found = []
-        for category in _CATEGORIES:
-            database = self.source.points if category in {"measured", "desired"} else self.source.events
-            names = {*await self.reader.variables(database, environment, category)}
-            if category in RETIRED and self.source.rollups:
-                names |= {*await self.reader.rolled_up(environment, category)}
-            found += [Series((environment, category, name), {}, database) for name in sorted(names)]
-        return found
-
     async def _write_rollups(
         self, file: RunZip, series: Sequence[Series], until: float, replay: IO[bytes]
     ) -> int:
@@ -181,7 +161,7 @@ class RunExport:
                         kept = [
                             point
                             for point in points
-                            if _is_number(point) and not _is_retired(point, raw_from)
+                            if _is_number(point) and not is_rolled_up(point, raw_from)
                         ]
                         count += await asyncio.to_thread(_add_points, made, kept, replay)
         return count
@@ -229,11 +209,6 @@ def _is_number(point: ExportedPoint) -> bool:
     return point.kind not in {"quality", "event"} and (
         point.value is None or isinstance(point.value, int | float)
     )
-
-
-def _is_retired(point: ExportedPoint, raw_from: float) -> bool:
-    """Whether a bucket stands for it."""
-    return point.timestamp < raw_from and point.kind in RETIRED and not point.is_manual
 
 
 def _add_points(made: Table, points: Sequence[ExportedPoint], replay: IO[bytes]) -> int:

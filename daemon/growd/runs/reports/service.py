@@ -13,6 +13,7 @@ from growd.runs.reports.language import Language
 from growd.runs.reports.reading import RunReading, kept_figures
 from growd.runs.reports.report import report
 from growd.runs.run_figures import RunProgress, end_of
+from growd.runs.run_points import PointsRetiredError
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -131,10 +132,14 @@ class RunReports:
         async with self._ship():
             now = self._time()
             end = end_of(run, now)
-            if end < now - _SETTLED_S:
-                await progress.read(points, end)
-                return progress.copied().figures()
-            await progress.read(points, max(float(run["started"]), end - _SETTLED_S))
+            try:
+                if end < now - _SETTLED_S:
+                    await progress.read(points, end)
+                    return progress.copied().figures()
+                await progress.read(points, max(float(run["started"]), end - _SETTLED_S))
+            except PointsRetiredError:
+                del self._progress[key]
+                raise
             newest = progress.copied()
             await newest.read(points, end)
             return newest.figures()
