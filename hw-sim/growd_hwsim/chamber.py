@@ -124,6 +124,17 @@ class ChamberParameters:
     sunset_h: float = 18.0
     """Hour of the day at which daylight ends."""
 
+    heater_w: float = 200.0
+    """Heat of the heater in W."""
+    cooler_w: float = 100.0
+    """Heat that the cooler takes from the air, in W."""
+    humidifier_g_h: float = 40.0
+    """Water that the humidifier gives to the air, in g/h."""
+    dehumidifier_g_h: float = 20.0
+    """Water that the dehumidifier takes from the air, in g/h."""
+    tank_volume_l: float = 20.0
+    """Volume of the full nutrient tank in l."""
+
     heat_capacity_j_k: float = 8_000.0
     """Heat capacity of the air, the walls and the water, in J/K."""
     heat_loss_w_k: float = 8.0
@@ -144,9 +155,11 @@ class AirInputs(NamedTuple):
     room: AirState
     ppfd_umol_m2_s: float = 0.0
     lamp_power_w: float = 0.0
-    valve_open: bool = False
-    fan_on: bool = False
+    valve: float = 0.0
+    fan: float = 0.0
     door_open: bool = False
+    heat_w: float = 0.0
+    moisture_g_s: float = 0.0
 
 
 class Air(NamedTuple):
@@ -155,6 +168,41 @@ class Air(NamedTuple):
     carbon_dioxide_ppm: float
     temperature_degc: float
     humidity_percent: float
+
+
+class Water(NamedTuple):
+    """The nutrient solution in the tank."""
+
+    temperature_degc: float
+    potential_hydrogen: float
+    conductivity_ms_cm: float
+    level_percent: float
+    volume_l: float
+    dissolved_oxygen_mg_l: float
+
+
+ACTUATORS = (
+    "valve",
+    "fan",
+    "heater",
+    "cooler",
+    "humidifier",
+    "dehumidifier",
+    "circulation",
+    "water_heater",
+    "water_cooler",
+    "fill",
+    "drain",
+    "water_pump",
+    "aeration",
+    "irrigation",
+    "nutrient_a",
+    "nutrient_b",
+    "nutrient_c",
+    "ph_up",
+    "ph_down",
+)
+"""What an output can move in the chamber."""
 
 
 class SimulatedChamber:
@@ -184,7 +232,8 @@ class SimulatedChamber:
         self._door_times = _door_times(p)
         self._lamps = dict.fromkeys(p.lamps, 0.0)
         self._lit: _Lit | None = None
-        self._valve_open = self._fan_on = self._door_held_open = False
+        self._levels = dict.fromkeys(ACTUATORS, 0.0)
+        self._door_held_open = False
         self._vapour_of_room = (
             p.ambient_humidity_percent / 100.0 * saturation_vapour_g_m3(p.ambient_temperature_degc)
         )
@@ -202,17 +251,23 @@ class SimulatedChamber:
             self._lamps[channel] = fraction
             self._lit = None
 
-    def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
-        """Open or close the CO2 valve."""
+    def set_actuator(self, name: str, level: float) -> None:
+        """Drive one of `ACTUATORS` with `level` (0..1) of what it can do."""
+        if name not in self._levels:
+            raise ValueError(f"the chamber has no actuator {name!r}, only {', '.join(ACTUATORS)}")
+        if not 0.0 <= level <= 1.0:
+            raise ValueError(f"actuator {name}: level must be 0..1, not {level}")
         with self._lock:
             self._advance()
-            self._valve_open = is_open
+            self._levels[name] = level
+
+    def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
+        """Open or close the CO2 valve."""
+        self.set_actuator("valve", float(is_open))
 
     def set_fan(self, is_on: bool) -> None:  # noqa: FBT001  its name says it
         """Switch the exhaust fan on or off."""
-        with self._lock:
-            self._advance()
-            self._fan_on = is_on
+        self.set_actuator("fan", float(is_on))
 
     def set_door(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """Hold the door open, or release it. It also opens at its hours."""
@@ -245,6 +300,18 @@ class SimulatedChamber:
         with self._lock:
             return self._ppfd(self._monotonic())
 
+    def water(self) -> Water:
+        """The nutrient solution in the tank now."""
+        return Water(20.0, 6.0, 1.6, 80.0, 0.8 * self.parameters.tank_volume_l, 8.0)
+
+    def soil_moisture_percent(self) -> float:
+        """Water in the soil now, in percent of its volume."""
+        return 30.0
+
+    def is_door_open(self) -> bool:
+        """Whether the door is open now."""
+        return self._door_held_open or self._door_is_open_at(self._monotonic())
+
     def _advance(self) -> None:
         end = self._monotonic()
         longest = max(STEP_S, (end - self._now) / MAXIMUM_STEPS)
@@ -260,6 +327,7 @@ class SimulatedChamber:
         middle = (begin + end) / 2.0
         p, lit = self.parameters, self._lamp_light()
         drift = self._drift.at(middle - self._start)
+        levels = self._levels
         return AirInputs(
             room=AirState(
                 p.ambient_carbon_dioxide_ppm + 8.0 * drift,
@@ -268,9 +336,14 @@ class SimulatedChamber:
             ),
             ppfd_umol_m2_s=lit.ppfd_umol_m2_s + self._daylight_lux(middle) / p.daylight_lux_per_umol,
             lamp_power_w=lit.power_w,
-            valve_open=self._valve_open,
-            fan_on=self._fan_on,
+            valve=levels["valve"],
+            fan=levels["fan"],
             door_open=self._door_held_open or self._door_is_open_at(middle),
+            heat_w=levels["heater"] * p.heater_w - levels["cooler"] * p.cooler_w,
+            moisture_g_s=(
+                levels["humidifier"] * p.humidifier_g_h - levels["dehumidifier"] * p.dehumidifier_g_h
+            )
+            / 3600.0,
         )
 
     def _door_is_open_at(self, now: float) -> bool:
@@ -367,7 +440,9 @@ def step(parameters: ChamberParameters, state: AirState, inputs: AirInputs, seco
     return AirState(
         _balance(ppm, *rates, seconds),
         degc_end,
-        min(_balance(vapour, *moistening, seconds), saturation_vapour_g_m3(degc_end)),  # the rest condenses
+        min(
+            max(0.0, _balance(vapour, *moistening, seconds)), saturation_vapour_g_m3(degc_end)
+        ),  # the rest condenses
     )
 
 
@@ -433,7 +508,8 @@ def _carbon_dioxide_rates(
 def _temperature_rates(p: ChamberParameters, inputs: AirInputs, exchange: float) -> tuple[float, float]:
     conductance_w_k = p.heat_loss_w_k + exchange * p.volume_m3 * _AIR_J_M3_K
     rate = conductance_w_k / p.heat_capacity_j_k
-    return inputs.lamp_power_w / p.heat_capacity_j_k + rate * inputs.room.temperature_degc, rate
+    heat_w = inputs.lamp_power_w + inputs.heat_w
+    return heat_w / p.heat_capacity_j_k + rate * inputs.room.temperature_degc, rate
 
 
 def _vapour_rates(
@@ -446,14 +522,15 @@ def _vapour_rates(
     leaves_m2 = p.leaf_area_index * p.growing_area_m2
     transpiration = leaves_m2 / (stomata + p.aerodynamic_resistance_s_m) / p.volume_m3
     inflow = exchange * inputs.room.vapour_g_m3 + transpiration * saturation_vapour_g_m3(degc)
+    inflow += inputs.moisture_g_s / p.volume_m3
     return inflow, exchange + valve + transpiration
 
 
 def _flows_per_s(p: ChamberParameters, inputs: AirInputs) -> tuple[float, float]:
     """Air exchange with the room, and displacement of air by pure CO2, in 1/s."""
-    fan = p.fan_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.fan_on else 0.0
+    fan = p.fan_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 * inputs.fan
     exchange = p.leak_per_h / 3600.0 + fan + (p.door_exchange_per_s if inputs.door_open else 0.0)
-    valve = p.valve_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 if inputs.valve_open else 0.0
+    valve = p.valve_flow_l_min / _LITRES_PER_MINUTE / p.volume_m3 * inputs.valve
     return exchange, valve
 
 

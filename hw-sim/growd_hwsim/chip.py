@@ -63,7 +63,17 @@ class Chip:
     name: ClassVar[str] = "chip"
     """For a sensor the name of its kind in the configuration; faults find it by this name."""
 
-    senses: ClassVar[Literal["air", "carbon_dioxide_ppm", "illuminance_lux"]] = "air"
+    senses: ClassVar[
+        Literal[
+            "air",
+            "carbon_dioxide_ppm",
+            "illuminance_lux",
+            "ppfd_umol_m2_s",
+            "water",
+            "soil_moisture_percent",
+            "is_door_open",
+        ]
+    ] = "air"
     """The method of `SimulatedChamber` that gives the true value, the first argument of the constructor."""
 
     measurement: ClassVar[Measurement | None] = None

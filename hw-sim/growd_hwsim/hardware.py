@@ -44,7 +44,10 @@ _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
 
 @dataclass(frozen=True)
 class WiredRelay:
-    """A relay and what it moves in the chamber: "valve" for `SimulatedChamber.set_valve`, "" for nothing."""
+    """An output at a pin, and the actuator of the chamber that it moves (one of `ACTUATORS`, "" for none).
+
+    A pin with PWM drives the actuator with its duty.
+    """
 
     moves: str
     active_high: bool = True
@@ -206,7 +209,7 @@ def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[flo
 
 def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
     if relay.moves:
-        getattr(chamber, f"set_{relay.moves}")((high > 0) == relay.active_high)
+        chamber.set_actuator(relay.moves, high if relay.active_high else 1.0 - high)
 
 
 def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring

@@ -30,9 +30,11 @@ inputs = st.builds(
     st.just(ROOM),
     st.floats(0, 2000),
     st.floats(0, 100),
+    st.floats(0, 1),
+    st.floats(0, 1),
     st.booleans(),
-    st.booleans(),
-    st.booleans(),
+    st.just(0.0),
+    st.just(0.0),
 )
 
 
@@ -201,6 +203,32 @@ def test_a_lamp_that_cannot_be_is_refused(channel, fraction):
         Bench().chamber.set_lamp(channel, fraction)
 
 
+@pytest.mark.parametrize(("name", "level"), [("oven", 0.5), ("heater", 1.5), ("heater", -0.1)])
+def test_an_actuator_that_cannot_be_is_refused(name, level):
+    with pytest.raises(ValueError, match=name):
+        Bench().chamber.set_actuator(name, level)
+
+
+def test_half_of_a_level_has_half_of_the_effect():
+    warmer = []
+    for level in (0.0, 0.5, 1.0):
+        bench = Bench()
+        bench.chamber.set_actuator("heater", level)
+        warmer.append(bench.after(20_000).temperature_degc)
+    assert warmer[1] - warmer[0] == pytest.approx(warmer[2] - warmer[1])
+    assert warmer[2] - warmer[0] > 10
+
+
+def test_the_door_tells_whether_it_is_open():
+    bench = Bench(ChamberParameters(door_hours=(9.0,)), time_of_day_s=8.9 * 3600)
+    assert not bench.chamber.is_door_open()
+    bench.chamber.set_door(True)
+    assert bench.chamber.is_door_open()
+    bench.chamber.set_door(False)
+    bench.clock.advance(370)
+    assert bench.chamber.is_door_open()
+
+
 def test_other_lamps_can_be_built_in():
     parameters = ChamberParameters(daylight_lux=0.0, lamps={"far_red": Lamp(10.0, 2.0, 0.1)})
     bench = Bench(parameters)
@@ -298,13 +326,13 @@ def test_uptake_and_exchange_add_up_to_the_change():
 
 def test_the_valve_of_a_sealed_chamber_gives_its_flow_to_the_air():
     sealed = ChamberParameters(leak_per_h=0.0, leaf_area_index=0.0, dark_respiration_umol_m2_s=0.0)
-    after = step(sealed, ROOM, AirInputs(ROOM, valve_open=True), 120.0)
+    after = step(sealed, ROOM, AirInputs(ROOM, valve=1.0), 120.0)
     replaced = 1 - math.exp(-0.05 * 2 / 100)  # 0.1 l of 100 l, mixed all the while
     assert after.carbon_dioxide_ppm == pytest.approx(420 + (1e6 - 420) * replaced, rel=1e-9)
 
 
 def test_steady_states_are_those_of_the_balances():
-    acting = AirInputs(ROOM, lamp_power_w=30.0, valve_open=True, fan_on=True)
+    acting = AirInputs(ROOM, lamp_power_w=30.0, valve=1.0, fan=1.0)
     steady = step(BARREN, ROOM, acting, 1e6)
     fan, leak, valve = 0.01, 1.5 / 3600, 0.05 / 60_000 / 0.1
     exchange = fan + leak

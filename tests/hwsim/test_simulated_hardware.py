@@ -77,6 +77,21 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     machine.close()
 
 
+@pytest.mark.parametrize("active_high", [True, False])
+def test_a_pin_with_pwm_drives_an_actuator_with_its_duty(active_high):
+    clock = SleepingTime()
+    machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("heater", active_high)}))
+    machine.gpio.setup(23, machine.gpio.OUT, initial=not active_high)
+    pulses = machine.gpio.PWM(23, 100)
+    warmed = []
+    for duty in (0.0, 50.0, 100.0):
+        pulses.start(duty if active_high else 100.0 - duty)
+        clock.advance(20_000)
+        warmed.append(machine.chamber.air().temperature_degc)
+    assert warmed[1] - warmed[0] == pytest.approx(warmed[2] - warmed[1], rel=0.05)
+    machine.close()
+
+
 def test_a_relay_may_move_nothing():
     machine = simulated(SleepingTime(), wiring=Wiring(relays={23: WiredRelay("")}))
     Relay(machine.gpio, 23).set(True)
