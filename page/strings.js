@@ -467,6 +467,9 @@ export const STRINGS = {
   fault_unplugged: ["port is gone", "Port ist weg"],
   fault_renamed: ["port has a new name", "Port heißt anders"],
   fault_refused: ["pin is taken", "Pin ist belegt"],
+  fault_without_effect: ["works without effect", "arbeitet ohne Wirkung"],
+  fault_welded: ["always on", "immer an"],
+  fault_held_open: ["stays open", "bleibt offen"],
 
   // journal
   journal_note: ["Note", "Notiz"],

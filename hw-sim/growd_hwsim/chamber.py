@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
+from growd_hwsim.actuators import NO_FAULTS, Actuators
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -181,30 +183,6 @@ class Water(NamedTuple):
     dissolved_oxygen_mg_l: float
 
 
-ACTUATORS = (
-    "valve",
-    "fan",
-    "heater",
-    "cooler",
-    "humidifier",
-    "dehumidifier",
-    "circulation",
-    "water_heater",
-    "water_cooler",
-    "fill",
-    "drain",
-    "water_pump",
-    "aeration",
-    "irrigation",
-    "nutrient_a",
-    "nutrient_b",
-    "nutrient_c",
-    "ph_up",
-    "ph_down",
-)
-"""What an output can move in the chamber."""
-
-
 class SimulatedChamber:
     """The chamber at the time of `monotonic`. Thread-safe.
 
@@ -232,7 +210,9 @@ class SimulatedChamber:
         self._door_times = _door_times(p)
         self._lamps = dict.fromkeys(p.lamps, 0.0)
         self._lit: _Lit | None = None
-        self._levels = dict.fromkeys(ACTUATORS, 0.0)
+        self._actuators = Actuators()
+        self.present_faults: Callable[[], Mapping[str, str]] = lambda: NO_FAULTS
+        """The faults of actuators and door now: a kind of `actuators` by actuator or door."""
         self._door_held_open = False
         self._vapour_of_room = (
             p.ambient_humidity_percent / 100.0 * saturation_vapour_g_m3(p.ambient_temperature_degc)
@@ -253,13 +233,9 @@ class SimulatedChamber:
 
     def set_actuator(self, name: str, level: float) -> None:
         """Drive one of `ACTUATORS` with `level` (0..1) of what it can do."""
-        if name not in self._levels:
-            raise ValueError(f"the chamber has no actuator {name!r}, only {', '.join(ACTUATORS)}")
-        if not 0.0 <= level <= 1.0:
-            raise ValueError(f"actuator {name}: level must be 0..1, not {level}")
         with self._lock:
             self._advance()
-            self._levels[name] = level
+            self._actuators.command(name, level)
 
     def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """Open or close the CO2 valve."""
@@ -310,10 +286,13 @@ class SimulatedChamber:
 
     def is_door_open(self) -> bool:
         """Whether the door is open now."""
-        return self._door_held_open or self._door_is_open_at(self._monotonic())
+        with self._lock:
+            self._advance()
+            return self._door_is_open_at(self._now)
 
     def _advance(self) -> None:
         end = self._monotonic()
+        self._actuators.suffer(self.present_faults())
         longest = max(STEP_S, (end - self._now) / MAXIMUM_STEPS)
         while self._now < end:
             step_end = min(self._now + longest, end, self._next_door_move())
@@ -327,7 +306,7 @@ class SimulatedChamber:
         middle = (begin + end) / 2.0
         p, lit = self.parameters, self._lamp_light()
         drift = self._drift.at(middle - self._start)
-        levels = self._levels
+        levels = self._actuators.levels
         return AirInputs(
             room=AirState(
                 p.ambient_carbon_dioxide_ppm + 8.0 * drift,
@@ -338,7 +317,7 @@ class SimulatedChamber:
             lamp_power_w=lit.power_w,
             valve=levels["valve"],
             fan=levels["fan"],
-            door_open=self._door_held_open or self._door_is_open_at(middle),
+            door_open=self._door_is_open_at(middle),
             heat_w=levels["heater"] * p.heater_w - levels["cooler"] * p.cooler_w,
             moisture_g_s=(
                 levels["humidifier"] * p.humidifier_g_h - levels["dehumidifier"] * p.dehumidifier_g_h
@@ -347,6 +326,8 @@ class SimulatedChamber:
         )
 
     def _door_is_open_at(self, now: float) -> bool:
+        if self._door_held_open or self._actuators.door_is_held_open:
+            return True
         if not self.parameters.door_hours:
             return False
         since_midnight = self._since_midnight(now)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim import chips, i2c, uart  # noqa: F401  importing chips fills SENSORS
+from growd_hwsim.actuators import ACTUATORS, DOOR, HELD_OPEN, WELDED, WITHOUT_EFFECT
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.i2c import NoAcknowledgeError
 
@@ -23,13 +24,17 @@ if TYPE_CHECKING:
     Forward = Callable[[I2CMessage], bytes]
 
 BUS, ADDRESS, PORT, PIN = "bus", "address", "port", "pin"
-"""Places with a number or a path. Other devices of faults are kinds of sensors."""
+"""Places with a number or a path."""
+ACTUATOR = "actuator"
+"""Any of `ACTUATORS`. Other devices of faults are the door and kinds of sensors."""
 
 PLACES: dict[str, tuple[str, ...]] = {
     BUS: ("absent", "nak", "bus_error", "timeout", "stuck", "hang"),
     ADDRESS: (*i2c.FAULTS, "bad_crc"),
     PORT: uart.FAULTS,
     PIN: ("hang", "refused"),
+    ACTUATOR: (WITHOUT_EFFECT, WELDED),
+    DOOR: (HELD_OPEN,),
 }
 """The kinds of faults that can be at each place."""
 
@@ -56,11 +61,15 @@ KINDS: dict[str, str] = {
     "unplugged": "The port is gone.",
     "renamed": "The port comes back under the next number.",
     "refused": "The pin cannot be driven, as if another program holds it.",
+    WITHOUT_EFFECT: "The part does nothing: an empty bottle or tank, a burnt-out heater, a dry pump.",
+    WELDED: "The part works at its full level, whatever is commanded, as with a welded relay.",
+    HELD_OPEN: "The door stays open.",
 }
 """What each kind of fault does, in one sentence."""
 
 WITH_AMOUNT = ("noise", "drift")
 
+IN_CHAMBER = frozenset({WITHOUT_EFFECT, WELDED, HELD_OPEN})
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
@@ -75,6 +84,13 @@ def unit_of_amount(place: str) -> str:
 def kinds_at(place: str) -> tuple[str, ...]:
     """The kinds of faults that can be at a place, or in a kind of sensor."""
     return SENSORS[place].faults if place in SENSORS else PLACES[place]
+
+
+def place_without_number(device: str) -> str | None:
+    """The place that a kind of sensor, an actuator or the door is; None for other devices."""
+    if device in ACTUATORS:
+        return ACTUATOR
+    return device if device in SENSORS or device == DOOR else None
 
 
 @dataclass(frozen=True)

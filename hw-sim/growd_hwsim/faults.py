@@ -15,11 +15,13 @@ import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from growd_hwsim.actuators import NO_FAULTS
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.errors import FaultError, FaultFileError
 from growd_hwsim.fault_kinds import (
     ADDRESS,
     BUS,
+    IN_CHAMBER,
     KINDS,
     ON_MESSAGES,
     ON_PLUGS,
@@ -29,6 +31,7 @@ from growd_hwsim.fault_kinds import (
     WITH_AMOUNT,
     Strike,
     kinds_at,
+    place_without_number,
     renamed,
     struck_message,
     struck_query,
@@ -98,7 +101,7 @@ class Fault:
             raise FaultError(f"kind must be one of {', '.join(KINDS)}, not {self.kind!r}", key="kind")
         place = place_of(self.device)
         if place is None:
-            known = f"{', '.join(SENSORS)} or a place such as i2c-1:0x61, i2c-1, /dev/serial0 or gpio-18"
+            known = f"{', '.join(SENSORS)}, an actuator such as heater or a place such as i2c-1:0x61, gpio-18"
             raise FaultError(f"device must be {known}, not {self.device!r}", key="device")
         if self.kind not in kinds_at(place):
             there = ", ".join(kinds_at(place))
@@ -210,6 +213,15 @@ class Faults:
     def is_refused(self, pin: int) -> bool:
         """Whether a write to a pin (BCM) meets a fault. For `SimulatedGpio`."""
         return bool(self._met_by(f"gpio-{pin}", kinds=("refused",)))
+
+    def in_chamber(self) -> Mapping[str, str]:
+        """The faults of actuators and door now, a kind by device. For `SimulatedChamber`."""
+        if not self._armed:
+            return NO_FAULTS
+        with self._changed:
+            now = self._monotonic()
+            present = [armed for armed in self._armed if armed.has_begun(now) and not armed.is_over(now)]
+        return {each.fault.device: each.fault.kind for each in present if each.fault.kind in IN_CHAMBER}
 
     def hold(self, message: I2CMessage) -> None:
         """Block while a message hangs, then raise OSError (ETIMEDOUT). For `I2CAdapter`."""
@@ -340,8 +352,8 @@ _TYPE_NAMES = {str: "text", int: "a whole number", float: "a number"}
 
 def place_of(device: str) -> str | None:
     """The place, or the kind of sensor, that a fault's device is; None if it is neither."""
-    if device in SENSORS:
-        return device
+    if (named := place_without_number(device)) is not None:
+        return named
     return next((place for place, pattern in _PLACES.items() if pattern.fullmatch(device)), None)
 
 

@@ -99,6 +99,8 @@ class SimulatedHardware(Hardware):
         self._wired = ((chamber, self.wiring), *further)
         self.chambers = tuple(each for each, _ in self._wired)
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
+        for each in self.chambers:
+            each.present_faults = self.faults.in_chamber
         self._lamp_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
         self.serial_chips: dict[str, UartSlave] = {}

@@ -12,6 +12,8 @@ from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.errors import FaultError
+from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
 from support.machine import SleepingTime, simulated
 
@@ -90,6 +92,49 @@ def test_a_pin_with_pwm_drives_an_actuator_with_its_duty(active_high):
         warmed.append(machine.chamber.air().temperature_degc)
     assert warmed[1] - warmed[0] == pytest.approx(warmed[2] - warmed[1], rel=0.05)
     machine.close()
+
+
+def heated(machine: SimulatedHardware, clock: SleepingTime, level: float) -> float:
+    """The air an hour later, with the heater at this level."""
+    machine.chamber.set_actuator("heater", level)
+    clock.advance(3600)
+    return machine.chamber.air().temperature_degc
+
+
+def test_a_heater_without_effect_does_not_heat_and_a_welded_one_always_does():
+    clock = SleepingTime()
+    machine = simulated(clock)
+    cold = machine.chamber.air().temperature_degc
+    machine.faults.inject(Fault("without_effect", "heater"))
+    assert heated(machine, clock, 1.0) == pytest.approx(cold, abs=3)
+    machine.faults.clear()
+    machine.faults.inject(Fault("welded", "heater", at=60, duration=3600))
+    assert heated(machine, clock, 0.0) > cold + 10
+    assert heated(machine, clock, 0.0) == pytest.approx(cold, abs=3)
+    machine.close()
+
+
+def test_a_door_that_is_held_open_lets_the_carbon_dioxide_out():
+    clock = SleepingTime()
+    machine = simulated(clock)
+    machine.faults.inject(Fault("held_open", "door"))
+    machine.chamber.set_actuator("valve", 1.0)
+    clock.advance(600)
+    assert machine.chamber.is_door_open()
+    assert machine.chamber.air().carbon_dioxide_ppm < 800
+    machine.faults.clear("door")
+    clock.advance(600)
+    assert not machine.chamber.is_door_open()
+    assert machine.chamber.air().carbon_dioxide_ppm > 2_000
+    machine.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "device"), [("welded", "door"), ("held_open", "heater"), ("hang", "fan"), ("welded", "scd30")]
+)
+def test_a_fault_that_a_part_of_the_chamber_cannot_have_is_refused(kind, device):
+    with pytest.raises(FaultError, match="can't be"):
+        Fault(kind, device)
 
 
 def test_a_relay_may_move_nothing():

@@ -375,8 +375,19 @@ async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
     async with serving(offline_app(replace(load(None, SETTINGS), **chambers), tmp_path)) as client:
         kinds = {each["kind"]: each for each in await informed(client, "simulator", "fault_kinds")}
         places = {each["device"]: each for each in await informed(client, "simulator", "fault_places")}
-        expected = ["/dev/ttyUSB0", "gpio-18", "gpio-23", "i2c-1", "i2c-1:0x61", "mhz19", "scd30"]
+        expected = [
+            "/dev/ttyUSB0",
+            "door",
+            "gpio-18",
+            "gpio-23",
+            "i2c-1",
+            "i2c-1:0x61",
+            "mhz19",
+            "scd30",
+            "valve",
+        ]
         assert sorted(places) == expected
+        assert places["valve"]["affects"] == ["environment_1/valve"]
         assert places["i2c-1"]["affects"] == ["environment_1/air"]
         assert places["gpio-18"]["affects"] == ["environment_1/light"]
         assert (places["scd30"]["amount_unit"], places["gpio-23"]["amount_unit"]) == ("ppm", "")

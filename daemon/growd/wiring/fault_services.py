@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.config import chambers_of
+from growd.device_kinds import SWITCH_KINDS
 from growd_drivers.sc16is750 import place_of as place_of_bridge
+from growd_hwsim.actuators import DOOR
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT, kinds_at, unit_of_amount
 from growd_hwsim.faults import parse_fault, place_of
@@ -25,7 +27,12 @@ logger = logging.getLogger(__name__)
 
 _ARGUMENTS = (
     Field("kind", Kind.STRING, max_length=32, doc="what fails; the node simulator lists the kinds"),
-    Field("device", Kind.STRING, max_length=256, doc="a kind of sensor, or a place such as i2c-1 or gpio-18"),
+    Field(
+        "device",
+        Kind.STRING,
+        max_length=256,
+        doc="a kind of sensor, an actuator such as heater, or a place such as i2c-1",
+    ),
     Field("at", Kind.FLOAT64, 0, unit="s", default=0.0, doc="from now"),
     Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0: until it is cleared"),
     Field("probability", Kind.FLOAT64, 0, 1, default=1.0, doc="of each message"),
@@ -62,7 +69,10 @@ def fault_places(config: Config) -> dict[str, list[str]]:
             for channel in options.light.channel:
                 places.setdefault(f"gpio-{channel.pin}", []).append(f"{chamber.environment}/light")
         for relay in options.relay:
-            places.setdefault(f"gpio-{relay.pin}", []).append(f"{chamber.environment}/{relay.name}")
+            moved = SWITCH_KINDS[relay.variable].simulated
+            for place in (f"gpio-{relay.pin}", *filter(None, [moved])):
+                places.setdefault(place, []).append(f"{chamber.environment}/{relay.name}")
+        places.setdefault(DOOR, []).append(chamber.environment)
     return places
 
 

@@ -1,0 +1,70 @@
+"""What outputs can move in a simulated chamber, and the faults of these parts."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+ACTUATORS: Final = (
+    "valve",
+    "fan",
+    "heater",
+    "cooler",
+    "humidifier",
+    "dehumidifier",
+    "circulation",
+    "water_heater",
+    "water_cooler",
+    "fill",
+    "drain",
+    "water_pump",
+    "aeration",
+    "irrigation",
+    "nutrient_a",
+    "nutrient_b",
+    "nutrient_c",
+    "ph_up",
+    "ph_down",
+)
+DOOR: Final = "door"
+
+WITHOUT_EFFECT: Final = "without_effect"
+WELDED: Final = "welded"
+HELD_OPEN: Final = "held_open"
+"""Kinds of faults. They are at an actuator or, the last one, at the door."""
+
+NO_FAULTS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Actuators:
+    """The level (0..1) at which each actuator of a chamber really works."""
+
+    def __init__(self) -> None:
+        self.levels = dict.fromkeys(ACTUATORS, 0.0)
+        """By name, with the faults applied."""
+        self.door_is_held_open = False
+        self._commanded = dict(self.levels)
+        self._faults = NO_FAULTS
+
+    def command(self, name: str, level: float) -> None:
+        """Drive an actuator. Raises ValueError for an unknown one or a level outside 0..1."""
+        if name not in self._commanded:
+            raise ValueError(f"the chamber has no actuator {name!r}, only {', '.join(ACTUATORS)}")
+        if not 0.0 <= level <= 1.0:
+            raise ValueError(f"actuator {name}: level must be 0..1, not {level}")
+        self._commanded[name] = level
+        self.levels[name] = self._real(name)
+
+    def suffer(self, faults: Mapping[str, str]) -> None:
+        """Have these faults, a kind by actuator or door, and no others."""
+        if faults != self._faults:
+            self._faults = faults
+            self.levels = {name: self._real(name) for name in ACTUATORS}
+            self.door_is_held_open = DOOR in faults
+
+    def _real(self, name: str) -> float:
+        kind = self._faults.get(name)
+        return {WITHOUT_EFFECT: 0.0, WELDED: 1.0}[kind] if kind else self._commanded[name]
