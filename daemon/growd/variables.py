@@ -10,9 +10,26 @@ from typing import Final
 CARBON_DIOXIDE: Final = "air_carbon_dioxide"
 TEMPERATURE: Final = "air_temperature"
 HUMIDITY: Final = "air_humidity"
+VAPOUR_PRESSURE_DEFICIT: Final = "air_vapour_pressure_deficit"
+DEW_POINT: Final = "air_dew_point"
 ILLUMINANCE: Final = "light_illuminance"
+PPFD: Final = "light_ppfd"
+DAILY_LIGHT_INTEGRAL: Final = "light_daily_integral"
+WATER_TEMPERATURE: Final = "water_temperature"
+ACIDITY: Final = "water_potential_hydrogen"
+CONDUCTIVITY: Final = "water_electrical_conductivity"
+WATER_LEVEL: Final = "water_level"
+DISSOLVED_OXYGEN: Final = "water_dissolved_oxygen"
+SOIL_MOISTURE: Final = "soil_moisture"
 VALVE: Final = "air_carbon_dioxide_valve_on"
 FAN: Final = "air_flush_on"
+
+SHARES: Final = (
+    "air_heater", "air_cooler", "air_humidifier", "air_dehumidifier", "air_circulation",
+    "water_heater", "water_cooler", "water_fill", "water_drain", "water_circulation", "water_aeration",
+    "water_irrigation", *(f"auxiliary_{number}" for number in range(1, 9)),
+)  # fmt: skip
+"""The variables of outputs whose commands are shares of their full power, 0..1."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +56,8 @@ class Variable:
     jump: float = inf
     relative_jump: float = 0.0
     is_output: bool = False
+    is_derived: bool = False
+    """Calculated from other variables, if nothing measures it."""
 
 
 def similar_variable(name: str) -> str:
@@ -56,8 +75,11 @@ SHORT_NAMES = {
     "humidity": HUMIDITY,
     "light": ILLUMINANCE,
     "lux": ILLUMINANCE,
-    "ph": "water_potential_hydrogen",
-    "ec": "water_electrical_conductivity",
+    "vpd": VAPOUR_PRESSURE_DEFICIT,
+    "dli": DAILY_LIGHT_INTEGRAL,
+    "ppfd": PPFD,
+    "ph": ACIDITY,
+    "ec": CONDUCTIVITY,
 }
 
 VARIABLES: dict[str, Variable] = {
@@ -69,19 +91,38 @@ VARIABLES: dict[str, Variable] = {
         Variable(VALVE, "switch", 0, 1, 0, is_output=True),
         Variable(FAN, "switch", 0, 1, 0, is_output=True),
         Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
-        Variable("light_ppfd", "umol/m2/s", 0, 5_000, 1, absolute_band=1),
+        Variable("air_pressure", "hPa", 300, 1_100, 1, absolute_band=0.5),
+        Variable(VAPOUR_PRESSURE_DEFICIT, "kPa", 0, 60, 3, absolute_band=0.02, is_derived=True),
+        Variable(DEW_POINT, "degC", -100, 85, 2, absolute_band=0.1, is_derived=True),
+        Variable("air_absolute_humidity", "g/m3", 0, 400, 2, absolute_band=0.1, is_derived=True),
+        Variable("air_growing_degree_days", "degC d", 0, 100_000, 2, absolute_band=0.1, is_derived=True),
+        Variable(PPFD, "umol/m2/s", 0, 5_000, 1, absolute_band=1, is_derived=True),
+        Variable(DAILY_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.05, is_derived=True),
+        Variable("light_daily_integral_expected", "mol/m2", 0, 500, 2, absolute_band=0.1, is_derived=True),
+        Variable("light_photoperiod", "h", 0, 24, 2, absolute_band=0.05, is_derived=True),
+        Variable("light_ultraviolet_index", "index", 0, 30, 1, absolute_band=0.1),
+        Variable("door_open", "switch", 0, 1, 0),
+        Variable(SOIL_MOISTURE, "percent", 0, 100, 1, absolute_band=0.5),
         Variable("light_intensity_white", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_red", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_blue", "fraction", 0, 1, 3, is_output=True),
-        Variable("water_temperature", "degC", -5, 60, 2, absolute_band=0.1),
-        Variable("water_potential_hydrogen", "pH", 0, 14, 2, absolute_band=0.02),
-        Variable("water_electrical_conductivity", "mS/cm", 0, 20, 2, absolute_band=0.02),
+        Variable(WATER_TEMPERATURE, "degC", -5, 60, 2, absolute_band=0.1),
+        Variable(ACIDITY, "pH", 0, 14, 2, absolute_band=0.02),
+        Variable(CONDUCTIVITY, "mS/cm", 0, 20, 2, absolute_band=0.02),
         Variable("water_oxidation_reduction_potential", "mV", -2_000, 2_000, 0, absolute_band=2),
-        Variable("water_dissolved_oxygen", "mg/L", 0, 50, 2, absolute_band=0.05),
+        Variable(DISSOLVED_OXYGEN, "mg/L", 0, 50, 2, absolute_band=0.05),
         Variable("water_level_low", "switch", 0, 1, 0),
         Variable("water_level_high", "switch", 0, 1, 0),
+        Variable(WATER_LEVEL, "percent", 0, 100, 1, absolute_band=0.5),
+        Variable("water_volume", "L", 0, 10_000, 2, absolute_band=0.05),
+        *(
+            Variable(f"nutrient_{name}", "ml/h", 0, 10_000, 2, is_output=True)
+            for name in ("a", "b", "c", "ph_up", "ph_down")
+        ),
         Variable("nutrient_flora_duo_a", "ml/h", 0, 10_000, 2, is_output=True),
         Variable("nutrient_flora_duo_b", "ml/h", 0, 10_000, 2, is_output=True),
+        # what else an output does, as a share of its full power
+        *(Variable(name, "fraction", 0, 1, 3, is_output=True) for name in SHARES),
         # names of openag_brain, for its recipes and clients: nothing in growd measures or drives them
         Variable("air_flush", "CFM", 0, 10_000, 1, is_output=True),
         Variable("air_oxygen", "percent", 0, 100, 2, absolute_band=0.05),

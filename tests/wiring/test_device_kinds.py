@@ -9,8 +9,8 @@ from pkgutil import resolve_name
 import pytest
 
 from growd.config import Config, ConfigError, RelayOptions, Sensor, Simulator, load
-from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS, with_article
-from growd.variables import VARIABLES
+from growd.device_kinds import ROLES, SENSOR_KINDS, with_article
+from growd.variables import FAN, VALVE, VARIABLES
 from growd.wiring.sensors import SensorDevice, open_sensor
 from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.chip import SENSORS
@@ -106,11 +106,11 @@ def test_the_calibrations_of_a_sensor_are_methods_of_its_driver_with_its_limits(
     assert kind.warm_up_s == getattr(module, "WARM_UP_S", 0.0)
 
 
-@pytest.mark.parametrize("variable", SWITCH_KINDS)
+@pytest.mark.parametrize("variable", [VALVE, FAN])
 def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
     relay = RelayOptions(name="relay", pin=5, variable=variable)
     machine = simulated_hardware(Config(relay=(relay,)), Clock())
-    assert machine.wiring.relays[5].moves == SWITCH_KINDS[variable].simulated
+    assert machine.wiring.relays[5].moves == ROLES[variable].moves
     machine.close()
 
 

@@ -6,13 +6,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS
+from growd.config.outputs import Output
+from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
 
 if TYPE_CHECKING:
     from growd.config.devices import RelayOptions, Sensor
     from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
+    from growd.device_kinds import OutputClass
 
 LEAST_INTERVAL_S = 0.1
 
@@ -85,6 +87,19 @@ class Chamber:
         return tuple(channel.name for channel in light.channel) if light.enabled else ()
 
     @cached_property
+    def outputs(self) -> tuple[Output, ...]:
+        """All outputs but the lamp of [light]: the relays, which are short forms, and [[output]]."""
+        return (*map(_of_relay, self.options.relay), *self.options.output)
+
+    def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
+        """The outputs of these classes, in their order."""
+        return tuple(each for each in self.outputs if each.role and each.role.output_class in classes)
+
+    def drivers_of(self, variable: str) -> tuple[Output, ...]:
+        """The outputs that a controller of this variable uses."""
+        return tuple(each for each in self.outputs if variable in each.drives)
+
+    @cached_property
     def switched(self) -> frozenset[str]:
         """The variables that relays switch."""
         return frozenset(relay.variable for relay in self.options.relay)
@@ -132,8 +147,24 @@ class Chamber:
         """The variable that a relay needs to be known, "" for none."""
         if relay.needs is not None:
             return relay.needs
-        usual = SWITCH_KINDS[relay.variable].needs
+        usual = ROLES[relay.variable].needs
         return usual if usual in self.measured else ""
+
+
+def _of_relay(relay: RelayOptions) -> Output:
+    role = ROLES[relay.variable]
+    return Output(
+        name=relay.name,
+        drives=(role.drives,),
+        direction="raises" if role.raises else "lowers",
+        variable=relay.variable,
+        pin=relay.pin,
+        active=relay.active,
+        safe=relay.safe,
+        needs=relay.needs,
+        stale_after_s=relay.stale_after_s,
+        override_s=relay.override_s,
+    )
 
 
 def chambers_of(config: Config) -> list[Chamber]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from growd.config.chamber import chambers_of
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, of_other_kinds
-from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS, kinds_with
+from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ def _relays(chamber: Chamber) -> Iterator[Finding]:
     """Relays of one variable have one controller, so its options are the same for all of them."""
     first: dict[str, RelayOptions] = {}
     for number, relay in enumerate(chamber.options.relay):
-        kind = SWITCH_KINDS[relay.variable]
+        kind = ROLES[relay.variable]
         if kind.must_be_safe_off and relay.safe == "on":
             reason = f"{relay.name} is a {kind.name}, which is safe when it is off"
             yield Finding(chamber.path("relay", number, "safe"), reason)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from msgspec import Meta
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
-from growd.device_kinds import LAMP_CHANNELS, SENSOR_KINDS, SWITCH_KINDS
+from growd.device_kinds import LAMP_CHANNELS, SENSOR_KINDS
+from growd.variables import FAN, VALVE
 
 if TYPE_CHECKING:
     SensorKindName: TypeAlias = str
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 else:
     SensorKindName = Literal[tuple(SENSOR_KINDS)]
     ChannelName = Literal[LAMP_CHANNELS]
-    SwitchedVariable = Literal[tuple(SWITCH_KINDS)]
+    SwitchedVariable = Literal[VALVE, FAN]
 
 
 class Sensor(Section, frozen=True):

@@ -11,6 +11,7 @@ from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
+from growd.config.outputs import Output
 from growd.config.retention import Retention
 from growd.config.services import (
     Couchdb,
@@ -40,8 +41,11 @@ class ChamberOptions(Section, frozen=True):
     light: Light = Light(enabled=False)
     """The lamp."""
 
+    output: tuple[Output, ...] = ()
+    """The outputs."""
+
     relay: tuple[RelayOptions, ...] = ()
-    """The relays."""
+    """Short forms of outputs: the relays of a CO2 valve and of an exhaust fan."""
 
     filter: FilterOptions = FilterOptions()
     """From raw values to measured values."""

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from growd.config import chambers_of
 from growd.control.topics import LIGHT_CHANNELS, light_channels, raw, switch_state
-from growd.device_kinds import SENSOR_KINDS, SWITCH_KINDS
+from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.store.bootstrap import Databases
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
@@ -110,7 +110,7 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
         yield {
             "name": relay.name,
             "kind": "relay",
-            "part": SWITCH_KINDS[relay.variable].name,
+            "part": ROLES[relay.variable].name,
             "role": "output",
             "variables": [relay.variable],
             "pins": [relay.pin],

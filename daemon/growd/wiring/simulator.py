@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.device_kinds import SWITCH_KINDS
+from growd.device_kinds import ROLES
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
@@ -125,7 +125,7 @@ def _wiring(options: ChamberOptions) -> Wiring:
         inverted_lamps=light.inverted,
         pwm_chips={light.pwm_chip: _PWM_CHANNELS} if light.hardware_pwm else {},
         relays={
-            relay.pin: WiredRelay(SWITCH_KINDS[relay.variable].simulated, active_high=relay.active == "high")
+            relay.pin: WiredRelay(ROLES[relay.variable].moves, active_high=relay.active == "high")
             for relay in options.relay
         },
     )
