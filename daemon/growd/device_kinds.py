@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from growd.variables import (
     ACIDITY,
@@ -28,6 +28,13 @@ from growd.variables import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+Opening: TypeAlias = Literal["i2c", "serial", "gpio"]
+"""What a sensor is on; `growd.wiring.sensors` has how a driver is opened there."""
+
+NOT_OF_DRIVERS: Final = frozenset({"port", "variable", "confirms"})
+"""Options of kinds of sensors that are no arguments of their drivers."""
 
 
 @dataclass(frozen=True)
@@ -57,18 +64,32 @@ class SensorKind:
     """The name of the part in messages."""
 
     driver: str
-    """Its class, "module:Class". It takes an I2CBus, `sleep` and `address`, or a SerialLine, `monotonic` and
-    `device` (and then has `BAUD` and `ANSWER_S`), and the options below by name. `read()` returns a sample.
+    """Its class, "module:Class". Its arguments depend on `opens`, and are the options below by name:
+
+    - i2c: an I2CBus, `sleep` and `address`
+    - serial: a SerialLine, `monotonic` and `device`; the class has `BAUD` and `ANSWER_S`
+    - gpio: the pins of the machine, and `name`
+
+    `read()` returns a sample.
     """
 
     variables: Mapping[str, str]
-    """The variable that each field of a sample is."""
+    """The variable that each field of a sample is. With the option `variable` there is one field, with the
+    default of the option; "" if it must be given."""
+
+    opens: Opening = "i2c"
 
     addresses: tuple[int, ...] = ()
     """Its I2C addresses, the default first; none for a sensor on a serial line."""
 
     options: tuple[str, ...] = ()
-    """Its options of [[sensor]] that not every kind has. All but `port` go to the driver."""
+    """Its options of [[sensor]] that not every kind has. All but `NOT_OF_DRIVERS` go to the driver."""
+
+    needs: tuple[str, ...] = ()
+    """Those that must be given."""
+
+    units: tuple[str, ...] = ()
+    """With the option `variable`: the units of the variables that it can measure, none for all."""
 
     measurement_interval_s: Callable[[float], int] | None = None
     """For a chip that measures continuously: its `interval_s`, from the seconds between two readings."""
@@ -102,6 +123,7 @@ def _mhz19(part: str, driver: str) -> SensorKind:
         part,
         f"growd_drivers.mhz19:{driver}",
         {"carbon_dioxide_ppm": CARBON_DIOXIDE},
+        opens="serial",
         options=("port", "range_ppm", "self_calibration", "stuck_after_s"),
         warm_up_s=180.0,
         calibrations=(
@@ -163,6 +185,15 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "mhz19": _mhz19("MH-Z19", "Mhz19"),
     "mhz16": _mhz19("MH-Z16", "Mhz16"),
+    "gpio": SensorKind(
+        "switch",
+        "growd_drivers.gpio_input:GpioInput",
+        {"is_active": ""},
+        opens="gpio",
+        options=("variable", "confirms", "pin", "active", "pull", "debounce_s"),
+        needs=("pin",),
+        units=("switch",),
+    ),
 }
 
 

@@ -1,14 +1,16 @@
-"""Output pins: the part of RPi.GPIO's API that `gpio_lines` offers."""
+"""Pins: the part of RPi.GPIO's API that `gpio_lines` offers for outputs, and inputs."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+Pull: TypeAlias = Literal["up", "down", "none"]
 
 MAXIMUM_PIN = 27
 """BCM 0..27 are on the 40 pin header."""
@@ -45,7 +47,21 @@ class GpioLike(Protocol):
         """A PWM on an output pin, not yet started."""
 
 
-class GpioModule(GpioLike, Protocol):
+class InputPins(Protocol):
+    """The pins (BCM) of a machine, as inputs."""
+
+    def claim_input(self, channel: int, *, pull: Pull, debounce_s: float) -> None:
+        """Make a pin an input, whose level changes after `debounce_s` seconds at a new one."""
+
+    def input(self, channel: int, /) -> int:
+        """The level of an input, 0 or 1."""
+
+
+class Pins(GpioLike, InputPins, Protocol):
+    """The pins of a machine, as outputs and inputs."""
+
+
+class GpioModule(Pins, Protocol):
     """The pins of this machine, also those that are not set up."""
 
     def gpio_function(self, channel: int, /) -> int:
@@ -85,12 +101,12 @@ def is_output(gpio: GpioModule, pin: int, *, device: str) -> bool:
 
 
 @contextmanager
-def refusals(device: str, pin: int) -> Iterator[None]:
-    """Translate OSError to `HardwareUnavailableError`, with the device and its pin."""
+def refusals(device: str, pin: int, done: str = "driven") -> Iterator[None]:
+    """Translate OSError to `HardwareUnavailableError`, with the device, its pin and what can't be done."""
     try:
         yield
     except OSError as error:
-        sentence = f"{device}: GPIO {pin} can't be driven: {error.strerror or error}"
+        sentence = f"{device}: GPIO {pin} can't be {done}: {error.strerror or error}"
         raise HardwareUnavailableError(sentence, device=device) from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import threading
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
 from growd_drivers.errors import HardwareUnavailableError
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import gpiod
+
+    from growd_drivers.gpio import Pull
 
 CHIPS: Final = ("pinctrl-bcm2835", "pinctrl-bcm2711", "pinctrl-rp1")
 """Labels of the chips: Pi 1 to 3 and Zero 2; Pi 4; Pi 5."""
@@ -82,6 +85,7 @@ class GpioLines:
     def __init__(self, chip: gpiod.Chip) -> None:
         self._chip = chip
         self._requests: dict[int, gpiod.LineRequest] = {}
+        self._inputs: dict[int, gpiod.LineRequest] = {}
         self._rests: dict[int, int] = {}
         self._lock = threading.Lock()
         self._pulses = PulseProcess(self._write)
@@ -93,10 +97,24 @@ class GpioLines:
         with self._one_claim_at_a_time():
             is_new = channel not in self._requests
             if is_new:
-                self._requests[channel] = self._claim(channel, initial)
+                self._requests[channel] = self._claim(channel, _output_settings(initial))
         if not is_new:
             self.output(channel, initial)
         self._rests[channel] = initial
+
+    def claim_input(self, channel: int, *, pull: Pull, debounce_s: float) -> None:
+        """Make a pin an input, whose level changes after `debounce_s` seconds at a new one."""
+        with self._one_claim_at_a_time():
+            if channel not in self._inputs:
+                self._inputs[channel] = self._claim(channel, _input_settings(pull, debounce_s))
+
+    def input(self, channel: int, /) -> int:
+        """The level of an input, 0 or 1."""
+        from gpiod.line import Value  # noqa: PLC0415  as in `header_chip`
+
+        if channel not in self._inputs:
+            raise OSError(errno.EPERM, "it is not set up as an input")
+        return int(self._inputs[channel].get_value(channel) == Value.ACTIVE)
 
     def output(self, channel: int, value: int, /) -> None:
         """Drive a pin low (0) or high (1), and end its pulses."""
@@ -134,16 +152,12 @@ class GpioLines:
     def close(self) -> None:
         """Release all pins and the chip. Only tests do so: the kernel may make released pins inputs."""
         self._pulses.close()
-        while self._requests:
-            self._requests.popitem()[1].release()
+        for claimed in (self._requests, self._inputs):
+            while claimed:
+                claimed.popitem()[1].release()
         self._chip.close()
 
-    def _claim(self, pin: int, level: int) -> gpiod.LineRequest:
-        from gpiod import LineSettings  # noqa: PLC0415  as in `header_chip`
-        from gpiod.line import Direction, Value  # noqa: PLC0415
-
-        value = Value.ACTIVE if level else Value.INACTIVE
-        settings = LineSettings(direction=Direction.OUTPUT, output_value=value)
+    def _claim(self, pin: int, settings: gpiod.LineSettings) -> gpiod.LineRequest:
         try:
             return self._chip.request_lines({pin: settings}, consumer=CONSUMER)
         except OSError as error:
@@ -170,6 +184,22 @@ class GpioLines:
         finally:
             if is_locked:
                 self._lock.release()
+
+
+def _output_settings(level: int) -> gpiod.LineSettings:
+    from gpiod import LineSettings  # noqa: PLC0415  as in `header_chip`
+    from gpiod.line import Direction, Value  # noqa: PLC0415
+
+    value = Value.ACTIVE if level else Value.INACTIVE
+    return LineSettings(direction=Direction.OUTPUT, output_value=value)
+
+
+def _input_settings(pull: Pull, debounce_s: float) -> gpiod.LineSettings:
+    from gpiod import LineSettings  # noqa: PLC0415  as in `header_chip`
+    from gpiod.line import Bias, Direction  # noqa: PLC0415
+
+    bias = {"up": Bias.PULL_UP, "down": Bias.PULL_DOWN, "none": Bias.DISABLED}[pull]
+    return LineSettings(direction=Direction.INPUT, bias=bias, debounce_period=timedelta(seconds=debounce_s))
 
 
 class SoftwarePwm:

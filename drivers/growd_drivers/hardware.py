@@ -17,7 +17,7 @@ from growd_drivers.serial_line import SerialLine, open_port
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd_drivers.gpio import GpioLike, GpioModule
+    from growd_drivers.gpio import GpioModule, Pins
     from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
     from growd_drivers.serial_line import OpenSerial
@@ -39,7 +39,7 @@ class Hardware:
         self,
         open_smbus: Callable[[int], SMBusLike],
         open_serial: OpenSerial,
-        gpio: GpioLike,
+        gpio: Pins,
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],

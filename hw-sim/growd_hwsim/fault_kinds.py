@@ -39,7 +39,7 @@ PLACES: dict[str, tuple[str, ...]] = {
 """The kinds of faults that can be at each place."""
 
 KINDS: dict[str, str] = {
-    "absent": "Nothing answers.",
+    "absent": "Nothing answers. The wire of a switch is broken.",
     "nak": "The address answers, and refuses data.",
     "bus_error": "The adapter aborts the transfer.",
     "timeout": "The transfer fails after 1 s, because the clock is stretched for too long.",
@@ -60,7 +60,7 @@ KINDS: dict[str, str] = {
     "warm_up": "The sensor answers with the constant of its warm-up.",
     "unplugged": "The port is gone.",
     "renamed": "The port comes back under the next number.",
-    "refused": "The pin cannot be driven, as if another program holds it.",
+    "refused": "The pin cannot be used, as if another program holds it.",
     WITHOUT_EFFECT: "The part does nothing: an empty bottle or tank, a burnt-out heater, a dry pump.",
     WELDED: "The part works at its full level, whatever is commanded, as with a welded relay.",
     HELD_OPEN: "The door stays open.",
@@ -73,6 +73,7 @@ IN_CHAMBER = frozenset({WITHOUT_EFFECT, WELDED, HELD_OPEN})
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
+ON_SWITCHES = frozenset({"absent", "frozen"})
 
 
 def unit_of_amount(place: str) -> str:

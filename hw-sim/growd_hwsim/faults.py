@@ -26,6 +26,7 @@ from growd_hwsim.fault_kinds import (
     ON_MESSAGES,
     ON_PLUGS,
     ON_QUERIES,
+    ON_SWITCHES,
     PIN,
     PORT,
     WITH_AMOUNT,
@@ -131,6 +132,7 @@ class Faults:
         self._monotonic = monotonic
         self._armed: list[_Armed] = []
         self._frames: dict[tuple[int, int] | str, bytes] = {}
+        self._levels: dict[int, bool | None] = {}  # of switches, by pin
         self._changed = threading.Condition()
         self._held: dict[threading.Thread, list[_Armed]] = {}
         self._is_closed = False
@@ -211,8 +213,20 @@ class Faults:
         return name
 
     def is_refused(self, pin: int) -> bool:
-        """Whether a write to a pin (BCM) meets a fault. For `SimulatedGpio`."""
-        return bool(self._met_by(f"gpio-{pin}", kinds=("refused",)))
+        """Whether the use of a pin (BCM) meets a fault. For `SimulatedGpio`."""
+        return bool(self._met_by(*self._names_of_pin(pin), kinds=("refused",)))
+
+    def switch(self, pin: int, level: Callable[[], bool | None]) -> bool | None:
+        """The level of a switch on a pin (BCM), through its faults: None while it is open.
+
+        For the `wires` of `SimulatedGpio`; from its first call on, faults of the kind "gpio" meet the pin.
+        """
+        kinds = [met.fault.kind for met in self._met_by(*self._names_of_pin(pin), kinds=ON_SWITCHES)]
+        if "absent" in kinds:
+            return None
+        if "frozen" not in kinds or pin not in self._levels:
+            self._levels[pin] = level()
+        return self._levels[pin]
 
     def in_chamber(self) -> Mapping[str, str]:
         """The faults of actuators and door now, a kind by device. For `SimulatedChamber`."""
@@ -229,8 +243,8 @@ class Faults:
             self._hold(*_names(message))
 
     def hold_pin(self, pin: int) -> None:
-        """Block while a write to a pin (BCM) hangs, then raise OSError (ETIMEDOUT). For `SimulatedGpio`."""
-        self._hold(f"gpio-{pin}")
+        """Block while the use of a pin (BCM) hangs, then raise OSError (ETIMEDOUT). For `SimulatedGpio`."""
+        self._hold(*self._names_of_pin(pin))
 
     def pulsed(self, bus: int, count: int) -> None:
         """Free a stuck bus after nine clock pulses or more. For `I2CAdapter`."""
@@ -262,6 +276,9 @@ class Faults:
         """Save `frame` as the last measurement from there."""
         with self._changed:
             self._frames[_place(message)] = frame
+
+    def _names_of_pin(self, pin: int) -> tuple[str, ...]:
+        return (f"gpio-{pin}", "gpio") if pin in self._levels else (f"gpio-{pin}",)
 
     def _met_by(self, *names: str, kinds: Container[str]) -> list[Strike]:
         now = self._monotonic()

@@ -1,4 +1,4 @@
-"""Simulated output pins and software PWM, as `growd_drivers.gpio_lines` offers them."""
+"""Simulated pins and software PWM, as `growd_drivers.gpio_lines` offers them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+
+    from growd_drivers.gpio import Pull
 
 HISTORY_LENGTH = 10_000
 
@@ -34,7 +36,10 @@ class _Pin:
 
 
 class SimulatedGpio:
-    """Output pins, whose changes are in `history`.
+    """Output pins, whose changes are in `history`, and inputs, whose levels are those of `wires`.
+
+    A pin that is in no wire, or whose wire gives None, has the level of its pull resistor; that of a pin
+    without one is low. A wire is asked at each reading; the simulation has no bounces.
 
     `on_change(pin, high)` is called with every change, in the thread that makes it. If `is_refused(pin)`, a
     write raises OSError (EBUSY) and the pin keeps its level. `hold(pin)` is called before, and may block the
@@ -50,7 +55,10 @@ class SimulatedGpio:
         on_change: Callable[[int, float], None] = lambda _pin, _high: None,
         is_refused: Callable[[int], bool] = lambda _pin: False,
         hold: Callable[[int], None] = lambda _pin: None,
+        wires: Mapping[int, Callable[[], bool | None]] | None = None,
     ) -> None:
+        self.wires = dict(wires or {})
+        self._pulls: dict[int, Pull] = {}
         self.history: deque[PinEvent] = deque(maxlen=HISTORY_LENGTH)
         self._monotonic = monotonic
         self._on_change = on_change
@@ -69,6 +77,23 @@ class SimulatedGpio:
             level = float(bool(initial))
             self._pins[channel] = _Pin(level, rest=level)
             self._drive(channel, level)
+
+    def claim_input(self, channel: int, *, pull: Pull, debounce_s: float) -> None:  # noqa: ARG002  no bounces
+        """Make a pin an input."""
+        self._hold(channel)
+        with self._lock:
+            self._claim(channel)
+            self._pulls[channel] = pull
+
+    def input(self, channel: int, /) -> int:
+        """The level of an input."""
+        self._hold(channel)
+        with self._lock:
+            if channel not in self._pulls:
+                raise OSError(errno.EPERM, "it is not set up as an input")
+            self._claim(channel)
+            level = self.wires[channel]() if channel in self.wires else None
+            return int(self._pulls[channel] == "up" if level is None else level)
 
     def output(self, channel: int, value: int, /) -> None:
         """Drive a pin low or high, and end its pulses."""

@@ -6,12 +6,13 @@ import errno
 import functools
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.chips.gpio_input import SimulatedSwitch
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
@@ -20,7 +21,7 @@ from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from growd_hwsim.uart import SerialPorts, UartSlave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
@@ -30,6 +31,10 @@ USUAL_BUS_HZ = 50_000  # Sensirion's recommendation for the SCD30
 _LAMP_PINS = {"white": 18, "red": 13, "blue": 19}
 
 
+Truth: TypeAlias = "Callable[[SimulatedHardware, SimulatedChamber], float]"
+"""The true value that a sensor in that chamber measures now."""
+
+
 @dataclass(frozen=True)
 class WiredChip:
     """A kind of sensor and its place on I2C. A serial sensor is behind an SC16IS750 at that place."""
@@ -37,6 +42,14 @@ class WiredChip:
     kind: str
     bus: int
     address: int
+
+
+@dataclass(frozen=True)
+class WiredSwitch:
+    """A switch on a pin, closed while its truth is 1; it pulls the pin high or low then."""
+
+    truth: Truth
+    active_high: bool = False
 
 
 _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
@@ -55,7 +68,7 @@ class WiredRelay:
 
 @dataclass(frozen=True)
 class Wiring:
-    """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps and relays.
+    """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps, relays and switches.
 
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
     of each PWM chip, which drives those of the lamps' pins that it can. `bus_hz` has the speeds of buses
@@ -66,6 +79,7 @@ class Wiring:
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
+    switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
     bus_hz: Mapping[int, int | None] = field(default_factory=lambda: MappingProxyType({}))
@@ -127,6 +141,7 @@ class SimulatedHardware(Hardware):
                 on_change=self._on_pin,
                 is_refused=self.faults.is_refused,
                 hold=self.faults.hold_pin,
+                wires={pin: wire for each, wired in self._wired for pin, wire in self._switches(each, wired)},
             ),
             sleep=sleep,
             monotonic=monotonic,
@@ -169,6 +184,14 @@ class SimulatedHardware(Hardware):
         place = place_of(chip.bus, chip.address)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
+
+    def _switches(
+        self, chamber: SimulatedChamber, wiring: Wiring
+    ) -> Iterator[tuple[int, Callable[[], bool | None]]]:
+        for pin, wired in wiring.switches.items():
+            truth = functools.partial(wired.truth, self, chamber)
+            switch = SimulatedSwitch(truth, active_high=wired.active_high)
+            yield pin, functools.partial(self.faults.switch, pin, switch.level)
 
     def _adapter(self, number: int) -> I2CAdapter:
         """The bus of that number, with the chips that are on it."""

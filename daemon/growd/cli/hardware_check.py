@@ -13,7 +13,7 @@ from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
-from growd.variables import VARIABLES
+from growd.variables import VARIABLES, Variable
 from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, relay_device
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
@@ -44,6 +44,7 @@ _DEFAULT: Final = " (default, since the configuration has none)"
 _FIRST_READING_S: Final = 5.0  # two measurement intervals of an SCD30
 _POLL_S: Final = 0.25
 _CLOSE_S: Final = 0.5
+_STATE: Final = Variable("feedback", "", 0, 1)  # of an output that a sensor confirms
 _USUAL_AT: Final = {0x4D: with_article("SC16IS750")} | {
     address: with_article(kind.part) for kind in SENSOR_KINDS.values() for address in kind.addresses
 }
@@ -82,7 +83,7 @@ def described(config: Config) -> Iterator[tuple[str, str]]:
         options, light = chamber.options, chamber.options.light
         for sensor in options.sensor:
             default = _DEFAULT if options.sensor is Config().sensor else ""
-            yield chamber.device(sensor.name), f"{_name_of(sensor)}: {', '.join(sensor.variables)}{default}"
+            yield chamber.device(sensor.name), f"{_name_of(sensor)}: {_purpose(sensor)}{default}"
         if light.enabled:
             variables = ", ".join(f"light_intensity_{channel}" for channel in chamber.lamp_channels)
             default = _DEFAULT if light.channel is Light().channel else ""
@@ -271,9 +272,15 @@ def _claim_relay(hardware: Hardware, relay: RelayOptions) -> None:
 def _name_of(sensor: Sensor) -> str:
     """As errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
     kind = SENSOR_KINDS[sensor.kind]
-    if kind.addresses:
+    if sensor.pin is not None:
+        return f"{kind.part} on GPIO {sensor.pin}"
+    if kind.opens == "i2c":
         return f"{kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
     return f"{kind.part} on {sensor.port or place_of(sensor.bus, sensor.i2c_address)}"
+
+
+def _purpose(sensor: Sensor) -> str:
+    return f"confirms {sensor.confirms}" if sensor.confirms else ", ".join(sensor.variables)
 
 
 def _lamp(light: Light) -> str:
@@ -286,9 +293,9 @@ def _relay(relay: RelayOptions) -> str:
 
 
 def _shown(reading: dict[str, float]) -> str:
-    known = {variable: VARIABLES[variable] for variable in reading}
+    known = {variable: VARIABLES.get(variable, _STATE) for variable in reading}
     return ", ".join(
-        f"{round(value, known[variable].precision):g} {known[variable].unit}"
+        f"{round(value, known[variable].precision):g} {known[variable].unit}".rstrip()
         for variable, value in reading.items()
     )
 

@@ -11,6 +11,8 @@ from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from growd.config.devices import RelayOptions, Sensor
     from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
@@ -55,6 +57,10 @@ class Chamber:
         """The names of the sensors of a variable, in their order."""
         return [sensor.name for sensor in self.sensors_of(variable)]
 
+    def confirming(self, output: str) -> tuple[Sensor, ...]:
+        """The sensors of the state of an output, by its name: none or one."""
+        return tuple(sensor for sensor in self.options.sensor if sensor.confirms == output != "")
+
     @cached_property
     def shared(self) -> tuple[str, ...]:
         """The variables that several sensors measure."""
@@ -68,17 +74,30 @@ class Chamber:
 
     def stale_after_s(self, variable: str) -> float:
         """The age from which a measured variable is stale: at least two intervals of its slowest sensor."""
-        two_intervals = [2 * sensor.interval_s for sensor in self.sensors_of(variable)]
-        return max([self.scaled(self.options.filter.stale_after_s), *two_intervals])
+        return self._stale_after_s(self.sensors_of(variable))
+
+    def feedback_stale_after_s(self, output: str) -> float:
+        """The same for the feedback of an output."""
+        return self._stale_after_s(self.confirming(output))
 
     def interval_range_s(self, sensor: Sensor) -> tuple[float, float]:
         """The intervals that a client may set: not faster than the chip measures, nor stale in between."""
         measures = SENSOR_KINDS[sensor.kind].measurement_interval_s
         least = measures(sensor.interval_s) if measures else LEAST_INTERVAL_S
-        most = min(self.stale_after_s(variable) for variable in sensor.variables) / 2
+        limits = [self.stale_after_s(variable) for variable in sensor.variables]
+        most = min(limits or [self.feedback_stale_after_s(sensor.confirms)]) / 2
         return min(float(least), sensor.interval_s), most
 
+    def _stale_after_s(self, sensors: Iterable[Sensor]) -> float:
+        two_intervals = [2 * sensor.interval_s for sensor in sensors]
+        return max([self.scaled(self.options.filter.stale_after_s), *two_intervals])
+
     # what is driven
+
+    @cached_property
+    def output_names(self) -> tuple[str, ...]:
+        """The names of the outputs whose state a sensor can confirm."""
+        return tuple(output.name for output in self.outputs)
 
     @cached_property
     def lamp_channels(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from growd.config.chamber import chambers_of
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, of_other_kinds
 from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES, similar_variable
+from growd.variables import PPFD, CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,6 +36,7 @@ _SOFTWARE_PWM_HZ: Final = 1000.0
 """As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
 
 _KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
+_PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
 _OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
 _DIMMED: Final = Light()
 
@@ -101,11 +102,18 @@ def _pins(config: Config) -> Iterator[Finding]:
         for sensor in chamber.options.sensor:
             taken |= _pins_of(sensor, chamber.device(sensor.name))
     for chamber in chambers_of(config):
-        for path, user, pin in _outputs(chamber):
+        for path, user, pin in (*_inputs(chamber), *_outputs(chamber)):
             if pin in taken:
                 reason = f"{user} and {taken[pin]} are both on GPIO {pin}; give one of them another"
                 yield Finding(path, reason)
             taken.setdefault(pin, user)
+
+
+def _inputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
+    """The option, the name and the pin of each sensor on a pin."""
+    for number, sensor in enumerate(chamber.options.sensor):
+        if sensor.pin is not None:
+            yield chamber.path("sensor", number, "pin"), chamber.device(sensor.name), sensor.pin
 
 
 def _outputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
@@ -120,9 +128,9 @@ def _outputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
 
 def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
     """The header pins of the bus or port of a sensor, and who uses them."""
-    if sensor.port is None:
+    if sensor.is_on_i2c:
         return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
-    pins = _UART_PINS if is_header_port(sensor.port) else ()
+    pins = _UART_PINS if sensor.port is not None and is_header_port(sensor.port) else ()
     return dict.fromkeys(pins, f"sensor {name} at {sensor.port}")
 
 
@@ -130,8 +138,17 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
     """No sensor has an option of another kind, and a serial sensor is at a port or behind a bridge."""
     for number, sensor in enumerate(chamber.options.sensor):
         path = chamber.path("sensor", number)
+        kind = SENSOR_KINDS[sensor.kind]
         yield from of_other_kinds(path, sensor, _KINDS_WITH)
-        if SENSOR_KINDS[sensor.kind].addresses:
+        yield from _missing(path, sensor)
+        if "variable" in kind.options:
+            yield from _purpose(chamber, path, sensor)
+        for option in ("bus", "address") if kind.opens not in ("i2c", "serial") else ():
+            if getattr(sensor, option) != getattr(_PLAIN, option):
+                yield Finding(
+                    (*path, option), f"{sensor.name} is a {sensor.kind}, which is not on an I2C bus"
+                )
+        if kind.opens != "serial":
             continue
         if sensor.port is None and not sensor.address:
             where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
@@ -141,6 +158,45 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
             if sensor.port is not None and getattr(sensor, option) != default:
                 reason = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
                 yield Finding((*path, option), reason)
+
+
+def _missing(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    for option in SENSOR_KINDS[sensor.kind].needs:
+        if getattr(sensor, option) in (None, "", ()):
+            yield Finding((*path, option), f"is missing; {sensor.name} is a {sensor.kind}, which needs it")
+
+
+def _purpose(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    """A sensor of any variable measures one that fits it, or confirms an output."""
+    if sensor.confirms:
+        yield from _confirmed(chamber, path, sensor)
+        return
+    (name,) = sensor.fields.values()
+    variable, units = VARIABLES.get(name), SENSOR_KINDS[sensor.kind].units
+    if not name:
+        reason = f"is missing; {sensor.name} needs the variable that it measures, or confirms = an output"
+        yield Finding((*path, "variable"), reason)
+    elif variable is None:
+        yield Finding((*path, "variable"), _no_variable(name))
+    elif variable.is_output:
+        reason = f"{name} is what an output does, which no sensor measures; to watch an output, set confirms"
+        yield Finding((*path, "variable"), reason)
+    elif variable.is_derived and name != PPFD:
+        yield Finding((*path, "variable"), f"growd calculates {name} from other variables")
+    elif units and variable.unit not in units:
+        reason = f"{name} is in {variable.unit}, and a {sensor.kind} measures {' or '.join(units)}"
+        yield Finding((*path, "variable"), reason)
+
+
+def _confirmed(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    known = chamber.output_names
+    if sensor.variable:
+        yield Finding((*path, "variable"), f"{sensor.name} confirms {sensor.confirms} instead: remove one")
+    if sensor.confirms not in known:
+        there = f"there is {', '.join(known)}" if known else "there is none"
+        yield Finding((*path, "confirms"), f"there is no output {sensor.confirms}; {there}")
+    elif sensor is not chamber.confirming(sensor.confirms)[0]:
+        yield Finding((*path, "confirms"), f"another sensor confirms {sensor.confirms}: remove one of them")
 
 
 def _shared_places(config: Config) -> Iterator[Finding]:
@@ -153,6 +209,7 @@ def _shared_places(config: Config) -> Iterator[Finding]:
             if sensor.port is not None:
                 yield from _shared_port(path, name, sensor.port, ports)
                 ports.append((name, sensor.port))
+            if not sensor.is_on_i2c:
                 continue
             place = (sensor.bus, sensor.i2c_address)
             if place in taken:

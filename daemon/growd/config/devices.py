@@ -21,7 +21,7 @@ else:
 
 
 class Sensor(Section, frozen=True):
-    """One sensor on an I2C bus or a serial port. Some options apply to some kinds only."""
+    """One sensor. Some options apply to some kinds only."""
 
     name: Name
     """Name in topics and services."""
@@ -63,10 +63,43 @@ class Sensor(Section, frozen=True):
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
     """A value that has not changed for this long is a fault."""
 
+    variable: str = ""
+    """The variable that it measures."""
+
+    confirms: str = ""
+    """The name of an output whose state it shows, instead of a variable. The reading is then on the topic
+    feedback/NAME of the environment."""
+
+    pin: Pin | None = None
+    """Pin (BCM number)."""
+
+    active: Literal["high", "low"] = "low"
+    """The level of the pin at which its value is 1. A contact between the pin and ground makes it low."""
+
+    pull: Literal["up", "down", "none"] = "up"
+    """The resistor of the Raspberry Pi on the pin, which decides its level while the contact is open."""
+
+    debounce_s: Annotated[float, Meta(ge=0, le=10)] = 0.05
+    """A change of the level counts after it has lasted this long."""
+
+    @property
+    def fields(self) -> dict[str, str]:
+        """The variable of each field of its sample, "" for none."""
+        fields = dict(SENSOR_KINDS[self.kind].variables)
+        if self.variable or self.confirms:
+            return dict.fromkeys(fields, self.variable)
+        return fields
+
     @property
     def variables(self) -> tuple[str, ...]:
-        """The variables that it measures."""
-        return tuple(SENSOR_KINDS[self.kind].variables.values())
+        """The variables that it measures, none if it confirms an output."""
+        return tuple(filter(None, self.fields.values()))
+
+    @property
+    def is_on_i2c(self) -> bool:
+        """Whether it or its bridge is on an I2C bus."""
+        opens = SENSOR_KINDS[self.kind].opens
+        return opens == "i2c" or (opens == "serial" and self.port is None)
 
     @property
     def i2c_address(self) -> int:
@@ -75,8 +108,10 @@ class Sensor(Section, frozen=True):
 
     @property
     def line(self) -> str:
-        """Its bus or serial port; each has its own thread."""
-        return self.port or f"i2c-{self.bus}"
+        """Its bus, serial port or pin; each has its own thread."""
+        if self.is_on_i2c:
+            return f"i2c-{self.bus}"
+        return self.port or f"gpio-{self.pin}"
 
 
 class ChannelOptions(Section, frozen=True):

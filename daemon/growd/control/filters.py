@@ -23,6 +23,7 @@ SLICE_S: Final = 5.0  # a changed time limit takes effect within this time
 class Filter:
     """An exponentially weighted moving average: measured = weight x raw + (1 - weight) x previous.
 
+    The average of a switch would be neither of its states, so its weight is 1 by default.
     The first sample, and the first after an outage longer than `stale_after_s`, passes unchanged. A sample
     that is not ok, or out of the variable's range, is passed on without a value and does not change the
     average. A sample that jumps (see `growd.variables`) is held back until the next one confirms it. Without
@@ -47,15 +48,16 @@ class Filter:
         self._liveness = bus.liveness
         self._input = bus.topics.get(raw(environment, variable))
         self._output = self.node.publisher(measured(environment, variable))
+        self._variable = VARIABLES[variable]
         self._check = self._output.topic.type.checker()
+        is_switch = self._variable.unit == "switch"
         self._weight = self.node.declare(
-            f"{name}/weight", Field("weight", Kind.FLOAT64, 0.001, 1, default=weight)
+            f"{name}/weight", Field("weight", Kind.FLOAT64, 0.001, 1, default=1.0 if is_switch else weight)
         )
         self._stale_after = self.node.declare(
             f"{name}/stale_after",
             Field("stale_after", Kind.FLOAT64, 0.1, 864_000, "s", default=stale_after_s),
         )
-        self._variable = VARIABLES[variable]
         self._accepted: float | None = None
         self._suspect: tuple[float, float] | None = None  # a sample that jumped, and its arrival
         self._average: float | None = None

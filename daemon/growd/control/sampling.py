@@ -13,7 +13,7 @@ from growd.control.device_services import DeviceServices
 from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
 from growd.control.retries import Retries
-from growd.control.topics import raw
+from growd.control.topics import feedback, raw
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ class Sampler:
     variable's range is a fault of that variable alone. `not_ready` counts as a failure after
     `not_ready_limit_s`; before the first reading, and after 10 s, it is warm-up.
 
-    A variable in `shared` is measured by other sensors too: its raw topic then ends in the device's name.
+    A variable in `shared` is measured by other sensors too: its raw topic then ends in the device's name. A
+    device that `confirms` an output has no variable; its reading, by the name of the output, is on
+    `<environment>/feedback/<output>`.
 
     All times are seconds of the bus's clock. The interval is the parameter
     `<environment>/samplers/<device>/interval`, within `intervals_s`: the stale limits of the readers depend
@@ -78,6 +80,7 @@ class Sampler:
         services: Iterable[DeviceService] = (),
         calibrations: Calibrations | None = None,
         shared: Collection[str] = (),
+        confirms: str = "",
     ) -> None:
         self.node = bus.node(f"{environment}/samplers/{device}")
         self._clock = bus.clock
@@ -103,6 +106,9 @@ class Sampler:
             )
             for variable in self._checks
         }
+        if confirms:
+            self._checks[confirms] = Field(confirms, Kind.FLOAT64).checker()
+            self._publishers[confirms] = self.node.advertise(feedback(environment, confirms), FLOAT64)
         self._interval = self.node.declare(
             f"{environment}/samplers/{device}/interval",
             Field("interval", Kind.FLOAT64, default=interval_s).within(*intervals_s, "s"),

@@ -32,8 +32,8 @@ NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1,
 """An entry of a grower's journal."""
 
 RESERVED: Final = frozenset({
-    "autotune", "calibration", "diagnostics", "events", "interlocks", "light_channels", "notes", "raw",
-    "recipe_state", "switches",
+    "autotune", "calibration", "diagnostics", "events", "feedback", "interlocks", "light_channels", "notes",
+    "raw", "recipe_state", "switches",
 })  # fmt: skip
 """Segments after an environment's id whose topics only growd's own nodes publish."""
 
@@ -41,6 +41,11 @@ RESERVED: Final = frozenset({
 def raw(environment: str, variable: str, device: str = "") -> str:
     """The topic of unfiltered readings; with `device`, of one of several sensors of the variable."""
     return f"{environment}/raw/{variable}" + (f"/{device}" if device else "")
+
+
+def feedback(environment: str, output: str) -> str:
+    """The topic of what a sensor reads of the state of an output."""
+    return f"{environment}/feedback/{output}"
 
 
 def measured(environment: str, variable: str) -> str:

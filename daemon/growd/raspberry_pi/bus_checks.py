@@ -100,7 +100,7 @@ def _buses(scene: PiScene) -> Iterator[PiFinding]:
     most_hz: dict[int, float] = {}
     for chamber in chambers_of(scene.config):
         for sensor in chamber.options.sensor:
-            if sensor.port is None:
+            if sensor.is_on_i2c:
                 limit = SENSOR_KINDS[sensor.kind].most_bus_hz or math.inf
                 most_hz[sensor.bus] = min(limit, most_hz.get(sensor.bus, math.inf))
     made = _made_buses(scene)
@@ -236,7 +236,7 @@ def _other_programs(scene: PiScene) -> Iterator[PiFinding]:
     ports = set()
     for chamber in chambers_of(scene.config):
         for sensor in chamber.options.sensor:
-            port = sensor.port or f"/dev/i2c-{sensor.bus}"
+            port = sensor.port or (f"/dev/i2c-{sensor.bus}" if sensor.is_on_i2c else "")
             target = scene.files.link(port.lstrip("/"))
             ports.add(f"/dev/{target}" if target else port)
     users = {(device, program) for device, program in scene.files.open_by() if device in ports}

@@ -68,7 +68,7 @@ def boot_plan(config: Config, model: PiModel, software_buses: Collection[int] = 
             (chamber.device(each.name), each)
             for chamber in chambers_of(config)
             for each in chamber.options.sensor
-            if each.port is not None or each.bus not in software_buses
+            if not each.is_on_i2c or each.bus not in software_buses
         ]
         ports = [port for _, sensor in sensors if (port := sensor.port) is not None and is_header_port(port)]
         lines += _buses(sensors, model, notes)
@@ -86,7 +86,7 @@ def _buses(sensors: Iterable[tuple[str, Sensor]], model: PiModel, notes: list[st
     names: dict[int, list[str]] = {}
     slow: dict[int, tuple[str, int]] = {}
     for name, sensor in sensors:
-        if sensor.port is None:
+        if sensor.is_on_i2c:
             names.setdefault(sensor.bus, []).append(name)
             most_hz = SENSOR_KINDS[sensor.kind].most_bus_hz
             if most_hz and (sensor.bus not in slow or most_hz < slow[sensor.bus][1]):

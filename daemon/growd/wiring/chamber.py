@@ -203,6 +203,7 @@ class ChamberControl:
                 services=device.services,
                 calibrations=self._interlocks if is_judged else None,
                 shared=self.chamber.shared,
+                confirms=sensor.confirms,
             )
             sampler.node.describe("line", partial(self._line_state, sensor.line))
             yield sampler

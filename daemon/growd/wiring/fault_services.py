@@ -77,8 +77,10 @@ def fault_places(config: Config) -> dict[str, list[str]]:
 
 
 def _places_of(sensor: Sensor) -> Iterator[str]:
-    """Its serial port, or its bus and its address there."""
-    if sensor.port:
+    """Its pin or serial port, or its bus and its address there."""
+    if sensor.pin is not None:
+        yield f"gpio-{sensor.pin}"
+    elif sensor.port:
         yield sensor.port.replace("*", "0")  # as the simulated port is named
     else:
         yield f"i2c-{sensor.bus}"

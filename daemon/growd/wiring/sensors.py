@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.control.calibration import SteadyAir, steady_reading
 from growd.control.device_services import DeviceService
-from growd.device_kinds import SENSOR_KINDS
+from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE
 from growd_drivers.errors import DeviceMissingError
 from growd_drivers.sc16is750 import place_of
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from growd.config import Sensor
-    from growd.device_kinds import CalibrationKind
+    from growd.device_kinds import CalibrationKind, Opening
     from growd_drivers.hardware import Hardware
 
 _MOST_GAP_S: Final = 30.0  # between two readings of steady air, or two intervals if that is longer
@@ -30,15 +30,32 @@ def open_sensor(hardware: Hardware, sensor: Sensor) -> Any:
     """A new driver of the sensor, which has not talked to it yet. Raises `DriverError`."""
     kind = SENSOR_KINDS[sensor.kind]
     driver = resolve_name(kind.driver)
-    options = {name: getattr(sensor, name) for name in kind.options if name != "port"}
-    if kind.addresses:
-        if kind.measurement_interval_s:
-            options["interval_s"] = kind.measurement_interval_s(sensor.interval_s)
-        bus = hardware.i2c(sensor.bus)
-        return driver(bus, sleep=hardware.sleep, address=sensor.i2c_address, **options)
-    place = sensor.port or place_of(sensor.bus, sensor.i2c_address)
+    options = {name: getattr(sensor, name) for name in kind.options if name not in NOT_OF_DRIVERS}
+    if kind.measurement_interval_s:
+        options["interval_s"] = kind.measurement_interval_s(sensor.interval_s)
+    return _OPENERS[kind.opens](hardware, sensor, driver, options)
+
+
+def _on_i2c(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
+    bus = hardware.i2c(sensor.bus)
+    return driver(bus, sleep=hardware.sleep, address=sensor.i2c_address, **options)
+
+
+def _on_a_line(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
+    place, part = sensor.port or place_of(sensor.bus, sensor.i2c_address), SENSOR_KINDS[sensor.kind].part
     line = hardware.serial(place, baud=driver.BAUD, timeout_s=driver.ANSWER_S)
-    return driver(line, monotonic=hardware.monotonic, device=kind.part, **options)
+    return driver(line, monotonic=hardware.monotonic, device=part, **options)
+
+
+def _on_a_pin(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
+    return driver(hardware.gpio, name=sensor.name, **options)
+
+
+_OPENERS: Final[dict[Opening, Callable[..., Any]]] = {
+    "i2c": _on_i2c,
+    "serial": _on_a_line,
+    "gpio": _on_a_pin,
+}
 
 
 class SensorDevice:
@@ -50,6 +67,7 @@ class SensorDevice:
     def __init__(self, hardware: Hardware, sensor: Sensor) -> None:
         self.name = sensor.name
         self.variables = sensor.variables
+        self._fields = {field: name or sensor.confirms for field, name in sensor.fields.items()}
         self._kind = SENSOR_KINDS[sensor.kind]
         self._hardware = hardware
         self._sensor = sensor
@@ -68,13 +86,15 @@ class SensorDevice:
         return tuple(self._services())
 
     def read(self) -> dict[str, float]:
-        """One reading, by variable, in the unit of `growd.variables`. Raises `DriverError`."""
+        """One reading, by variable, in the unit of `growd.variables`, or by the name of the output that it
+        confirms. Raises `DriverError`.
+        """
         try:
             sample = self._opened().read()
         except DeviceMissingError:
             self._recent.clear()  # it may have lost its power
             raise
-        reading = {variable: getattr(sample, field) for field, variable in self._kind.variables.items()}
+        reading = {name: getattr(sample, field) for field, name in self._fields.items()}
         if CARBON_DIOXIDE in reading:
             self._recent.add(self._hardware.monotonic(), reading[CARBON_DIOXIDE])
         return reading

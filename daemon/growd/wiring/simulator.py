@@ -8,16 +8,18 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from growd.config import chambers_of
 from growd.device_kinds import ROLES
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
+from growd.wiring.simulated_truth import truth_of
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
-from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
+from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, WiredSwitch, Wiring
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
-    from growd.config import ChamberOptions, Config
+    from growd.config import Chamber, Config
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
 
@@ -34,14 +36,15 @@ _PWM_CHANNELS: Final = 4  # of a Raspberry Pi 5, where each PWM pin has its own 
 def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
     """Open it. Blocking: it reads files. Raises `SimulationError` for a file that can't be used."""
     simulator = config.simulator
+    first, *further = chambers_of(config)
     faults = load_faults(Path(simulator.faults)) if simulator.faults else []
     return SimulatedHardware(
         _replayed(config, clock) if simulator.replay else _modelled(config, clock),
         sleep=clock.sleep_blocking,
         monotonic=clock.monotonic,
         faults=faults,
-        wiring=_wiring(config),
-        further=[(_modelled(config, clock), _wiring(each)) for each in config.chamber.values()],
+        wiring=_wiring(first),
+        further=[(_modelled(config, clock), _wiring(each)) for each in further],
         seed=simulator.seed,
     )
 
@@ -111,16 +114,21 @@ def _since_midnight(clock: Clock) -> float:
     return local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
 
 
-def _wiring(options: ChamberOptions) -> Wiring:
+def _wiring(chamber: Chamber) -> Wiring:
     """The wiring of one environment."""
-    light = options.light
+    options, light = chamber.options, chamber.options.light
     return Wiring(
         i2c=tuple(
             WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
             for sensor in options.sensor
-            if sensor.port is None
+            if sensor.is_on_i2c
         ),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in options.sensor if sensor.port},
+        switches={
+            sensor.pin: WiredSwitch(truth_of(sensor, chamber), active_high=sensor.active == "high")
+            for sensor in options.sensor
+            if sensor.pin is not None
+        },
         lamp_pins={channel.name: channel.pin for channel in light.channel if light.enabled},
         inverted_lamps=light.inverted,
         pwm_chips={light.pwm_chip: _PWM_CHANNELS} if light.hardware_pwm else {},
