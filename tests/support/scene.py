@@ -14,6 +14,7 @@ from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor, 
 from growd.device_kinds import SENSOR_KINDS
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
+from growd.wiring.simulated_truth import TRUTHS
 from support.jumping import rigged
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ _ACCURACIES: dict[str, Callable[[float], float]] = {  # of the least accurate se
     "air_temperature": lambda degc: 0.4 + 0.023 * abs(degc - 25),
     "air_humidity": lambda _: 3.0,
     "light_illuminance": lambda lux: 0.2 * lux + 1,
+    "door_open": lambda _: 0.0,
 }
 
 
@@ -181,13 +183,7 @@ class Scene:
 
     def _moment(self) -> Moment:
         chamber = self.rig.machine.chamber
-        air = chamber.air()
-        truth = {
-            "air_carbon_dioxide": air.carbon_dioxide_ppm,
-            "air_temperature": air.temperature_degc,
-            "air_humidity": air.humidity_percent,
-            "light_illuminance": chamber.illuminance_lux(),
-        }
+        truth = {variable: float(TRUTHS[variable](chamber)) for variable in self.variables}
         return Moment(
             self.now,
             {name: self.device(name)["state"] for name in self._nodes},

@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 import pytest
 
 from growd.config import Config, ConfigError, RelayOptions, Sensor, Simulator, load
-from growd.device_kinds import ROLES, SENSOR_KINDS, with_article
+from growd.device_kinds import NOT_OF_DRIVERS, ROLES, SENSOR_KINDS, with_article
 from growd.variables import FAN, VALVE, VARIABLES
 from growd.wiring.sensors import SensorDevice, open_sensor
 from growd.wiring.simulator import simulated_hardware
@@ -29,8 +29,11 @@ class Clock(SleepingTime):
         return self.monotonic()
 
 
+NEEDED = {"gpio": {"pin": 17, "variable": "door_open"}}
+
+
 def sensor_of(name: str, **options) -> Sensor:
-    place = {} if SENSOR_KINDS[name].addresses else {"port": "/dev/serial0"}
+    place = {"port": "/dev/serial0"} if SENSOR_KINDS[name].opens == "serial" else NEEDED.get(name, {})
     return Sensor(name="it", kind=name, **place, **options)
 
 
@@ -84,7 +87,7 @@ def test_every_fault_of_a_chip_can_be_injected_by_the_name_of_the_kind(name):
 def test_a_driver_takes_the_options_of_its_kind(name, opened):
     driver = resolve_name(SENSOR_KINDS[name].driver)
     taken = set(inspect.signature(driver).parameters)
-    assert {option for option in SENSOR_KINDS[name].options if option != "port"} <= taken
+    assert {option for option in SENSOR_KINDS[name].options if option not in NOT_OF_DRIVERS} <= taken
     machine, _ = opened(sensor_of(name))
     assert isinstance(open_sensor(machine, sensor_of(name)), driver)
 

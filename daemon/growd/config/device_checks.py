@@ -9,7 +9,7 @@ from growd.config.chamber import chambers_of
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, of_other_kinds
 from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with
-from growd.variables import PPFD, CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES, similar_variable
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

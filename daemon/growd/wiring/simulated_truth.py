@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _LOW_PERCENT: Final = 20.0
 _HIGH_PERCENT: Final = 90.0
 
-_TRUTHS: Final[dict[str, Callable[[SimulatedChamber], float]]] = {
+TRUTHS: Final[dict[str, Callable[[SimulatedChamber], float]]] = {
     CARBON_DIOXIDE: lambda chamber: chamber.air().carbon_dioxide_ppm,
     TEMPERATURE: lambda chamber: chamber.air().temperature_degc,
     HUMIDITY: lambda chamber: chamber.air().humidity_percent,
@@ -34,6 +34,7 @@ _TRUTHS: Final[dict[str, Callable[[SimulatedChamber], float]]] = {
     "soil_moisture": lambda chamber: chamber.soil_moisture_percent(),
     "door_open": lambda chamber: chamber.is_door_open(),
 }
+"""The true value of each variable that a simulated chamber has."""
 
 
 def truth_of(sensor: Sensor, chamber: Chamber) -> Truth:
@@ -49,7 +50,7 @@ def truth_of(sensor: Sensor, chamber: Chamber) -> Truth:
 
 
 def _truth(variable: str, _: SimulatedHardware, chamber: SimulatedChamber) -> float:
-    return float(_TRUTHS[variable](chamber)) if variable in _TRUTHS else 0.0
+    return float(TRUTHS[variable](chamber)) if variable in TRUTHS else 0.0
 
 
 def _state(pin: int, active_high: bool, machine: SimulatedHardware, _: SimulatedChamber) -> float:  # noqa: FBT001

@@ -14,11 +14,12 @@ import json
 import os
 import time
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TextIO
+from typing import ClassVar, TextIO
 
-from gpiod.line import Direction, Value
+from gpiod.line import Bias, Direction, Value
 
 _ALONE = '{"0": "pinctrl-bcm2711"}'
 _LINES = 54
@@ -29,6 +30,8 @@ _CALL_S = 0.001  # of a call of the kernel, during which other threads run
 class LineSettings:
     direction: Direction = Direction.AS_IS
     output_value: Value = Value.INACTIVE
+    bias: Bias | None = None
+    debounce_period: timedelta = timedelta(0)
 
 
 class Chip:
@@ -61,13 +64,20 @@ class Chip:
     def request_lines(self, config: dict[int, LineSettings], consumer: str) -> LineRequest:
         assert self._is_open
         ((line, settings),) = config.items()
-        assert settings.direction is Direction.OUTPUT
         time.sleep(_CALL_S)
-        return LineRequest(line, settings.output_value, consumer)
+        if settings.direction is Direction.INPUT:
+            return LineRequest(line, None, consumer, settings)
+        assert settings.direction is Direction.OUTPUT
+        return LineRequest(line, settings.output_value, consumer, settings)
 
 
 class LineRequest:
-    def __init__(self, line: int, value: Value, consumer: str) -> None:
+    """The lines of inputs have the level that was written to the file last, or else that of their pull."""
+
+    requested: ClassVar[dict[int, LineSettings]] = {}
+
+    def __init__(self, line: int, value: Value | None, consumer: str, settings: LineSettings) -> None:
+        self.requested[line] = self._settings = settings
         file = pins_file()
         self._owner: TextIO = file.with_name(f"{file.name}.{line}").open("a", encoding="ascii")
         try:
@@ -78,7 +88,8 @@ class LineRequest:
         self._owner.truncate(0)
         self._owner.write(consumer)
         self._owner.flush()
-        self.set_value(line, value)
+        if value is not None:
+            self.set_value(line, value)
 
     @property
     def fd(self) -> int:
@@ -87,6 +98,11 @@ class LineRequest:
     def set_value(self, line: int, value: Value) -> None:
         assert not self._owner.closed
         drive(line, value.value)
+
+    def get_value(self, line: int) -> Value:
+        writes = pins_file().read_text(encoding="ascii").splitlines()
+        levels = [int(level) for _, _, pin, level in map(str.split, writes) if int(pin) == line]
+        return Value(levels[-1] if levels else int(self._settings.bias is Bias.PULL_UP))
 
     def release(self) -> None:
         self._owner.close()

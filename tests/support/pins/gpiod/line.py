@@ -8,6 +8,12 @@ class Value(Enum):
     ACTIVE = 1
 
 
+class Bias(Enum):
+    DISABLED = 3
+    PULL_UP = 4
+    PULL_DOWN = 5
+
+
 class Direction(Enum):
     AS_IS = 1
     INPUT = 2

@@ -1,0 +1,88 @@
+"""Sensors of any variable, and of the state of outputs, from the configuration to their topics."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.bus.messages import Quality
+from growd.config import Config, ConfigError, RelayOptions, Sensor, refuse
+from growd.config.device_checks import device_conflicts, device_inconsistencies
+from support.jumping import rigged
+
+DOOR = Sensor(name="door", kind="gpio", pin=17, variable="door_open")
+FAN = RelayOptions(name="exhaust", pin=22, variable="air_flush_on")
+WATCH = Sensor(name="fan_contact", kind="gpio", pin=27, confirms="exhaust")
+
+
+def findings(*sensors: Sensor, relays: tuple[RelayOptions, ...] = ()) -> str:
+    config = Config(sensor=sensors, relay=relays)
+    with pytest.raises(ConfigError) as caught:
+        refuse([*device_conflicts(config), *device_inconsistencies(config)])
+    return str(caught.value)
+
+
+async def test_a_door_contact_measures_the_door_without_an_average():
+    async with rigged(Config(sensor=(DOOR,))) as rig:
+        await rig.clock.advance(10)
+        assert rig.last("measured/door_open").value == 0
+        rig.machine.chamber.set_door(True)
+        await rig.clock.advance(DOOR.interval_s)
+        assert rig.last("raw/door_open").value == rig.last("measured/door_open").value == 1
+        assert rig.device("samplers/door")["state"] == "ok"
+
+
+async def test_feedback_of_an_output_has_a_topic_of_its_own():
+    async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
+        await rig.clock.advance(10)
+        assert rig.last("feedback/exhaust").value == 0
+        rig.bus.node("client").publish_arguments("environment_1/desired/air_flush_on", [1])
+        await rig.clock.advance(10)
+        assert rig.machine.gpio.high(FAN.pin) == 1
+        assert rig.last("feedback/exhaust").value == 1
+        assert not rig.bus.topics.get("environment_1/feedback/exhaust").is_open
+
+
+async def test_feedback_without_a_reading_is_a_fault():
+    async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
+        await rig.clock.advance(10)
+        rig.machine.faults.inject(_refused(WATCH))
+        await rig.clock.advance(10)
+        assert rig.last("feedback/exhaust").quality is Quality.FAULT
+        assert "can't be read" in rig.device("samplers/fan_contact")["message"]
+
+
+def _refused(sensor: Sensor):
+    from growd_hwsim.faults import Fault  # noqa: PLC0415
+
+    return Fault("refused", f"gpio-{sensor.pin}")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"variable": "door"}, "variable: there is no variable of this name"),
+        ({"variable": ""}, "variable: is missing; door needs the variable that it measures"),
+        ({"variable": "air_flush_on"}, "what an output does, which no sensor measures"),
+        ({"variable": "air_temperature"}, "air_temperature is in degC, and a gpio measures switch"),
+        ({"pin": None}, "pin: is missing; door is a gpio, which needs it"),
+        ({"pin": 22}, "exhaust and door are both on GPIO 22"),
+        ({"bus": 3}, "bus: door is a gpio, which is not on an I2C bus"),
+        ({"confirms": "exhaust"}, "variable: door confirms exhaust instead: remove one"),
+        ({"variable": "", "confirms": "pump"}, "confirms: there is no output pump; there is exhaust"),
+        ({"range_ppm": 5_000}, "range_ppm: door is a gpio; this is for mhz19, mhz16 only: remove it"),
+    ],
+)
+def test_options_that_do_not_fit_are_named(options, reason):
+    chosen = {"name": "door", "kind": "gpio", "pin": 17, "variable": "door_open"} | options
+    assert reason in findings(Sensor(**chosen), relays=(FAN,))
+
+
+def test_an_output_is_confirmed_by_one_sensor():
+    other = Sensor(name="second", kind="gpio", pin=5, confirms="exhaust")
+    assert "another sensor confirms exhaust" in findings(WATCH, other, relays=(FAN,))
+
+
+def test_an_air_sensor_can_neither_choose_its_variable_nor_confirm():
+    for option in ({"variable": "door_open"}, {"confirms": "exhaust"}):
+        reason = f"{next(iter(option))}: air is a scd30; this is for gpio only: remove it"
+        assert reason in findings(Sensor(name="air", kind="scd30", **option), relays=(FAN,))
