@@ -96,7 +96,7 @@ def test_one_error_lists_everything_that_is_wrong_with_its_line(file: Path):
         ),
         "30: [chamber.shelf_2.interlock] ceiling_pmm: unknown option; is it ceiling_ppm?",
     ]
-    assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, relay")
+    assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, output, relay")
 
 
 def test_a_wrong_device_causes_no_further_conflicts(file: Path):

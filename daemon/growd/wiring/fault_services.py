@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.config import chambers_of
-from growd.device_kinds import SWITCH_KINDS
+from growd.device_kinds import ROLES
 from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.actuators import DOOR
 from growd_hwsim.errors import FaultError
@@ -69,7 +69,7 @@ def fault_places(config: Config) -> dict[str, list[str]]:
             for channel in options.light.channel:
                 places.setdefault(f"gpio-{channel.pin}", []).append(f"{chamber.environment}/light")
         for relay in options.relay:
-            moved = SWITCH_KINDS[relay.variable].simulated
+            moved = ROLES[relay.variable].moves
             for place in (f"gpio-{relay.pin}", *filter(None, [moved])):
                 places.setdefault(place, []).append(f"{chamber.environment}/{relay.name}")
         places.setdefault(DOOR, []).append(chamber.environment)
