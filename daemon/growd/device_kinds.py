@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from math import inf
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final
 
 from growd.variables import (
     ACIDITY,
@@ -25,87 +24,10 @@ from growd.variables import (
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-
-Opening: TypeAlias = Literal["i2c", "serial", "gpio"]
-"""What a sensor is on; `growd.wiring.sensors` has how a driver is opened there."""
+from growd_drivers.kinds import CalibrationKind, SensorKind
 
 NOT_OF_DRIVERS: Final = frozenset({"port", "variable", "confirms"})
 """Options of kinds of sensors that are no arguments of their drivers."""
-
-
-@dataclass(frozen=True)
-class CalibrationKind:
-    """A calibration that a CO2 sensor offers as a service: it calls `method` of the driver.
-
-    The sensor must have read steady air for `steady_s`, at least once per `most_interval_s`. The service has
-    an argument `reference` within `reference_range_ppm`; without a range the reference is `reference_ppm`.
-    With `scales` the reading is multiplied, else shifted.
-    """
-
-    name: str
-    method: str
-    doc: str
-    steady_s: float
-    most_interval_s: float = inf
-    reference_range_ppm: tuple[int, int] | None = None
-    reference_ppm: float = 0.0
-    scales: bool = False
-
-
-@dataclass(frozen=True)
-class SensorKind:
-    """One kind of sensor. Its simulated chip has the same name, in `growd_hwsim.chips`."""
-
-    part: str
-    """The name of the part in messages."""
-
-    driver: str
-    """Its class, "module:Class". Its arguments depend on `opens`, and are the options below by name:
-
-    - i2c: an I2CBus, `sleep` and `address`
-    - serial: a SerialLine, `monotonic` and `device`; the class has `BAUD` and `ANSWER_S`
-    - gpio: the pins of the machine, and `name`
-
-    `read()` returns a sample.
-    """
-
-    variables: Mapping[str, str]
-    """The variable that each field of a sample is. With the option `variable` there is one field, with the
-    default of the option; "" if it must be given."""
-
-    opens: Opening = "i2c"
-
-    addresses: tuple[int, ...] = ()
-    """Its I2C addresses, the default first; none for a sensor on a serial line."""
-
-    options: tuple[str, ...] = ()
-    """Its options of [[sensor]] that not every kind has. All but `NOT_OF_DRIVERS` go to the driver."""
-
-    needs: tuple[str, ...] = ()
-    """Those that must be given."""
-
-    units: tuple[str, ...] = ()
-    """With the option `variable`: the units of the variables that it can measure, none for all."""
-
-    measurement_interval_s: Callable[[float], int] | None = None
-    """For a chip that measures continuously: its `interval_s`, from the seconds between two readings."""
-
-    slow_import: str = ""
-    """A module that its driver needs and that takes a second or more to import on a small Pi."""
-
-    warm_up_s: float = 0.0
-    """Time after power-on without a reading."""
-
-    calibrations: tuple[CalibrationKind, ...] = ()
-    self_calibration_method: str = ""
-    """The driver's method that switches its automatic baseline on and off."""
-
-    most_bus_hz: int | None = None
-    """The clock frequency of I2C that its maker recommends at most, if it stretches the clock."""
 
 
 def _scd30_interval_s(between_readings_s: float) -> int:

@@ -11,8 +11,8 @@ import pytest
 # module: packages and modules that it must not import
 UNNEEDED = {
     "growd.cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
-    "growd.cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers"},
-    "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers"},
+    "growd.cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
+    "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "paho"},
     "growd.cli.run": {
         "adafruit_scd30",

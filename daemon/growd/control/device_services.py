@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from growd.bus import Node
     from growd.bus.fields import Field
     from growd.control.calibration import Calibrations, SteadyAir
-    from growd.device_kinds import CalibrationKind
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
+    from growd_drivers.kinds import CalibrationKind
 
 logger = logging.getLogger(__name__)
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from growd.config import Sensor
-    from growd.device_kinds import CalibrationKind, Opening
     from growd_drivers.hardware import Hardware
+    from growd_drivers.kinds import CalibrationKind, Opening
 
 _MOST_GAP_S: Final = 30.0  # between two readings of steady air, or two intervals if that is longer
 
