@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from growd_drivers.gpio import GpioModule, Pins
     from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
+    from growd_drivers.mqtt import MqttClient
     from growd_drivers.serial_line import OpenSerial
 
 
@@ -33,6 +34,7 @@ class Hardware:
     `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
     `clear_bus` is as `bus_clear.clear_bus`, `bus_speed_hz` as `bus_speed.bus_speed_hz`. `sleep` and
     `monotonic` are of one clock. `gpio` are the pins, `pwm_files` the PWM chips (default: /sys/class/pwm).
+    `mqtt` is None without a broker.
     """
 
     def __init__(
@@ -46,8 +48,10 @@ class Hardware:
         clear_bus: Callable[[int], None] = cannot_clear,
         pwm_files: PwmFiles | None = None,
         bus_speed_hz: Callable[[int], int | None] = bus_speed_hz,
+        mqtt: MqttClient | None = None,
     ) -> None:
         self.gpio = gpio
+        self.mqtt = mqtt
         self.pwm_files = pwm_files or SysfsFiles()
         self.sleep = sleep
         self.monotonic = monotonic
@@ -111,11 +115,15 @@ class Hardware:
                 self._buses.popitem()[1].close()
 
 
-def open_hardware(*, sleep: Callable[[float], None], monotonic: Callable[[], float]) -> Hardware:
+def open_hardware(
+    *, sleep: Callable[[float], None], monotonic: Callable[[], float], mqtt: MqttClient | None = None
+) -> Hardware:
     """The hardware of this Raspberry Pi. Raises `HardwareUnavailableError` without its pins."""
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
-    return Hardware(SMBus, open_port, gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus)
+    return Hardware(
+        SMBus, open_port, gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus, mqtt=mqtt
+    )
 
 
 def gpio_module() -> GpioModule:

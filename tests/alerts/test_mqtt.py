@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.alerts.channels.mqtt import Broker, Mqtt
+from growd.alerts.channels.mqtt import Mqtt
 from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
 from growd.alerts.rules import AlertPhase
+from growd.host.mqtt_connection import Broker
 from support.broker import PASSWORD, USER, broker, listening
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE

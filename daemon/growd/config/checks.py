@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 from growd.config.access import faults_of_access
 from growd.config.device_checks import device_inconsistencies
 from growd.config.findings import Finding
+from growd.config.mqtt import faults_of_mqtt
 from growd.config.retention import faults_of_retention
 from growd.config.tls import faults_of_tls
 from growd.config.web import faults_of_web, without_login
@@ -33,6 +34,7 @@ RESERVED = frozenset(
             "hold",
             "http",
             "machine",
+            "mqtt",
             "recorder",
             "replication",
             "retention",
@@ -69,6 +71,7 @@ def _of_the_daemon(config: Config) -> Iterator[Finding]:
         yield Finding(
             ("store", "batch"), f"{config.store.batch} is above max_batch, {config.store.max_batch}"
         )
+    yield from faults_of_mqtt(config.mqtt)
     yield from faults_of_retention(config.retention)
     yield from _address(config.couchdb.url, "couchdb")
     yield from faults_of_access(config.http.host, config.http.access, config.couchdb.url)

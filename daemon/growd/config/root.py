@@ -11,6 +11,7 @@ from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
+from growd.config.mqtt import Mqtt
 from growd.config.outputs import Output
 from growd.config.retention import Retention
 from growd.config.services import (
@@ -96,6 +97,9 @@ class Config(ChamberOptions, frozen=True):
 
     store: Store = Store()
     """What is stored, and when."""
+
+    mqtt: Mqtt = Mqtt()
+    """The MQTT broker of sensors and outputs."""
 
     retention: Retention = Retention()
     """How long points are kept."""

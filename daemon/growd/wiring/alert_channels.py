@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-from growd.config import ConfigError
-from growd.config.secrets import read_secret, secret_path
-from growd.wiring.files import trusting
+from growd.wiring.files import read_line, trusting
 
 if TYPE_CHECKING:
     import ssl
@@ -17,7 +15,6 @@ if TYPE_CHECKING:
     from growd.alerts.messages import Alert, Sender
     from growd.config.alerts import Notify
 
-_LONGEST_SECRET: Final = 4_096
 _PORTS: Final = {
     ("email", "tls"): 465,
     ("email", "starttls"): 587,
@@ -68,7 +65,8 @@ def _channel(
             password,
         )
         return Email(server, settings.sender, settings.recipients, sender, now)
-    from growd.alerts.channels.mqtt import Broker, Mqtt  # noqa: PLC0415  likewise
+    from growd.alerts.channels.mqtt import Mqtt  # noqa: PLC0415  likewise
+    from growd.host.mqtt_connection import Broker  # noqa: PLC0415  likewise
 
     context = None if settings.security == "none" else read_trusted(settings)
     broker = Broker(settings.host, _port(settings), context, settings.timeout_s, settings.user, password)
@@ -82,18 +80,7 @@ def _port(settings: Notify) -> int:
 
 def secret_of(settings: Notify, option: str) -> str:
     """The secret in the file that an option names, "" without one. Blocking. Raises `ConfigError`."""
-    name: str = getattr(settings, option)
-    if not name:
-        return ""
-    path = secret_path(name)
-    where = f"[notify] {option}: {settings.name}: {path}"
-    try:
-        secret = read_secret(where, path).decode().strip("\r\n")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{where} is not UTF-8") from None
-    if not secret or len(secret) > _LONGEST_SECRET or not secret.isprintable():
-        raise ConfigError(f"{where} must have one line, of 1 to {_LONGEST_SECRET} characters")
-    return secret
+    return read_line(f"[notify] {option}: {settings.name}", getattr(settings, option))
 
 
 def read_trusted(settings: Notify) -> ssl.SSLContext:

@@ -37,6 +37,7 @@ from growd.wiring.config_checks import check_config
 from growd.wiring.database import configured_database, configured_replicator
 from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.http import serving
+from growd.wiring.mqtt import mqtt_link
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.retention import configured_retention
@@ -193,7 +194,8 @@ class App:
     ) -> None:
         """Start hardware, control and recipes."""
         config, start = self.config, stack.enter_async_context
-        hardware = await start(opened_hardware(config, bus))
+        mqtt = await start(mqtt_link(config, bus, local.device))
+        hardware = await start(opened_hardware(config, bus, mqtt))
         zone = await asyncio.to_thread(config.environment.zone)
         memory = InterlockMemory(local)
         chambers = AllChambers(

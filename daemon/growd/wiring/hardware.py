@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
     from growd.runtime.liveness import Liveness
     from growd.store.local import LocalStore
+    from growd_drivers.mqtt import MqttClient
     from growd_hwsim.hardware import SimulatedHardware
 
 # Modules of the simulation are imported on use, so that a real chamber does not load them.
 
 
-def open_configured(config: Config, clock: Clock) -> Hardware:
-    """Open the hardware on the time of `clock`. Blocking.
+def open_configured(config: Config, clock: Clock, mqtt: MqttClient | None = None) -> Hardware:
+    """Open the hardware on the time of `clock`, with the broker of real hardware. Blocking.
 
     Raises `HardwareUnavailableError`; `ConfigError` if this machine can't drive the lamps as configured;
     `SimulationError` for an unusable file of the simulator.
@@ -38,7 +39,7 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
 
         hardware: Hardware = simulated_hardware(config, clock)
     else:
-        hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic)
+        hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic, mqtt=mqtt)
     try:
         check_lamps(hardware, config)
     except ConfigError:
@@ -48,9 +49,9 @@ def open_configured(config: Config, clock: Clock) -> Hardware:
 
 
 @contextlib.asynccontextmanager
-async def opened_hardware(config: Config, bus: Bus) -> AsyncIterator[Hardware]:
+async def opened_hardware(config: Config, bus: Bus, mqtt: MqttClient | None) -> AsyncIterator[Hardware]:
     """The hardware, open for the body. Raises what `open_configured` does."""
-    hardware = await asyncio.to_thread(open_configured, config, bus.clock)
+    hardware = await asyncio.to_thread(open_configured, config, bus.clock, mqtt)
     try:
         if config.simulator.enabled:
             async with _simulating(config, bus, cast("SimulatedHardware", hardware)):

@@ -1,0 +1,142 @@
+"""The connection to the MQTT broker of the section [mqtt], for sensors and outputs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.host.mqtt_connection import MqttConnection
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd.bus import Bus
+    from growd.host.mqtt_connection import Broker
+
+DELAYS_S: Final = (1.0, 60.0)
+"""The first and the longest between attempts to connect, in real seconds."""
+
+_NEVER: Final = "there is no connection yet"
+_log = logging.getLogger(__name__)
+
+
+class MqttLink:
+    """A `growd_drivers.mqtt.MqttClient`, whose connection is permanent and is restored after an outage.
+
+    Messages of the time without a connection are lost; a message that the broker had retained is marked. The
+    node `mqtt` has its state, and an outage is a problem of the node.
+    """
+
+    def __init__(
+        self, bus: Bus, broker: Broker, identifier: str, *, delays: tuple[float, float] = DELAYS_S
+    ) -> None:
+        self.node = bus.node("mqtt")
+        self._broker = broker
+        self._identifier = identifier
+        self._first_delay, self._longest_delay = delays
+        self._loop = asyncio.get_running_loop()
+        self._receivers: dict[str, list[Callable[[bytes, bool], None]]] = {}
+        self._connection: MqttConnection | None = None
+        self._reason = _NEVER
+        self._is_logged = False
+        self._is_changed = asyncio.Event()
+        self.node.describe("broker", self._information)
+        self.node.describe("problems", self._problems)
+
+    def subscribe(self, topic: str, receive: Callable[[bytes, bool], None]) -> None:
+        """See `MqttClient`; on the event loop."""
+        self._receivers.setdefault(topic, []).append(receive)
+        self._is_changed.set()
+
+    def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
+        """See `MqttClient`. Without a connection it fails at once."""
+        sending = asyncio.run_coroutine_threadsafe(self.publish(topic, body, retain=retain), self._loop)
+        try:
+            sending.result(self._broker.timeout_s)
+        except TimeoutError:
+            sending.cancel()
+            raise ConnectionError(
+                f"{self._name} does not answer within {self._broker.timeout_s:g} s"
+            ) from None
+
+    async def publish(self, topic: str, body: bytes, *, retain: bool = False) -> None:
+        """As `send`, on the event loop and without a time limit."""
+        if self._connection is None:
+            raise ConnectionError(f"{self._name} can't be reached: {self._reason}")
+        await self._connection.publish(topic, body, retain=retain)
+
+    async def run(self) -> None:
+        """Maintain the connection until cancelled."""
+        delay = self._first_delay
+        while True:
+            try:
+                async with self._connected() as connection, asyncio.TaskGroup() as tasks:
+                    delay = self._first_delay
+                    subscribing = tasks.create_task(self._subscribe(connection), name="mqtt: subscriptions")
+                    try:
+                        await connection.until_lost()
+                    finally:
+                        subscribing.cancel()
+            except* OSError as errors:
+                self._lost(str(errors.exceptions[0]))
+            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
+            delay = min(2 * delay, self._longest_delay)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> Any:
+        connection = MqttConnection(self._broker, self._identifier, receive=self._receive)
+        try:
+            await connection.open()
+            self._connection = connection
+            self._came_back()
+            yield connection
+        finally:
+            self._connection = None
+            connection.close()
+
+    async def _subscribe(self, connection: MqttConnection) -> None:
+        """Subscribe to all topics that receivers want, and to those that they want later."""
+        done: set[str] = set()
+        while True:
+            self._is_changed.clear()
+            if missing := sorted(self._receivers.keys() - done):
+                async with asyncio.timeout(self._broker.timeout_s):
+                    await connection.subscribe(*missing)
+                done.update(missing)
+            await self._is_changed.wait()
+
+    def _receive(self, topic: str, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttConnection
+        for receive in self._receivers.get(topic, ()):
+            receive(body, is_retained)
+
+    @property
+    def _name(self) -> str:
+        return f"the MQTT broker {self._broker.host}:{self._broker.port}"
+
+    def _lost(self, reason: str) -> None:
+        self._reason = reason
+        if not self._is_logged:
+            self._is_logged = True
+            _log.warning("%s can't be reached: %s", self._name, reason)
+
+    def _came_back(self) -> None:
+        if self._is_logged:
+            self._is_logged = False
+            _log.info("%s can be reached again", self._name)
+
+    def _information(self) -> dict[str, Any]:
+        return {
+            "host": self._broker.host,
+            "port": self._broker.port,
+            "is_connected": self._connection is not None,
+            "topics": sorted(self._receivers),
+        }
+
+    def _problems(self) -> list[dict[str, Any]]:
+        if self._connection is not None or self._reason == _NEVER:
+            return []
+        text = f"{self._name} can't be reached: {self._reason}; its sensors and outputs have failed"
+        return [{"text": text, "is_failure": True}]

@@ -1,0 +1,176 @@
+"""One connection to an MQTT 3.1.1 broker, driven by the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from paho.mqtt import client as paho
+from paho.mqtt.enums import CallbackAPIVersion
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable, Sequence
+
+    from paho.mqtt.client import MQTTMessage, SocketLike
+    from paho.mqtt.enums import MQTTErrorCode
+    from paho.mqtt.reasoncodes import ReasonCode
+
+KEEP_ALIVE_S: Final = 60
+_TICK_S: Final = 1.0
+_LOST: Final = "the connection was lost"
+AT_LEAST_ONCE: Final = 1
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The broker. Without `context` there is no TLS, without `user` no login."""
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    timeout_s: float
+    user: str = ""
+    password: str = ""
+
+
+class MqttConnection:
+    """One connection, which paho's client makes in a thread and the event loop then drives.
+
+    The broker publishes a retained "offline" on the topic `will` if the connection is lost. `receive` is
+    called with the topic, the body, and whether the broker had retained it. Raises OSError if the broker
+    can't be reached, refuses, or is lost.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        identifier: str,
+        *,
+        will: str = "",
+        receive: Callable[[str, bytes, bool], None] = lambda _topic, _body, _is_retained: None,
+    ) -> None:
+        self._broker = broker
+        self._loop = asyncio.get_running_loop()
+        self._accepted = self._loop.create_future()
+        self._lost = asyncio.Event()
+        self._acknowledged: dict[int, asyncio.Future[None]] = {}
+        self._client = client = paho.Client(
+            CallbackAPIVersion.VERSION2, identifier, reconnect_on_failure=False
+        )
+        client.connect_timeout = broker.timeout_s
+        if broker.user:
+            client.username_pw_set(broker.user, broker.password)
+        if broker.context is not None:
+            client.tls_set_context(broker.context)
+        if will:
+            client.will_set(will, b"offline", qos=AT_LEAST_ONCE, retain=True)
+        self._receive = receive
+        client.on_connect = self._on_connect
+        client.on_publish = self._on_publish
+        client.on_subscribe = self._on_subscribe
+        client.on_message = self._on_message
+
+    async def open(self) -> None:
+        """Connect, and wait until the broker accepts."""
+        connecting = self._loop.run_in_executor(
+            None, self._client.connect, self._broker.host, self._broker.port, KEEP_ALIVE_S
+        )
+        try:
+            await asyncio.shield(connecting)
+        except asyncio.CancelledError:  # the thread can't be cancelled
+            connecting.add_done_callback(self._close_late)
+            raise
+        if (socket := self._client.socket()) is None:
+            raise ConnectionError(_LOST)
+        self._client.on_socket_close = self._on_socket_close
+        self._loop.add_reader(socket, self._read)
+        try:
+            async with asyncio.timeout(self._broker.timeout_s):
+                await self._accepted
+        except TimeoutError:
+            raise ConnectionError(f"no answer within {self._broker.timeout_s:g} s") from None
+
+    async def publish(self, topic: str, body: bytes, *, retain: bool = False) -> None:
+        """Publish, and wait for the acknowledgement."""
+        message = self._client.publish(topic, body, AT_LEAST_ONCE, retain)
+        await self._acknowledgement(message.rc, message.mid)
+
+    async def subscribe(self, *topics: str) -> None:
+        """Receive the messages of these topics, and wait until the broker has agreed."""
+        code, number = self._client.subscribe([(topic, AT_LEAST_ONCE) for topic in topics])
+        await self._acknowledgement(code, number)
+
+    async def until_lost(self) -> None:
+        """Send pings, and what the socket did not take at once, until the connection is lost."""
+        while self._client.loop_misc() == paho.MQTT_ERR_SUCCESS:
+            self._read()  # TLS may have decrypted more than one message at once
+            if self._client.want_write():
+                self._client.loop_write()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_TICK_S):
+                    await self._lost.wait()
+        raise ConnectionError(_LOST)
+
+    def close(self) -> None:
+        """End the connection, if there is one."""
+        self._accepted.cancel()
+        self._client.disconnect()
+
+    async def _acknowledgement(self, code: MQTTErrorCode, number: int | None) -> None:
+        if code != paho.MQTT_ERR_SUCCESS or number is None:
+            raise ConnectionError(paho.error_string(code))
+        acknowledged = self._acknowledged[number] = self._loop.create_future()
+        try:
+            await acknowledged
+        finally:
+            del self._acknowledged[number]
+
+    def _close_late(self, connecting: asyncio.Future[MQTTErrorCode]) -> None:
+        if connecting.exception() is None:
+            self.close()
+
+    def _read(self) -> None:
+        try:
+            self._client.loop_read()
+        except Exception as error:  # noqa: BLE001  paho raises several if the broker breaks the protocol
+            self._fail(f"the broker sends an invalid message: {error!r}")
+            self.close()
+
+    def _on_connect(self, _: object, __: object, ___: object, reason: ReasonCode, *____: object) -> None:
+        if reason.is_failure:
+            self._fail(str(reason))
+        elif not self._accepted.done():
+            self._accepted.set_result(None)
+
+    def _on_publish(self, _: object, __: object, message: int, *___: object) -> None:
+        acknowledged = self._acknowledged.get(message)
+        if acknowledged is not None and not acknowledged.done():
+            acknowledged.set_result(None)
+
+    def _on_subscribe(
+        self, _: object, __: object, number: int, reasons: Sequence[ReasonCode], *___: object
+    ) -> None:
+        refused = next((reason for reason in reasons if reason.is_failure), None)
+        acknowledged = self._acknowledged.get(number)
+        if acknowledged is None or acknowledged.done():
+            return
+        if refused is None:
+            acknowledged.set_result(None)
+        else:
+            acknowledged.set_exception(PermissionError(f"the broker refuses a subscription: {refused}"))
+
+    def _on_message(self, _: object, __: object, message: MQTTMessage) -> None:
+        self._receive(message.topic, bytes(message.payload), message.retain)
+
+    def _on_socket_close(self, _: object, __: object, socket: SocketLike) -> None:
+        self._loop.remove_reader(socket)
+        self._lost.set()
+        self._fail(_LOST)
+
+    def _fail(self, reason: str) -> None:
+        for waiting in (self._accepted, *self._acknowledged.values()):
+            if not waiting.done():
+                waiting.set_exception(ConnectionError(reason))

@@ -1,0 +1,167 @@
+"""The connection to the broker of sensors and outputs, against a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiomqtt
+import pytest
+
+from growd.bus import Bus
+from growd.config import Config, ConfigError, Simulator, load
+from growd.config.mqtt import Mqtt
+from growd.host.mqtt import MqttLink
+from growd.host.mqtt_connection import Broker
+from growd.runtime.clock import RealClock
+from growd.wiring.mqtt import mqtt_link, read_broker
+from support.broker import PASSWORD, USER, broker
+from support.tls_door import CA_FILE
+from support.waiting import PATIENCE_S, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+SOON = (0.05, 0.1)
+TOPIC = "greenhouse/tank"
+
+
+class Line:
+    """A link that runs, and what came on its topics."""
+
+    def __init__(self, port: int, where: Broker | None = None) -> None:
+        self.bus = Bus(RealClock())
+        where = where or Broker("localhost", port, None, PATIENCE_S)
+        self.link = MqttLink(self.bus, where, "growd-devices-test", delays=SOON)
+        self.came: list[tuple[bytes, bool]] = []
+
+    def listen(self, topic: str = TOPIC) -> None:
+        self.link.subscribe(topic, lambda body, is_retained: self.came.append((body, is_retained)))
+
+    @property
+    def is_up(self) -> bool:
+        return bool(self.bus.find_node("mqtt").information()["broker"]["is_connected"])
+
+    @property
+    def problem(self) -> str:
+        return "".join(each["text"] for each in self.bus.find_node("mqtt").information()["problems"])
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        task = asyncio.create_task(self.link.run(), name="mqtt")
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+
+async def test_messages_come_and_retained_ones_are_marked(tmp_path: Path):
+    async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
+        await device.publish(TOPIC, b"old", qos=1, retain=True)
+        line = Line(port)
+        line.listen()
+        async with line.running():
+            await until(lambda: line.came == [(b"old", True)])
+            await device.publish(TOPIC, b"new", qos=1, retain=True)
+            await device.publish("greenhouse/other", b"not asked for", qos=1)
+            await device.publish(TOPIC, b"newer", qos=1)
+            await until(lambda: line.came[1:] == [(b"new", False), (b"newer", False)])
+
+
+async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path: Path):
+    async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
+        line = Line(port)
+        async with line.running():
+            await until(lambda: line.is_up)
+            await device.publish(TOPIC, b"retained", qos=1, retain=True)
+            line.listen()
+            await until(lambda: line.came == [(b"retained", True)])
+
+
+async def test_after_an_outage_the_topics_are_subscribed_again(tmp_path: Path, own_port: int):
+    line = Line(own_port)
+    line.listen()
+    async with line.running():
+        async with broker(tmp_path, port=own_port):
+            await until(lambda: line.is_up)
+            assert line.problem == ""
+        await until(lambda: not line.is_up)
+        assert line.problem.startswith(f"the MQTT broker localhost:{own_port} can't be reached: ")
+        async with broker(tmp_path, port=own_port), aiomqtt.Client("localhost", own_port) as device:
+            await until(lambda: line.is_up)
+            while not line.came:
+                await device.publish(TOPIC, b"1", qos=1)
+                await asyncio.sleep(0)
+            assert line.problem == ""
+
+
+async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path: Path):
+    async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as device:
+        await device.subscribe(TOPIC, qos=1)
+        line = Line(port)
+        async with line.running():
+            await until(lambda: line.is_up)
+            await asyncio.to_thread(line.link.send, TOPIC, b"ON", retain=True)
+            message = await anext(device.messages)
+            assert message.payload == b"ON"
+
+
+async def test_without_a_connection_publishing_fails_at_once(own_port: int):
+    line = Line(own_port)
+    with pytest.raises(ConnectionError, match="can't be reached: there is no connection yet"):
+        await asyncio.to_thread(line.link.send, TOPIC, b"ON")
+    async with line.running():
+        await until(lambda: bool(line.problem))
+        with pytest.raises(ConnectionError, match=f"localhost:{own_port} can't be reached: "):
+            await asyncio.to_thread(line.link.send, TOPIC, b"ON")
+
+
+async def test_login_and_certificates_come_from_files(tmp_path: Path):
+    secret = tmp_path / "secret"
+    secret.write_text(f"{PASSWORD}\n")
+    secret.chmod(0o600)
+    async with broker(tmp_path, tls=True, login=True) as port:
+        options = Mqtt(
+            host="localhost",
+            port=port,
+            security="tls",
+            ca_file=str(CA_FILE),
+            user=USER,
+            password_file=str(secret),
+            timeout_s=PATIENCE_S,
+        )
+        line = Line(port, await asyncio.to_thread(read_broker, options))
+        async with line.running():
+            await until(lambda: line.is_up)
+        secret.write_text("wrong\n")
+        line = Line(port, await asyncio.to_thread(read_broker, options))
+        async with line.running():
+            await until(lambda: "authori" in line.problem)
+
+
+@pytest.mark.parametrize("config", [Config(), Config(mqtt=Mqtt(host="x"), simulator=Simulator(enabled=True))])
+async def test_without_a_broker_and_in_a_simulation_nothing_connects(config: Config):
+    bus = Bus(RealClock())
+    async with mqtt_link(config, bus, "device") as link:
+        assert link is None
+        assert bus.node_names() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('password_file = "x"', "[mqtt] password_file: has no effect without a user"),
+        ('ca_file = "x"', '[mqtt] ca_file: has no effect without security = "tls"'),
+        ("port = 1883", "[mqtt] port: has no effect without a host"),
+    ],
+)
+def test_options_without_effect_are_refused(tmp_path: Path, text: str, reason: str):
+    file = tmp_path / "growd.toml"
+    host = "" if "port" in text else 'host = "broker"\n'
+    file.write_text(f"[mqtt]\n{host}{text}\n")
+    with pytest.raises(ConfigError) as caught:
+        load(file, environ={})
+    assert reason in str(caught.value)
