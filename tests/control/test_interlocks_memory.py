@@ -10,8 +10,9 @@ import pytest
 from growd.bus import Bus
 from growd.control.interlocks.base import SensorReadings
 from growd.control.interlocks.carbon_dioxide import DosePerHour, NoRise
-from growd.control.interlocks.node import RETRY_S, Interlocks
+from growd.control.interlocks.node import Interlocks
 from growd.control.interlocks.on_times import OnTimes
+from growd.control.interlocks.saved_states import RETRY_S
 from growd.control.topics import declare_environment
 from growd.runtime.worker import WorkerError
 from growd.variables import CARBON_DIOXIDE, VALVE

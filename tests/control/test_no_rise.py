@@ -95,8 +95,8 @@ class Loop:
         raw = self.cell + max(-10.0, min(10.0, self.noise.gauss(0.0, 3.0)))
         self.measured += 0.3 * (raw - self.measured)
         self.readings.take(CARBON_DIOXIDE, "", raw, self.now)
-        self.interlock.on_set_point(set_point)
-        self.interlock.on_reading(raw, self.now)
+        self.interlock.on_set_point(CARBON_DIOXIDE, set_point)
+        self.interlock.on_reading(CARBON_DIOXIDE, "", raw, self.now)
         self.interlock.update(self.now, 0.0)
         self.most_counted = max(self.most_counted, self.interlock._watch.open_s)
 
@@ -202,11 +202,11 @@ def tripped_after(ppm_at, set_point=None):
     times, readings = OnTimes(), SensorReadings({CARBON_DIOXIDE: 30.0})
     interlock = NoRise(times, readings, open_s=180.0, rise_ppm=40.0, fans=OnTimes())
     interlock.restore(None, 0.0, 0.0, was_clean=True)
-    interlock.on_set_point(set_point)
+    interlock.on_set_point(CARBON_DIOXIDE, set_point)
     times.wrote("valve", 1.0, 0.0)
     for second in range(1, 3_000):
         readings.take(CARBON_DIOXIDE, "", ppm_at(second), float(second))
-        interlock.on_reading(ppm_at(second), float(second))
+        interlock.on_reading(CARBON_DIOXIDE, "", ppm_at(second), float(second))
         interlock.update(float(second), 0.0)
         if interlock.reason:
             return second

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.control.hold import OutputHold
-    from growd.control.interlocks.node import Interlocks, Memory
+    from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.saved_states import Memory
     from growd.runtime.worker import Worker
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -155,7 +156,7 @@ class ChamberControl:
         """One for each sensor."""
         for sensor in self._options.sensor:
             device = SensorDevice(self._hardware, sensor)
-            is_judged = self._interlocks is not None and self._interlocks.judges(device.name)
+            asked = self._interlocks.calibrations if self._interlocks is not None else None
             warm_up_s = SENSOR_KINDS[sensor.kind].warm_up_s
             sampler = Sampler(
                 self._bus,
@@ -171,7 +172,7 @@ class ChamberControl:
                 not_ready=NotReadyError,
                 not_ready_limit_s=max(NOT_READY_LIMIT_S + warm_up_s, sensor.interval_s),
                 services=device.services,
-                calibrations=self._interlocks if is_judged else None,
+                calibrations=asked if asked is not None and asked.judges(device.name) else None,
                 shared=self.chamber.shared,
                 confirms=sensor.confirms,
             )

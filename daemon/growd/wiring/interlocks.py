@@ -12,8 +12,9 @@ from growd.control.interlocks.carbon_dioxide import (
     ValveOpenTooLong,
 )
 from growd.control.interlocks.light import LightHours, LightOverTemperature
-from growd.control.interlocks.node import PATIENCE_S, Interlocks, Memory
+from growd.control.interlocks.node import PATIENCE_S, Interlocks
 from growd.control.interlocks.on_times import OnTimes
+from growd.control.interlocks.sensor_calibrations import SensorCalibrations
 from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE, VALVE
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber
     from growd.control.hold import OutputHold
+    from growd.control.interlocks.saved_states import Memory
 
 
 def interlocks_of(
@@ -51,6 +53,10 @@ def interlocks_of(
     interlocks.track(valves, [VALVE])
     interlocks.track(fans, [FAN])
     interlocks.track(lamps, chamber.lamp_channels)
+    ceiling = next((each for each in made if isinstance(each, CarbonDioxideCeiling)), None)
+    doses = next((each for each in made if isinstance(each, DosePerHour)), None)
+    if ceiling is not None:
+        interlocks.calibrations = SensorCalibrations(interlocks, bus.clock, ceiling, doses)
     return interlocks
 
 

@@ -68,6 +68,10 @@ class Interlock(ABC):
     """
 
     reset_hint = ""
+    reads: frozenset[str] = frozenset()
+    """The measured variables whose readings go to `on_reading`."""
+    follows: frozenset[str] = frozenset()
+    """The variables whose set points go to `on_set_point`."""
 
     def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
         self.name = name
@@ -86,6 +90,12 @@ class Interlock(ABC):
     @abstractmethod
     def update(self, now: float, wall: float) -> None:
         """Trip or release, from the current readings and times."""
+
+    def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: B027
+        """Take a reading, None if it is not ok. `device` is "" for the combined value of all sensors."""
+
+    def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: B027
+        """Take a set point, None for none."""
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
         """The level of an output in place of `level` while this interlock has tripped."""

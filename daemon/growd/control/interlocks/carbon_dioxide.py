@@ -347,6 +347,7 @@ class NoRise(PersistentInterlock):
     ) -> None:
         limits = {"limit": (open_s, "s"), "rise": (rise_ppm, "ppm")}
         super().__init__("no_rise_after_dose", [VALVE], limits)
+        self.reads = self.follows = frozenset({CARBON_DIOXIDE})
         self._times = times
         self._fans = fans
         self._readings = readings
@@ -361,12 +362,12 @@ class NoRise(PersistentInterlock):
         self._set_point: float | None = None
         self._reason_in_state = self._reason_when_saved = ""
 
-    def on_set_point(self, set_point: float | None) -> None:
-        """Take the set point of CO2 in ppm, None for none."""
-        self._set_point = set_point
+    def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: ARG002  it follows one
+        self._set_point = value
 
-    def on_reading(self, value: float, now: float) -> None:
-        """Take a reading of CO2 in ppm."""
+    def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: ARG002
+        if value is None or device:
+            return
         self._recent.append(value)
         level = median(self._recent)
         self._count(now)

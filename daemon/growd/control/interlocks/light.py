@@ -29,14 +29,15 @@ class LightOverTemperature(Interlock):
     ) -> None:
         limits = {"limit": (limit_degc, "degC"), "hysteresis": (hysteresis_degc, "degC")}
         super().__init__("light_over_temperature", holds, limits)
+        self.reads = frozenset({TEMPERATURE})
         self._readings = readings
         self._limit = limit_degc
         self._release = limit_degc - hysteresis_degc
         self._recent: deque[float] = deque(maxlen=CONFIRMED)
 
-    def on_reading(self, value: float) -> None:
-        """Take a reading of the temperature in degC."""
-        self._recent.append(value)
+    def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: ARG002
+        if value is not None and not device:
+            self._recent.append(value)
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         value = self._readings.combined(TEMPERATURE, now)

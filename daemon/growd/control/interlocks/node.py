@@ -6,17 +6,15 @@ import asyncio
 import functools
 import logging
 import math
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.actuation import ON_FROM
-from growd.control.interlocks.base import UNREAD, PersistentInterlock
-from growd.control.interlocks.carbon_dioxide import CarbonDioxideCeiling, DosePerHour, NoRise
-from growd.control.interlocks.light import LightOverTemperature
-from growd.control.interlocks.wall_time import SteadyWallClock
-from growd.control.topics import EVENT, LIGHT_CHANNELS, commanded, desired, events, raw
-from growd.variables import CARBON_DIOXIDE, TEMPERATURE, VALVE, VARIABLES
+from growd.control.interlocks.base import PersistentInterlock
+from growd.control.interlocks.remarks import Remarks, driven_by
+from growd.control.interlocks.saved_states import SAVE_ERRORS, SavedStates
+from growd.control.topics import EVENT, desired, events, raw
+from growd.variables import CARBON_DIOXIDE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
@@ -24,19 +22,17 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
-    from growd.control.calibration import Calibration
     from growd.control.hold import OutputHold
     from growd.control.interlocks.base import Guard, Interlock, SensorReadings
     from growd.control.interlocks.on_times import OnTimes
+    from growd.control.interlocks.saved_states import Memory
+    from growd.control.interlocks.sensor_calibrations import SensorCalibrations
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
-RETRY_S: Final = 10.0
 FRESH_S: Final = 0.01  # one update serves an actuator that asks for several outputs in a row
-_SAVE_ERRORS: Final = (OSError, RuntimeError)
-_MALFORMED: Final = object()
 HOLD: Final = "the hold"
 """What holds an output while all outputs are held, for `growd status`."""
 
@@ -52,26 +48,13 @@ INTERLOCK: Final = MessageType(
 """The state of an interlock. `since` is UNIX seconds."""
 
 
-class Memory(Protocol):
-    """Storage that survives a restart.
-
-    Both methods raise OSError on failure, or RuntimeError if the storage is closed or overloaded.
-    """
-
-    async def state(self, key: str, default: Any = None) -> Any:
-        """The saved state, or `default` if there never was one. Raises ValueError if it is lost."""
-
-    async def save_state(self, key: str, value: Any) -> None:
-        """Save the state; it is on the disk when this returns."""
-
-
 class Interlocks:
     """The interlocks of an environment. Actuators ask them through `guard`.
 
     Each interlock publishes its state on `<environment>/interlocks/<name>` when it changes, with an event and
     a log line when it trips and when it releases. Its limits are read-only parameters below that name. An
     interlock that needs a reset has a service `<environment>/interlocks/<name>/reset`. The inputs are the
-    topics `<environment>/raw`, which only samplers and combiners publish.
+    topics `<environment>/raw`, which only samplers and combiners publish, and set points.
 
     `outputs` names all outputs, also those without an interlock. All of them are safe while there is a
     `hold`, whether this task runs or not.
@@ -97,24 +80,22 @@ class Interlocks:
         self.node = bus.node(f"{environment}/interlocks")
         self._bus = bus
         self._clock = bus.clock
+        self.calibrations: SensorCalibrations | None = None
+        """Asked before a CO2 sensor is calibrated; None without a ceiling."""
         self._interlocks = tuple(interlocks)
-        self._persistent = tuple(each for each in self._interlocks if isinstance(each, PersistentInterlock))
+        persistent = [each for each in self._interlocks if isinstance(each, PersistentInterlock)]
+        self.saved = SavedStates(self.node.name, bus.clock, persistent, memory, self._update)
         limited = {output for each in self._interlocks for output in each.holds}
         self._holding = {
             output: tuple(each for each in self._interlocks if output in each.holds) for output in limited
         }
         self._hold = hold
         self._environment = environment
-        self._driven = _driven(limited.union(outputs))
+        self._driven = driven_by(limited.union(outputs))
         self._safe: dict[str, float] = {}
         self._held: dict[str, str] = {}  # by output: the interlock that holds it now
         self._levels: dict[str, float | None] = {}  # as written
-        self._ceiling = next(
-            (each for each in self._interlocks if isinstance(each, CarbonDioxideCeiling)), None
-        )
         self._readings = readings
-        self._memory = memory
-        self._memory_key = f"{environment}/interlocks"
         self._patience = patience_s
         self._alive_at: float | None = None
         self._updated_at = -math.inf
@@ -123,12 +104,8 @@ class Interlocks:
         self._reported: dict[str, str] = {}  # by interlock: the reason that was published
         self._since: dict[str, float] = {}
         self._quiet: set[str] = set()
-        self._is_loaded = False
-        self._save_error = ""  # why the state can't be saved
-        self._changed = asyncio.Event()  # a state needs saving
-        self._saving = asyncio.Lock()
-        self._wall = SteadyWallClock(bus.clock)
-        self._set_point_topic = desired(environment, CARBON_DIOXIDE)
+        followed = {variable for each in self._interlocks for variable in each.follows}
+        self._set_points = {desired(environment, variable): variable for variable in sorted(followed)}
         self._topics = {
             raw(environment, variable, device): (variable, device)
             for variable, devices in sensors.items()
@@ -137,11 +114,9 @@ class Interlocks:
         self._events = self.node.advertise(events(environment), EVENT)
         self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
         self.node.describe("interlocks", self._information)
-        self.node.describe(
-            "calibrations", lambda: {} if self._ceiling is None else self._ceiling.calibrations
-        )
         self.node.describe("held", self._held_variables)
-        self._answer_clients()
+        remarks = Remarks(self._interlocks, self._driven, self._safe, hold)
+        remarks.answer_on(bus.topics, environment)
         self.node.describe("problems", self._problems)
 
     def track(self, times: OnTimes, outputs: Iterable[str]) -> None:
@@ -171,17 +146,17 @@ class Interlocks:
             return
         try:
             with (
-                self.node.subscribe(*self._topics, self._set_point_topic, depth=256) as messages,
+                self.node.subscribe(*self._topics, *self._set_points, depth=256) as messages,
                 self._bus.liveness.heartbeat(self.node.name) as heart,
             ):
                 self._catch_up()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._keep_saved(), name=f"{self.node.name}: memory")
+                    tasks.create_task(self.saved.run(), name=f"{self.node.name}: memory")
                     tasks.create_task(self._listen(messages), name=f"{self.node.name}: sensors")
                     while True:
                         heart.beat()
                         self._alive_at = self._clock.monotonic()
-                        self._wall.follow()
+                        self.saved.wall.follow()
                         self._update()
                         await self._clock.sleep(PERIOD_S)
         finally:
@@ -191,13 +166,7 @@ class Interlocks:
     async def close(self) -> None:
         """Save the state at a clean end, when the outputs are safe."""
         self._update()
-        if not self._is_loaded or not self._persistent:
-            return
-        try:
-            async with self._saving:
-                await self._save(is_clean=True)
-        except _SAVE_ERRORS as error:
-            logger.error("%s: cannot save the state: %s", self.node.name, error)  # noqa: TRY400  not a bug
+        await self.saved.close()
 
     def permitted(self, output: str, level: float, safe: float) -> float:
         """See `Guard.permit`. `safe` is the safe level of the output."""
@@ -238,56 +207,13 @@ class Interlocks:
         if self._hold is not None:
             self._hold.watch(nudge)
 
-    def judges(self, device: str) -> bool:
-        """Whether an interlock uses the CO2 readings of this sensor."""
-        return self._ceiling is not None and self._ceiling.uses(device)
-
-    async def begin_calibration(self, device: str, calibration: Calibration) -> str:
-        """See `Calibrations`. A calibration that lowers the readings is on the disk before it is done."""
-        if self._ceiling is None or not self._is_loaded:
-            return UNREAD
-        refusal = self._ceiling.why_no_calibration(device, calibration) or self._why_not_shut()
-        if refusal or not calibration.lowers:
-            return refusal
-        async with self._saving:
-            before = self._ceiling.corrections
-            self._ceiling.calibrated(device, calibration)
-            try:
-                await self._save()
-            except _SAVE_ERRORS as error:
-                refusal = f"{device} was not calibrated, because the calibration could not be saved: {error}"
-            else:
-                refusal = self._why_not_shut()  # again: the disk may have been slow
-            if refusal:
-                self._ceiling.undo_calibration(before)
-        return refusal
-
-    def why_no_calibration(self) -> tuple[str, float | None]:
-        """See `Calibrations`."""
-        if self._ceiling is None or not self._is_loaded:
-            return UNREAD, None
-        now = self._clock.monotonic()
-        doses = next((each for each in self._interlocks if isinstance(each, DosePerHour)), None)
-        return ("", 0.0) if doses is None else (doses.why_not_shut(now), doses.shut_in_s(now))
-
-    def end_calibration(self, device: str, calibration: Calibration) -> None:
-        """See `Calibrations`. A calibration that raises the readings is saved with the next update."""
-        if self._ceiling is not None and not calibration.lowers:
-            self._ceiling.calibrated(device, calibration)
-
-    def _why_not_shut(self) -> str:
-        """Why the air may not be steady enough for a calibration, or ""."""
-        now = self._clock.monotonic()
-        doses = (each for each in self._interlocks if isinstance(each, DosePerHour))
-        return next((each.why_not_shut(now) for each in doses), "")
-
     # --- Inputs
 
     def _catch_up(self) -> None:
         """Take the messages published while this task was down, after a failure."""
-        for topic in (*self._topics, self._set_point_topic):
+        for topic in (*self._topics, *self._set_points):
             last = self._bus.topics.get(topic).last
-            if last is not None and (topic == self._set_point_topic or last.quality is not Quality.OK):
+            if last is not None and (topic in self._set_points or last.quality is not Quality.OK):
                 self._take(last)
 
     async def _listen(self, messages: Subscription) -> None:
@@ -297,38 +223,30 @@ class Interlocks:
 
     def _take(self, message: Message) -> None:
         value = message.value if message.quality is Quality.OK else None
-        if message.topic == self._set_point_topic:
+        if (followed := self._set_points.get(message.topic)) is not None:
             for each in self._interlocks:
-                if isinstance(each, NoRise):
-                    each.on_set_point(value)
-        else:
-            variable, device = self._topics[message.topic]
-            now = self._clock.monotonic()
-            self._readings.take(variable, device, value, now)
-            if value is not None and not device:
-                self._pass_on(variable, value, now)
-
-    def _pass_on(self, variable: str, value: float, now: float) -> None:
+                if followed in each.follows:
+                    each.on_set_point(followed, value)
+            return
+        variable, device = self._topics[message.topic]
+        now = self._clock.monotonic()
+        self._readings.take(variable, device, value, now)
         for each in self._interlocks:
-            if isinstance(each, NoRise) and variable == CARBON_DIOXIDE:
-                each.on_reading(value, now)
-            elif isinstance(each, LightOverTemperature) and variable == TEMPERATURE:
-                each.on_reading(value)
+            if variable in each.reads:
+                each.on_reading(variable, device, value, now)
 
     # --- Reports
 
     def _update(self) -> None:
         now = self._updated_at = self._clock.monotonic()
-        wall = self._wall.time(now)
+        wall = self.saved.wall.time(now)
         is_changed = False
         for each in self._interlocks:
             each.update(now, wall)
             if self._reported.get(each.name) != each.reason:
                 self._report(each)
                 is_changed = True
-        for each in self._persistent:
-            if each.is_restored and each.needs_saving():
-                self._changed.set()
+        self.saved.check()
         if is_changed:
             self._nudge()
 
@@ -391,45 +309,11 @@ class Interlocks:
         known = [level for level in levels if level is not None]
         return max(known) if known and len(known) == len(levels) else None
 
-    def _answer_clients(self) -> None:
-        """Answer clients with a remark when the output that they command is held."""
-        for variable, outputs in self._driven.items():
-            for topic in (commanded(self._environment, variable), desired(self._environment, variable)):
-                if topic in self._bus.topics:
-                    remark = functools.partial(self._remark, variable, outputs)
-                    self._bus.topics.get(topic).remarks.append(remark)
-
-    def _remark(self, variable: str, outputs: Sequence[str], message: Message) -> str:
-        """The remark for a client's message: which interlock holds the output, or ""."""
-        value = message.value
-        if value is None:
-            return ""
-        if isinstance(value, dict):
-            value = max(value.values())
-        is_switch = variable in VARIABLES and VARIABLES[variable].unit == "switch"
-        level = float(value >= ON_FROM if is_switch else value > 0)
-        if self.hold_reason:
-            is_command = message.topic == commanded(self._environment, variable)
-            return f"{'is dropped' if is_command else 'has no effect yet'}: {self.hold_reason}"
-        for each in self._interlocks:
-            held = [output for output in outputs if each.reason and self._is_held(each, output, level)]
-            if held:
-                *some, last = map(_named, held)
-                names = f"{', '.join(some)} and {last} are" if some else f"{last} is"
-                return f"{names} held by {each.name}: {each.reason}"
-        return ""
-
-    def _is_held(self, interlock: Interlock, output: str, level: float) -> bool:
-        """Whether a tripped interlock changes this level of an output."""
-        if output not in interlock.holds:
-            return False
-        return interlock.hold(output, level, self._safe.get(output, 0.0)) != level
-
     def _problems(self) -> list[dict[str, Any]]:
         """Problems that need attention."""
         problems = [each.problem for each in self._interlocks if each.problem]
-        if self._save_error:
-            problems.append(f"the state can't be saved and is lost if growd ends: {self._save_error}")
+        if self.saved.error:
+            problems.append(f"the state can't be saved and is lost if growd ends: {self.saved.error}")
         return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
 
     def _nudge(self) -> None:
@@ -461,10 +345,10 @@ class Interlocks:
         return await self._uncancelled(self._reset_now(interlock))
 
     async def _reset_now(self, interlock: Interlock) -> dict[str, Any]:
-        async with self._saving:
+        async with self.saved.exclusive():
             try:
-                await self._save(reset=interlock)
-            except _SAVE_ERRORS as error:
+                await self.saved.save(reset=interlock)
+            except SAVE_ERRORS as error:
                 sentence = f"{interlock.name} was not reset, because the reset could not be saved: {error}"
                 return {"success": False, "message": sentence}
             interlock.reset()
@@ -480,88 +364,6 @@ class Interlocks:
         except asyncio.CancelledError:
             await asyncio.wait({task})
             raise
-
-    # --- Saved state
-
-    async def _keep_saved(self) -> None:
-        if not self._persistent:
-            return
-        await self._load()
-        self._changed.set()  # marks the run as not ended cleanly
-        while True:
-            await self._changed.wait()
-            if await self._try_save():
-                self._changed.clear()  # the next update finds later changes
-            else:
-                await self._clock.sleep(RETRY_S)
-
-    async def _load(self) -> None:
-        while not self._is_loaded:
-            try:
-                saved = await self._memory.state(self._memory_key)
-            except _SAVE_ERRORS as error:
-                for each in self._persistent:
-                    each.unreadable(str(error))
-                self._update()
-                await self._clock.sleep(RETRY_S)
-            except ValueError as error:
-                self._restore(_MALFORMED, str(error))
-            else:
-                self._restore(saved)
-
-    def _restore(self, saved: Any, lost: str = "the saved state is damaged") -> None:
-        """`lost` is the reason to give if `saved` is invalid."""
-        now = self._clock.monotonic()
-        if saved is None:
-            saved = {**self._wall.state(), "clean": True, "interlocks": {}}
-        try:
-            away = self._wall.restore(saved)
-            was_clean = saved["clean"] is True
-            states = saved["interlocks"]
-            found = {each.name: states.get(each.name) for each in self._persistent}
-        except (TypeError, ValueError, KeyError, AttributeError):
-            away, was_clean, found = 0.0, False, {}
-        for each in self._persistent:
-            if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean, lost=lost):
-                logger.error("%s/%s: %s; assuming the worst case", self.node.name, each.name, lost)
-        self._is_loaded = True
-        self._update()
-
-    async def _try_save(self) -> bool:
-        try:
-            async with self._saving:
-                await self._save()
-        except _SAVE_ERRORS as error:
-            if not self._save_error:
-                logger.error("%s: cannot save the state: %s", self.node.name, error)  # noqa: TRY400  no bug
-            self._save_error = str(error) or type(error).__name__
-            return False
-        self._save_error = ""
-        return True
-
-    async def _save(self, *, is_clean: bool = False, reset: Interlock | None = None) -> None:
-        """Save all states. Call with `_saving` held. `reset` is saved as after its reset."""
-        now = self._clock.monotonic()
-        states = {each.name: each.state(now, as_reset=each is reset) for each in self._persistent}
-        saved = {**self._wall.state(), "clean": is_clean, "interlocks": states}
-        await self._memory.save_state(self._memory_key, saved)
-        for each in self._persistent:
-            each.mark_saved()
-
-
-def _named(output: str) -> str:
-    """The variable that commands an output. A lamp channel has a shorter name."""
-    return f"light_intensity_{output}" if output in LIGHT_CHANNELS else output
-
-
-def _driven(outputs: Iterable[str]) -> dict[str, list[str]]:
-    """The outputs behind each variable that clients set or command."""
-    driven: dict[str, list[str]] = {}
-    for output in sorted(outputs):
-        others = {"light_illuminance", "light_channels"} if output in LIGHT_CHANNELS else set()
-        for variable in {_named(output), *others} | ({CARBON_DIOXIDE} if output == VALVE else set()):
-            driven.setdefault(variable, []).append(output)
-    return driven
 
 
 class _Guard:

@@ -1,0 +1,151 @@
+"""The saved states of interlocks: read at the start, and written when they have changed enough."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from growd.control.interlocks.wall_time import SteadyWallClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Sequence
+
+    from growd.control.interlocks.base import Interlock, PersistentInterlock
+    from growd.runtime.clock import Clock
+
+logger = logging.getLogger(__name__)
+
+RETRY_S: Final = 10.0
+SAVE_ERRORS: Final = (OSError, RuntimeError)
+"""What `Memory` raises on failure."""
+
+_MALFORMED: Final = object()
+
+
+class Memory(Protocol):
+    """Storage that survives a restart.
+
+    Both methods raise OSError on failure, or RuntimeError if the storage is closed or overloaded.
+    """
+
+    async def state(self, key: str, default: Any = None) -> Any:
+        """The saved state, or `default` if there never was one. Raises ValueError if it is lost."""
+
+    async def save_state(self, key: str, value: Any) -> None:
+        """Save the state; it is on the disk when this returns."""
+
+
+class SavedStates:
+    """The states of `interlocks` in `memory`, below the name of their node.
+
+    `update` is called after the states were read, or could not be read.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        clock: Clock,
+        interlocks: Sequence[PersistentInterlock],
+        memory: Memory,
+        update: Callable[[], None],
+    ) -> None:
+        self._name = name
+        self._clock = clock
+        self._interlocks = tuple(interlocks)
+        self._memory = memory
+        self._update = update
+        self._changed = asyncio.Event()
+        self._saving = asyncio.Lock()
+        self.wall = SteadyWallClock(clock)
+        self.is_loaded = False
+        self.error = ""
+        """Why the states cannot be saved, "" if they can."""
+
+    async def run(self) -> None:
+        """Read the states, and save them when they have changed, until cancelled."""
+        if not self._interlocks:
+            return
+        await self._load()
+        self._changed.set()  # marks the run as not ended cleanly
+        while True:
+            await self._changed.wait()
+            if await self._try_save():
+                self._changed.clear()  # the next update finds later changes
+            else:
+                await self._clock.sleep(RETRY_S)
+
+    def check(self) -> None:
+        """Save soon if a state has changed enough."""
+        if any(each.is_restored and each.needs_saving() for each in self._interlocks):
+            self._changed.set()
+
+    @contextlib.asynccontextmanager
+    async def exclusive(self) -> AsyncIterator[None]:
+        """Nothing else saves meanwhile."""
+        async with self._saving:
+            yield
+
+    async def save(self, *, is_clean: bool = False, reset: Interlock | None = None) -> None:
+        """Save all states, inside `exclusive`; `reset` is saved as after its reset. Raises `SAVE_ERRORS`."""
+        now = self._clock.monotonic()
+        states = {each.name: each.state(now, as_reset=each is reset) for each in self._interlocks}
+        saved = {**self.wall.state(), "clean": is_clean, "interlocks": states}
+        await self._memory.save_state(self._name, saved)
+        for each in self._interlocks:
+            each.mark_saved()
+
+    async def close(self) -> None:
+        """Save at a clean end, when the outputs are safe."""
+        if not self.is_loaded or not self._interlocks:
+            return
+        try:
+            async with self.exclusive():
+                await self.save(is_clean=True)
+        except SAVE_ERRORS as error:
+            logger.error("%s: cannot save the state: %s", self._name, error)  # noqa: TRY400  not a bug
+
+    async def _load(self) -> None:
+        while not self.is_loaded:
+            try:
+                saved = await self._memory.state(self._name)
+            except SAVE_ERRORS as error:
+                for each in self._interlocks:
+                    each.unreadable(str(error))
+                self._update()
+                await self._clock.sleep(RETRY_S)
+            except ValueError as error:
+                self._restore(_MALFORMED, str(error))
+            else:
+                self._restore(saved)
+
+    def _restore(self, saved: Any, lost: str = "the saved state is damaged") -> None:
+        """`lost` is the reason to give if `saved` is invalid."""
+        now = self._clock.monotonic()
+        if saved is None:
+            saved = {**self.wall.state(), "clean": True, "interlocks": {}}
+        try:
+            away = self.wall.restore(saved)
+            was_clean = saved["clean"] is True
+            states = saved["interlocks"]
+            found = {each.name: states.get(each.name) for each in self._interlocks}
+        except (TypeError, ValueError, KeyError, AttributeError):
+            away, was_clean, found = 0.0, False, {}
+        for each in self._interlocks:
+            if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean, lost=lost):
+                logger.error("%s/%s: %s; assuming the worst case", self._name, each.name, lost)
+        self.is_loaded = True
+        self._update()
+
+    async def _try_save(self) -> bool:
+        try:
+            async with self.exclusive():
+                await self.save()
+        except SAVE_ERRORS as error:
+            if not self.error:
+                logger.error("%s: cannot save the state: %s", self._name, error)  # noqa: TRY400  no bug
+            self.error = str(error) or type(error).__name__
+            return False
+        self.error = ""
+        return True
