@@ -107,6 +107,21 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "mhz19": _mhz19("MH-Z19", "Mhz19"),
     "mhz16": _mhz19("MH-Z16", "Mhz16"),
+    "mqtt": SensorKind(
+        "MQTT sensor",
+        "",
+        {"value": ""},
+        opens="messages",
+        options=("variable", "confirms", "topic", "key", "scale", "offset", "stale_after_s"),
+        needs=("topic",),
+    ),
+    "topic": SensorKind(
+        "posted value",
+        "",
+        {"value": ""},
+        opens="messages",
+        options=("variable", "confirms", "scale", "offset", "stale_after_s"),
+    ),
     "gpio": SensorKind(
         "switch",
         "growd_drivers.gpio_input:GpioInput",

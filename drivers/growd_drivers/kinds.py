@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Opening: TypeAlias = Literal["i2c", "serial", "gpio"]
+Opening: TypeAlias = Literal["i2c", "serial", "gpio", "messages"]
 """What a sensor is on; `growd.wiring.sensors` has how a driver is opened there."""
 
 
@@ -48,6 +48,8 @@ class SensorKind:
     - i2c: an I2CBus, `sleep` and `address`
     - serial: a SerialLine, `monotonic` and `device`; the class has `BAUD` and `ANSWER_S`
     - gpio: the pins of the machine, and `name`
+
+    A kind that opens messages has no driver: others send its values.
 
     `read()` returns a sample.
     """

@@ -11,6 +11,10 @@ if TYPE_CHECKING:
 class MqttClient(Protocol):
     """A connection to a broker, which is restored after an outage."""
 
+    @property
+    def problem(self) -> str:
+        """Why there is no connection, or ""."""
+
     def subscribe(self, topic: str, receive: Callable[[bytes, bool], None]) -> None:
         """Call `receive` on the event loop with the body of each message on a topic without wildcards.
 

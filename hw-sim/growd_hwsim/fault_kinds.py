@@ -73,6 +73,7 @@ IN_CHAMBER = frozenset({WITHOUT_EFFECT, WELDED, HELD_OPEN})
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
+ON_PAYLOADS = frozenset({"absent", "garbled", "frozen"})
 ON_SWITCHES = frozenset({"absent", "frozen"})
 
 

@@ -24,6 +24,7 @@ from growd_hwsim.fault_kinds import (
     IN_CHAMBER,
     KINDS,
     ON_MESSAGES,
+    ON_PAYLOADS,
     ON_PLUGS,
     ON_QUERIES,
     ON_SWITCHES,
@@ -276,6 +277,17 @@ class Faults:
         """Save `frame` as the last measurement from there."""
         with self._changed:
             self._frames[_place(message)] = frame
+
+    def payload(self, topic: str, body: bytes) -> bytes | None:
+        """What a sensor of the kind "mqtt" publishes, through its faults: None for nothing."""
+        kinds = [met.fault.kind for met in self._met_by("mqtt", kinds=ON_PAYLOADS)]
+        if "absent" in kinds:
+            return None
+        if "garbled" in kinds:
+            return b"nan"
+        if "frozen" not in kinds or topic not in self._frames:
+            self._frames[topic] = body
+        return self._frames[topic]
 
     def _names_of_pin(self, pin: int) -> tuple[str, ...]:
         return (f"gpio-{pin}", "gpio") if pin in self._levels else (f"gpio-{pin}",)

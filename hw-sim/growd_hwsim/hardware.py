@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
+from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.gpio_input import SimulatedSwitch
+from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
@@ -42,6 +44,17 @@ class WiredChip:
     kind: str
     bus: int
     address: int
+
+
+@dataclass(frozen=True)
+class WiredMqtt:
+    """A sensor that publishes its truth by MQTT, see `SimulatedMqttSensor`."""
+
+    truth: Truth
+    topic: str
+    key: str = ""
+    scale: float = 1.0
+    offset: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -79,6 +92,7 @@ class Wiring:
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
+    mqtt: tuple[WiredMqtt, ...] = ()
     switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -96,6 +110,7 @@ class SimulatedHardware(Hardware):
 
     gpio: SimulatedGpio
     pwm_files: SimulatedPwmSysfs
+    mqtt: SimulatedBroker
 
     def __init__(
         self,
@@ -147,6 +162,11 @@ class SimulatedHardware(Hardware):
             monotonic=monotonic,
             clear_bus=self.clear_bus,
             pwm_files=self._pwm_sysfs(),
+            mqtt=SimulatedBroker(
+                [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt],
+                self.faults,
+                monotonic,
+            ),
             bus_speed_hz=lambda number: self.wiring.bus_hz.get(number, USUAL_BUS_HZ),
         )
 
@@ -184,6 +204,10 @@ class SimulatedHardware(Hardware):
         place = place_of(chip.bus, chip.address)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
+
+    def _publisher(self, chamber: SimulatedChamber, wired: WiredMqtt) -> SimulatedMqttSensor:
+        truth = functools.partial(wired.truth, self, chamber)
+        return SimulatedMqttSensor(truth, wired.topic, key=wired.key, scale=wired.scale, offset=wired.offset)
 
     def _switches(
         self, chamber: SimulatedChamber, wiring: Wiring

@@ -85,6 +85,7 @@ FIRST_S: Final = INTERVAL_S + READ_S
 AGAIN_S: Final = RETRIES.limit_s + FIRST_S
 WARM_S: Final = WARM_UP_S + FIRST_S
 WARM_AGAIN_S: Final = RETRIES.limit_s + WARM_S
+UNSENT_S: Final = 60.0 + FAILS_S
 WRITTEN_S: Final = OUTPUT_RETRIES.limit_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
 
 
@@ -124,7 +125,7 @@ class Row:
         )
 
 
-_FAULT, _WARM, _OK = Quality.FAULT, Quality.WARM_UP, Quality.OK
+_FAULT, _WARM, _OK, _STALE = Quality.FAULT, Quality.WARM_UP, Quality.OK, Quality.STALE
 _GONE = "does not answer: check its wiring"
 _BROKEN = "broke off the transfer"
 _HELD = "held the clock for too long"
@@ -139,6 +140,9 @@ _PORT = "is not there: plug it in"
 _BUSY = "can't be driven: it is in use by gpioset"
 
 _UNREAD = "can't be read: it is in use by gpioset"
+
+_UNSENT = "no value has come on MQTT topic tank/sensor for 60 s"
+_NAN = "the payload is not JSON: 'nan'"
 
 BRIDGE: Final = "i2c-1:0x4d"
 
@@ -248,6 +252,11 @@ TABLE: Final = (
     Row("hang",        "gpio",    FAILED, _FAULT, NOTHING, "open",      HANGS_S,     AGAIN_S,      _HANGS),
     Row("refused",     "gpio",    FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _UNREAD),
 
+    # What others send: silence, a payload that is no number, an old value.
+    Row("absent",      "mqtt",    FAILED, _STALE, NOTHING, "open",      UNSENT_S,    FIRST_S,      _UNSENT),
+    Row("garbled",     "mqtt",    FAILED, _FAULT, NOTHING, "open",      UNSENT_S,    FIRST_S,      _NAN),
+    Row("frozen",      "mqtt",    OK,     _OK,    LIE,     "open",      FAILS_S,     FIRST_S),
+
     # After a short outage the device recovers soon: retries are no further apart than it lasted.
     Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S, 20.0 + FIRST_S,   _GONE,
         lasts_s=20.0, by_itself=True),
@@ -310,7 +319,10 @@ def kind_at(device: str) -> str | None:
     return device if device in SENSOR_KINDS else {BRIDGE: "mhz16", "i2c-1": "scd30"}.get(device)
 
 
-OF_ANY_VARIABLE: Final = {"gpio": {"pin": 17, "variable": "door_open"}}
+OF_ANY_VARIABLE: Final = {
+    "gpio": {"pin": 17, "variable": "door_open"},
+    "mqtt": {"topic": "tank/sensor", "key": "door.0.open", "variable": "door_open"},
+}
 LIGHT_SENSORS: Final = ("bh1750", "tsl2591")
 
 
@@ -318,7 +330,7 @@ async def play(scene: Scene, row: Row) -> None:
     """Inject the fault, let it last, and end it. Faults of outputs meet a write that changes the output."""
     scene.strike(row.fault)
     scene.want("light_illuminance", THEN_LUX)
-    if row.device == "gpio":
+    if row.device in OF_ANY_VARIABLE:
         scene.rig.machine.chamber.set_door(True)
     if row.device == f"gpio-{VALVE_PIN}":
         scene.want(VALVE, 0)

@@ -18,8 +18,9 @@ import adafruit_scd30  # noqa: F401  samplers import it in a thread, for which t
 from growd.bus import Bus
 from growd.control.hold import OutputHold
 from growd.runtime.liveness import Liveness
+from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
-from growd.wiring.simulator import simulated_hardware
+from growd.wiring.simulator import run_broker, simulated_hardware
 from growd.wiring.topics import declare_topics
 from growd_hwsim import uart
 from support.clock import Sleepers
@@ -352,7 +353,11 @@ async def rigged(
     rig = Rig(config, memory, data)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
-        async with rig.chambers.running():
+        async with rig.chambers.running(), Supervisor(rig.clock, rig.bus.liveness) as supervisor:
+            if rig.machine.mqtt.sensors:
+                supervisor.start(
+                    "simulated broker", functools.partial(run_broker, rig.machine.mqtt, rig.clock)
+                )
             for worker in rig.chambers.workers.values():
                 rig.clock.watch(worker, rig.machine.faults)
             yield rig

@@ -84,5 +84,5 @@ def test_an_output_is_confirmed_by_one_sensor():
 
 def test_an_air_sensor_can_neither_choose_its_variable_nor_confirm():
     for option in ({"variable": "door_open"}, {"confirms": "exhaust"}):
-        reason = f"{next(iter(option))}: air is a scd30; this is for gpio only: remove it"
+        reason = f"{next(iter(option))}: air is a scd30; this is for "
         assert reason in findings(Sensor(name="air", kind="scd30", **option), relays=(FAN,))

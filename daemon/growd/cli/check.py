@@ -26,12 +26,16 @@ from growd.server.tls import CertificateError, read_pair
 from growd.wiring.alert_channels import read_trusted, secret_of
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials, read_trust
-from growd.wiring.hardware import open_configured
+from growd.wiring.hardware import broker_running, open_configured
+from growd.wiring.mqtt import read_broker
 from growd_drivers.errors import DriverError
 from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from growd.runtime.clock import Clock
+    from growd_drivers.hardware import Hardware
 
 from growd.cli.hardware_check import DeviceAnswer
 
@@ -118,12 +122,17 @@ def _all_answer(config: Config) -> bool:
     clock = RealClock()
     hardware = open_configured(config, clock)
     try:
-        findings = run_on_loop(check_hardware(config, hardware, clock, _print_finding))
+        findings = run_on_loop(_answers(config, hardware, clock))
     finally:
         hardware.close()
     answering = sum(finding.answers for finding in findings)
     click.echo(f"{answering} of {len(findings)} devices answer ({hardware_of(config)}).")
     return answering == len(findings)
+
+
+async def _answers(config: Config, hardware: Hardware, clock: Clock) -> list[DeviceAnswer]:
+    async with broker_running(config, hardware, clock):
+        return await check_hardware(config, hardware, clock, _print_finding)
 
 
 def _print_warning(sentence: str) -> None:
@@ -182,6 +191,8 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
         reading = functools.partial(read_pair, *pair)
         yield tls.certificate, reading if not _is_credential(tls.key) else _nothing
         yield tls.key, _nothing
+    if config.mqtt.host:
+        yield config.mqtt.password_file, functools.partial(read_broker, config.mqtt)
     for channel in config.notify:
         for option in _SECRETS:
             yield getattr(channel, option), functools.partial(secret_of, channel, option)

@@ -15,6 +15,7 @@ from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
 from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, relay_device
+from growd.wiring.receivers import described_value
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
     DeviceMissingError,
@@ -123,7 +124,9 @@ class _Check:
         for chamber in chambers_of(self._config):
             named, light = chamber.device, chamber.options.light
             for sensor in chamber.options.sensor:
-                yield functools.partial(self._ask_sensor, named(sensor.name), sensor)
+                is_sent = SENSOR_KINDS[sensor.kind].opens == "messages"
+                ask = self._ask_sender if is_sent else self._ask_sensor
+                yield functools.partial(ask, named(sensor.name), sensor)
             if light.enabled:
                 claim = functools.partial(_claim_lamp, self._hardware, light)
                 yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
@@ -155,6 +158,22 @@ class _Check:
             hz = await self._speed_hz(sensor)
             advice = _advice_for_speed(sensor, hz) if hz else ""
         return DeviceAnswer(name, True, _joined(f"{part} answers: {_shown(reading)}", advice))
+
+    async def _ask_sender(self, name: str, sensor: Sensor) -> DeviceAnswer:
+        """Wait for a message of others."""
+        part, mqtt = _name_of(sensor), self._hardware.mqtt
+        if sensor.kind != "mqtt" or mqtt is None:
+            return DeviceAnswer(name, True, f"{part}: clients post it while growd runs, so nothing was asked")
+        came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        retained: list[bytes] = []
+        mqtt.subscribe(sensor.topic, functools.partial(_note, came, retained))
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                body = await came
+        except TimeoutError:
+            reason = mqtt.problem or f"nothing came within {LIMIT_S:g} s; {_silence(sensor, retained)}"
+            return DeviceAnswer(name, False, f"{part}: {reason}")
+        return DeviceAnswer(name, True, f"{part} sends: {described_value(sensor, body)}")
 
     async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> DeviceAnswer:
         try:
@@ -251,6 +270,21 @@ def _read(device: SensorDevice, hardware: Hardware, tries: int) -> dict[str, flo
     raise AssertionError("the last try returns or raises")
 
 
+def _silence(sensor: Sensor, retained: list[bytes]) -> str:
+    """Advice on a sender from which nothing came but perhaps a retained message."""
+    advice = "check the sender, its interval and the topic"
+    if not retained:
+        return advice
+    return f"the broker has an old message with {described_value(sensor, retained[0])}: {advice}"
+
+
+def _note(came: asyncio.Future[bytes], retained: list[bytes], body: bytes, is_retained: bool) -> None:  # noqa: FBT001
+    if is_retained:
+        retained[:] = [body]
+    elif not came.done():
+        came.set_result(body)
+
+
 def _tries_of(sensor: Sensor) -> int:
     """A sensor that warms up has no measurement for minutes."""
     return 2 if SENSOR_KINDS[sensor.kind].warm_up_s else round(_FIRST_READING_S / _POLL_S)
@@ -274,6 +308,8 @@ def _name_of(sensor: Sensor) -> str:
     kind = SENSOR_KINDS[sensor.kind]
     if sensor.pin is not None:
         return f"{kind.part} on GPIO {sensor.pin}"
+    if kind.opens == "messages":
+        return f"{kind.part} on {sensor.topic or f'topic posted/{sensor.name}'}"
     if kind.opens == "i2c":
         return f"{kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
     return f"{kind.part} on {sensor.port or place_of(sensor.bus, sensor.i2c_address)}"

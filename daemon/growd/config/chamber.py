@@ -89,8 +89,8 @@ class Chamber:
         return min(float(least), sensor.interval_s), most
 
     def _stale_after_s(self, sensors: Iterable[Sensor]) -> float:
-        two_intervals = [2 * sensor.interval_s for sensor in sensors]
-        return max([self.scaled(self.options.filter.stale_after_s), *two_intervals])
+        fresh_s = [sensor.fresh_s for sensor in sensors]
+        return max([self.scaled(self.options.filter.stale_after_s), *fresh_s])
 
     # what is driven
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from growd.config.chamber import chambers_of
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, of_other_kinds
+from growd.config.mqtt import fault_of_topic
 from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
 
@@ -148,6 +149,8 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
                 yield Finding(
                     (*path, option), f"{sensor.name} is a {sensor.kind}, which is not on an I2C bus"
                 )
+        if kind.opens == "messages":
+            yield from _received(chamber, path, sensor)
         if kind.opens != "serial":
             continue
         if sensor.port is None and not sensor.address:
@@ -164,6 +167,20 @@ def _missing(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
     for option in SENSOR_KINDS[sensor.kind].needs:
         if getattr(sensor, option) in (None, "", ()):
             yield Finding((*path, option), f"is missing; {sensor.name} is a {sensor.kind}, which needs it")
+
+
+def _received(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    if sensor.interval_s != _PLAIN.interval_s:
+        reason = f"{sensor.name} is not read, but sent by others; stale_after_s says how long a value counts"
+        yield Finding((*path, "interval_s"), reason)
+    if not sensor.scale:
+        yield Finding((*path, "scale"), f"must not be 0; {sensor.name} would always have one value")
+    if sensor.kind != "mqtt":
+        return
+    if sensor.topic and (fault := fault_of_topic(sensor.topic)):
+        yield Finding((*path, "topic"), fault)
+    if not chamber.config.mqtt.host:
+        yield Finding(("mqtt", "host"), f"is missing; sensor {chamber.device(sensor.name)} is on this broker")
 
 
 def _purpose(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:

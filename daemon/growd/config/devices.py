@@ -70,6 +70,22 @@ class Sensor(Section, frozen=True):
     """The name of an output whose state it shows, instead of a variable. The reading is then on the topic
     feedback/NAME of the environment."""
 
+    topic: Annotated[str, Meta(max_length=256)] = ""
+    """The topic on the broker of [mqtt], without + and #."""
+
+    key: Annotated[str, Meta(max_length=256)] = ""
+    """Where the value is in a JSON document, with dots between names or numbers: "ENERGY.Power". Without it
+    the whole payload is the value."""
+
+    scale: Annotated[float, Meta(ge=-1e6, le=1e6)] = 1.0
+    """Factor from the value that comes to the unit of the variable."""
+
+    offset: Annotated[float, Meta(ge=-1e6, le=1e6)] = 0.0
+    """Added after the factor."""
+
+    stale_after_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
+    """A value is not known any more this long after it came. Take two intervals of the sender."""
+
     pin: Pin | None = None
     """Pin (BCM number)."""
 
@@ -108,10 +124,17 @@ class Sensor(Section, frozen=True):
 
     @property
     def line(self) -> str:
-        """Its bus, serial port or pin; each has its own thread."""
+        """Its bus, serial port or pin, each of which has its own thread; or the kind of others."""
         if self.is_on_i2c:
             return f"i2c-{self.bus}"
-        return self.port or f"gpio-{self.pin}"
+        if self.pin is not None:
+            return f"gpio-{self.pin}"
+        return self.port or self.kind
+
+    @property
+    def fresh_s(self) -> float:
+        """For how long a reading counts at least."""
+        return self.stale_after_s if SENSOR_KINDS[self.kind].opens == "messages" else 2 * self.interval_s
 
 
 class ChannelOptions(Section, frozen=True):

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import FLOAT64, Quality
+from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
 from growd.control.device_services import DeviceServices
 from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
+from growd.control.readings import Readings
 from growd.control.retries import Retries
-from growd.control.topics import feedback, raw
-from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -47,13 +45,9 @@ class Sampler:
 
     A failed read is repeated once within a second, since buses and chips miss a transfer now and then. If
     that fails too, it is an outage: one message of quality fault without a value for each variable, and
-    retries after a growing delay (`retries`). An old reading is never published again. A value out of its
-    variable's range is a fault of that variable alone. `not_ready` counts as a failure after
-    `not_ready_limit_s`; before the first reading, and after 10 s, it is warm-up.
-
-    A variable in `shared` is measured by other sensors too: its raw topic then ends in the device's name. A
-    device that `confirms` an output has no variable; its reading, by the name of the output, is on
-    `<environment>/feedback/<output>`.
+    retries after a growing delay (`retries`). An old reading is never published again. `not_ready` counts as
+    a failure after `not_ready_limit_s`; before the first reading, and after 10 s, it is warm-up. `shared` and
+    `confirms` are as for `Readings`.
 
     All times are seconds of the bus's clock. The interval is the parameter
     `<environment>/samplers/<device>/interval`, within `intervals_s`: the stale limits of the readers depend
@@ -99,16 +93,7 @@ class Sampler:
             calibrations=calibrations,
         )
         self._health = Health(self.node, environment, device, bus.clock)
-        self._checks = {variable: _field(variable).checker() for variable in variables}
-        self._publishers = {
-            variable: self.node.advertise(
-                raw(environment, variable, device if variable in shared else ""), FLOAT64
-            )
-            for variable in self._checks
-        }
-        if confirms:
-            self._checks[confirms] = Field(confirms, Kind.FLOAT64).checker()
-            self._publishers[confirms] = self.node.advertise(feedback(environment, confirms), FLOAT64)
+        self._readings = Readings(self.node, environment, device, variables, shared=shared, confirms=confirms)
         self._interval = self.node.declare(
             f"{environment}/samplers/{device}/interval",
             Field("interval", Kind.FLOAT64, default=interval_s).within(*intervals_s, "s"),
@@ -120,7 +105,6 @@ class Sampler:
         self._slot = 0.0
         self._failures = 0
         self._waiting_since: float | None = None
-        self._last_quality: dict[str, Quality] = {}
 
     async def run(self) -> None:
         """Sample until cancelled, on a schedule without drift. Missed slots are skipped."""
@@ -170,18 +154,8 @@ class Sampler:
         return interval
 
     def _publish(self, reading: Mapping[str, float]) -> None:
-        wrong = []
-        for variable, check in self._checks.items():
-            try:
-                value = check(reading.get(variable))
-            except InvalidValueError as error:
-                wrong.append(str(error))
-                self._publish_without_value(variable, Quality.FAULT)
-            else:
-                self._publishers[variable].publish(value)
-                self._last_quality[variable] = Quality.OK
-        if wrong:
-            self._health.degraded("; ".join(wrong))
+        if wrong := self._readings.publish(reading):
+            self._health.degraded(wrong)
         else:
             self._health.succeeded()
 
@@ -197,8 +171,7 @@ class Sampler:
         self._retry_in = NOT_READY_RETRY_S  # it answers, so no longer delay is needed
         if self._health.state is State.STARTING or waited >= SILENCE_S:
             self._failures = 0
-            for variable in self._publishers:
-                self._publish_without_value(variable, Quality.WARM_UP)
+            self._readings.publish_none(Quality.WARM_UP)
             self._health.warming_up(f"{self._device} has no reading yet")
 
     def _failed(self, error: Exception) -> None:
@@ -213,17 +186,5 @@ class Sampler:
         self._fault(sentence)
 
     def _fault(self, sentence: str) -> None:
-        for variable in self._publishers:
-            self._publish_without_value(variable, Quality.FAULT)
+        self._readings.publish_none(Quality.FAULT)
         self._health.failed(sentence)
-
-    def _publish_without_value(self, variable: str, quality: Quality) -> None:
-        """Publish the quality once per change."""
-        if self._last_quality.get(variable) is not quality:
-            self._publishers[variable].publish(None, quality)
-            self._last_quality[variable] = quality
-
-
-def _field(variable: str) -> Field:
-    known = VARIABLES[variable]
-    return Field(variable, Kind.FLOAT64).within(known.minimum, known.maximum, known.unit)

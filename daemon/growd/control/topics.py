@@ -33,7 +33,7 @@ NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1,
 
 RESERVED: Final = frozenset({
     "autotune", "calibration", "diagnostics", "events", "feedback", "interlocks", "light_channels", "notes",
-    "raw", "recipe_state", "switches",
+    "posted", "raw", "recipe_state", "switches",
 })  # fmt: skip
 """Segments after an environment's id whose topics only growd's own nodes publish."""
 
@@ -46,6 +46,11 @@ def raw(environment: str, variable: str, device: str = "") -> str:
 def feedback(environment: str, output: str) -> str:
     """The topic of what a sensor reads of the state of an output."""
     return f"{environment}/feedback/{output}"
+
+
+def posted(environment: str, device: str) -> str:
+    """The topic on which clients post the values of a sensor of the kind topic."""
+    return f"{environment}/posted/{device}"
 
 
 def measured(environment: str, variable: str) -> str:

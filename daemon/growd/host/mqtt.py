@@ -46,6 +46,13 @@ class MqttLink:
         self.node.describe("broker", self._information)
         self.node.describe("problems", self._problems)
 
+    @property
+    def problem(self) -> str:
+        """See `MqttClient`."""
+        if self._connection is not None or self._reason == _NEVER:
+            return ""
+        return f"{self._name} can't be reached: {self._reason}"
+
     def subscribe(self, topic: str, receive: Callable[[bytes, bool], None]) -> None:
         """See `MqttClient`; on the event loop."""
         self._receivers.setdefault(topic, []).append(receive)
@@ -136,7 +143,6 @@ class MqttLink:
         }
 
     def _problems(self) -> list[dict[str, Any]]:
-        if self._connection is not None or self._reason == _NEVER:
+        if not self.problem:
             return []
-        text = f"{self._name} can't be reached: {self._reason}; its sensors and outputs have failed"
-        return [{"text": text, "is_failure": True}]
+        return [{"text": f"{self.problem}; its sensors and outputs fail", "is_failure": True}]

@@ -18,6 +18,7 @@ from growd.runtime.worker import WorkerError, Workers
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.outputs import light_device, relay_device
+from growd.wiring.receivers import receiver_of
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import DriverError, NotReadyError
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
+    from growd.control.receiving import Receiver
     from growd.runtime.worker import Worker
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -152,9 +154,12 @@ class ChamberControl:
 
     # sensors
 
-    def samplers(self) -> Iterator[Sampler]:
+    def samplers(self) -> Iterator[Sampler | Receiver]:
         """One for each sensor."""
         for sensor in self._options.sensor:
+            if SENSOR_KINDS[sensor.kind].opens == "messages":
+                yield receiver_of(self._bus, self.chamber, sensor, self._hardware)
+                continue
             device = SensorDevice(self._hardware, sensor)
             asked = self._interlocks.calibrations if self._interlocks is not None else None
             warm_up_s = SENSOR_KINDS[sensor.kind].warm_up_s

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from growd.config import chambers_of
-from growd.control.topics import LIGHT_CHANNELS, light_channels, raw, switch_state
+from growd.control.topics import LIGHT_CHANNELS, feedback, light_channels, raw, switch_state
 from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.store.bootstrap import Databases
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.bus import Bus
-    from growd.config import Chamber, Config
+    from growd.config import Chamber, Config, Sensor
 
 CHANNELS = tuple(f"light_intensity_{name}" for name in LIGHT_CHANNELS)
 
@@ -88,11 +88,15 @@ def _sensors(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "role": "sensor",
             "variables": sensor.variables,
             "line": sensor.line,
-            "topics": [
-                raw(chamber.environment, name, sensor.name if name in chamber.shared else "")
-                for name in sensor.variables
-            ],
+            "topics": [*_topics(chamber, sensor)],
         }
+
+
+def _topics(chamber: Chamber, sensor: Sensor) -> Iterator[str]:
+    if sensor.confirms:
+        yield feedback(chamber.environment, sensor.confirms)
+    for name in sensor.variables:
+        yield raw(chamber.environment, name, sensor.name if name in chamber.shared else "")
 
 
 def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:

@@ -80,11 +80,11 @@ def _places_of(sensor: Sensor) -> Iterator[str]:
     """Its pin or serial port, or its bus and its address there."""
     if sensor.pin is not None:
         yield f"gpio-{sensor.pin}"
-    elif sensor.port:
-        yield sensor.port.replace("*", "0")  # as the simulated port is named
-    else:
+    elif sensor.is_on_i2c:
         yield f"i2c-{sensor.bus}"
         yield place_of_bridge(sensor.bus, sensor.i2c_address)
+    elif sensor.port:
+        yield sensor.port.replace("*", "0")  # as the simulated port is named
 
 
 class FaultServices:

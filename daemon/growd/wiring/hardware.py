@@ -8,19 +8,20 @@ import functools
 import importlib
 from typing import TYPE_CHECKING, cast
 
+from growd.bus import Bus
 from growd.config import ConfigError
 from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
+from growd.wiring.mqtt import mqtt_link
 from growd.wiring.outputs import check_lamps
 from growd_drivers.hardware import Hardware, open_hardware
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd.bus import Bus
     from growd.config import Config
     from growd.runtime.clock import Clock
-    from growd.runtime.liveness import Liveness
     from growd.store.local import LocalStore
     from growd_drivers.mqtt import MqttClient
     from growd_hwsim.hardware import SimulatedHardware
@@ -63,18 +64,34 @@ async def opened_hardware(config: Config, bus: Bus, mqtt: MqttClient | None) -> 
 
 
 @contextlib.asynccontextmanager
+async def broker_running(config: Config, hardware: Hardware, clock: Clock) -> AsyncIterator[None]:
+    """The MQTT broker of hardware that only a check uses, for the body. Raises `ConfigError`."""
+    if not config.simulator.enabled:
+        async with mqtt_link(config, Bus(clock), "check") as hardware.mqtt:
+            yield
+        return
+    from growd.wiring.simulator import run_broker  # noqa: PLC0415
+
+    broker = cast("SimulatedHardware", hardware).mqtt
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("simulated broker", functools.partial(run_broker, broker, clock))
+        yield
+
+
+@contextlib.asynccontextmanager
 async def _simulating(config: Config, bus: Bus, hardware: SimulatedHardware) -> AsyncIterator[None]:
     """The services of the simulator, and the watch over its speed, for the body."""
     from growd.wiring.fault_services import FaultServices, fault_places  # noqa: PLC0415
+    from growd.wiring.simulator import run_broker  # noqa: PLC0415
     from growd.wiring.speed_watch import SpeedWatch  # noqa: PLC0415
 
     FaultServices(bus, hardware.faults, fault_places(config))
-    if config.simulator.speed == 1:
-        yield
-        return
-    watch = SpeedWatch(bus, config.simulator.speed)
     async with Supervisor(RealClock(), bus.liveness) as supervisor:
-        supervisor.start(watch.node.name, watch.run)
+        if hardware.mqtt.sensors:
+            supervisor.start("simulated broker", functools.partial(run_broker, hardware.mqtt, bus.clock))
+        if config.simulator.speed != 1:
+            watch = SpeedWatch(bus, config.simulator.speed)
+            supervisor.start(watch.node.name, watch.run)
         yield
 
 

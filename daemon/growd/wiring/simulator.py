@@ -15,18 +15,20 @@ from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
-from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, WiredSwitch, Wiring
+from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredMqtt, WiredRelay, WiredSwitch, Wiring
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
     from growd.config import Chamber, Config
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
+    from growd_hwsim.broker import SimulatedBroker
 
 RESERVED_S: Final = 6.0
 """How far ahead simulated time is reserved, in real seconds; renewed every `RENEWED_S`."""
 
 RENEWED_S: Final = 2.0
+STEP_S: Final = 1.0  # between two looks at the simulated broker
 _KEY: Final = "simulated_time"
 _log = logging.getLogger(__name__)
 
@@ -71,6 +73,13 @@ async def reserve_time(local: LocalStore, clock: AcceleratedClock) -> None:
     while True:
         await _save(local, clock.time() + RESERVED_S * clock.speed)
         await asyncio.sleep(RENEWED_S)  # real seconds, since it protects from a kill
+
+
+async def run_broker(broker: SimulatedBroker, clock: Clock) -> None:
+    """Let the simulated sensors on a broker publish, until cancelled."""
+    while True:
+        broker.step()
+        await clock.sleep(STEP_S)
 
 
 async def release_time(local: LocalStore, clock: AcceleratedClock) -> None:
@@ -124,6 +133,11 @@ def _wiring(chamber: Chamber) -> Wiring:
             if sensor.is_on_i2c
         ),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in options.sensor if sensor.port},
+        mqtt=tuple(
+            WiredMqtt(truth_of(sensor, chamber), sensor.topic, sensor.key, sensor.scale, sensor.offset)
+            for sensor in options.sensor
+            if sensor.kind == "mqtt"
+        ),
         switches={
             sensor.pin: WiredSwitch(truth_of(sensor, chamber), active_high=sensor.active == "high")
             for sensor in options.sensor

@@ -1,0 +1,97 @@
+"""Sensors whose values others send: by MQTT, or on a topic of growd."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.control.receiving import Receiver
+from growd.control.topics import posted
+
+if TYPE_CHECKING:
+    from growd.bus import Bus
+    from growd.config import Chamber, Sensor
+    from growd_drivers.hardware import Hardware
+
+_MOST_BYTES: Final = 65_536
+_SHOWN: Final = 40  # characters of a wrong payload
+_WORDS: Final = {"on": 1.0, "off": 0.0, "true": 1.0, "false": 0.0, "open": 1.0, "closed": 0.0}
+
+
+def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) -> Receiver:
+    """The receiver of a sensor. A retained message does not reach it, since its age is not known."""
+    topic = posted(chamber.environment, sensor.name)
+    is_mqtt, mqtt = sensor.kind == "mqtt", hardware.mqtt
+    receiver = Receiver(
+        bus,
+        chamber.environment,
+        sensor.name,
+        decode=partial(_value, sensor),
+        source=f"MQTT topic {sensor.topic}" if is_mqtt else f"topic {topic}",
+        name=sensor.confirms or sensor.variables[0],
+        stale_after_s=sensor.stale_after_s,
+        posted="" if is_mqtt else topic,
+        why_silent=lambda: mqtt.problem if is_mqtt and mqtt is not None else "",
+        confirms=sensor.confirms,
+        shared=chamber.shared,
+    )
+    if is_mqtt and mqtt is not None:
+        mqtt.subscribe(sensor.topic, partial(_take_fresh, receiver))
+    return receiver
+
+
+def value_in(body: bytes, key: str) -> float:
+    """The number in a payload: the whole text, or what a JSON document has at a path such as "tank.0.ph".
+
+    Words such as ON, OFF, true and false are 1 and 0. Raises ValueError.
+    """
+    if len(body) > _MOST_BYTES:
+        raise ValueError(f"the payload has {len(body)} bytes, which is more than {_MOST_BYTES}")
+    if not key:
+        return _number(body.decode(errors="replace"))
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        raise ValueError(f"the payload is not JSON: {_shown(body.decode(errors='replace'))}") from None
+    for name in key.split("."):
+        try:
+            found = found[int(name)] if isinstance(found, list) else found[name]
+        except (LookupError, TypeError, ValueError):
+            raise ValueError(f"the payload has no {key}") from None
+    return _number(found)
+
+
+def _take_fresh(receiver: Receiver, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttClient
+    if not is_retained:
+        receiver.take(body)
+
+
+def described_value(sensor: Sensor, body: bytes) -> str:
+    """What a payload means, for a person."""
+    try:
+        return f"{_value(sensor, body):g}"
+    except ValueError as error:
+        return str(error)
+
+
+def _value(sensor: Sensor, message: Any) -> float:
+    number = value_in(message, sensor.key) if isinstance(message, bytes) else float(message)
+    return number * sensor.scale + sensor.offset
+
+
+def _number(found: Any) -> float:
+    text = str(found).strip()
+    try:
+        number = float(text) if text.lower() not in _WORDS else _WORDS[text.lower()]
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise ValueError(f"the payload is no number: {_shown(text)}")
+    return number
+
+
+def _shown(text: str) -> str:
+    return repr(text[:_SHOWN])

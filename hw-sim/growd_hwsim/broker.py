@@ -1,0 +1,61 @@
+"""A simulated MQTT broker, with sensors that publish on it."""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from typing import TYPE_CHECKING
+
+from growd_hwsim.chips.mqtt_sensor import INTERVAL_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
+    from growd_hwsim.faults import Faults
+
+HISTORY_LENGTH = 1_000
+
+
+class SimulatedBroker:
+    """As `growd_drivers.mqtt.MqttClient`. `history` has what was sent: topic, body, whether retained.
+
+    Someone has to call `step` on the event loop, every `INTERVAL_S` or more often.
+    """
+
+    def __init__(
+        self, sensors: Sequence[SimulatedMqttSensor], faults: Faults, monotonic: Callable[[], float]
+    ) -> None:
+        self.history: deque[tuple[str, bytes, bool]] = deque(maxlen=HISTORY_LENGTH)
+        self.sensors = tuple(sensors)
+        self._faults = faults
+        self._monotonic = monotonic
+        self._due = monotonic()
+        self._receivers: defaultdict[str, list[Callable[[bytes, bool], None]]] = defaultdict(list)
+
+    @property
+    def problem(self) -> str:
+        """As `MqttClient`."""
+        return ""
+
+    def subscribe(self, topic: str, receive: Callable[[bytes, bool], None]) -> None:
+        """As `MqttClient`."""
+        self._receivers[topic].append(receive)
+
+    def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
+        """As `MqttClient`."""
+        self.history.append((topic, body, retain))
+
+    def publish(self, topic: str, body: bytes, *, is_retained: bool = False) -> None:
+        """Give a message of another client to the receivers. On the event loop."""
+        for receive in self._receivers[topic]:
+            receive(body, is_retained)
+
+    def step(self) -> None:
+        """Let the sensors publish, if it is time."""
+        if self._monotonic() < self._due:
+            return
+        self._due = self._monotonic() + INTERVAL_S
+        for sensor in self.sensors:
+            body = self._faults.payload(sensor.topic, sensor.body())
+            if body is not None:
+                self.publish(sensor.topic, body)
