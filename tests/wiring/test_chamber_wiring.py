@@ -220,8 +220,8 @@ class TestSeveralSensorsOfOneVariable:
             "[combine] air_carbon_dioxide: only a variable with two",
         ),
         (
-            Config(combine={"air_pressure": "first"}),
-            "[combine] air_pressure: there is no variable of this name",
+            Config(combine={"air_colour": "first"}),
+            "[combine] air_colour: there is no variable of this name",
         ),
         (
             Config(relay=(replace(VALVE, needs="water_level_low"),)),
