@@ -14,7 +14,7 @@ from growd.config.sample import reference, sample, toml
 DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 GROUPS = [group for outer in groups(Config) for group in outer.all()]
 SAMPLE, REFERENCE = sample(), reference()
-OF_ANY_SIZE = {"seed", "below", "above"}
+OF_ANY_SIZE = {"seed", "below", "above", "confirm_above"}
 OPTIONS = [(group, option) for group in GROUPS for option in group.options]
 
 

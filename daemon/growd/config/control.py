@@ -110,6 +110,87 @@ class InterlockOptions(Section, frozen=True):
     light_hours: Annotated[float, Meta(gt=0, le=24)] = 24.0
     """Longest time for which the lamp may be on within a day; 24 is no limit."""
 
+    heater_off_degc: Annotated[float, Meta(ge=10, le=85)] = 40.0
+    """Heaters of the air are off from this air temperature on."""
+
+    heater_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 3.0
+    """The temperature must fall this far below the limit to end that."""
+
+    heater_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 1_800.0
+    """Heaters of the air are off until a reset if they were on this long and the air did not warm up."""
+
+    heater_rise_degc: Annotated[float, Meta(ge=0.1, le=10)] = 0.5
+    """The smallest change of the air temperature that counts as a rise."""
+
+    heater_off_s: Annotated[float, Meta(ge=60, le=86_400)] = 1_200.0
+    """A heater of air or water has failed if it was off this long and its temperature still rises."""
+
+    heater_off_rise_degc: Annotated[float, Meta(ge=0.5, le=20)] = 3.0
+    """Rise of the air temperature in that time from which that holds."""
+
+    water_heater_off_degc: Annotated[float, Meta(ge=10, le=60)] = 32.0
+    """Heaters of the water are off from this water temperature on."""
+
+    water_heater_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 2.0
+    """The temperature must fall this far below the limit to end that."""
+
+    water_heater_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 3_600.0
+    """Heaters of the water are off until a reset if they were on this long and the water did not warm up."""
+
+    water_heater_rise_degc: Annotated[float, Meta(ge=0.1, le=10)] = 0.3
+    """The smallest change of the water temperature that counts as a rise."""
+
+    water_heater_off_rise_degc: Annotated[float, Meta(ge=0.2, le=20)] = 1.0
+    """As heater_off_rise_degc, for the water."""
+
+    humidifier_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 1_800.0
+    """Humidifiers are off until a reset if they were on this long and the humidity did not rise."""
+
+    humidifier_rise_percent: Annotated[float, Meta(ge=0.5, le=20)] = 2.0
+    """The smallest change of the humidity that counts as a rise."""
+
+    changeover_s: Annotated[float, Meta(ge=0, le=3_600)] = 60.0
+    """Pause between heater and cooler, humidifier and dehumidifier, filling and drain."""
+
+    cooler_minimum_off_s: Annotated[float, Meta(ge=0, le=3_600)] = 180.0
+    """Shortest pause of coolers and dehumidifiers, whose compressors need it."""
+
+    pump_on_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
+    """Longest time for which filling, drain or irrigation may run without a pause."""
+
+    pump_rest_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
+    """How long it is off after that."""
+
+    level_low_percent: Annotated[float, Meta(ge=0, le=90)] = 10.0
+    """Below this water level circulation, irrigation, dosing, heaters and coolers of the water are off."""
+
+    level_high_percent: Annotated[float, Meta(ge=10, le=100)] = 95.0
+    """From this water level on nothing fills the tank."""
+
+    level_hysteresis_percent: Annotated[float, Meta(ge=0.5, le=50)] = 3.0
+    """The water level must return this far beyond its limits to end that."""
+
+    dose_longest_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 30.0
+    """Longest dose of a dosing pump."""
+
+    mixing_pause_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
+    """Pause of all dosing pumps after a dose, in which the tank mixes and its sensors follow."""
+
+    dosing_ml_per_hour: Annotated[float, Meta(gt=0, le=1_000_000)] = 50.0
+    """Largest volume of each dosing pump within an hour."""
+
+    dosing_ml_per_day: Annotated[float, Meta(gt=0, le=1_000_000)] = 200.0
+    """Largest volume of each dosing pump within 24 hours."""
+
+    no_effect_doses: Annotated[int, Meta(ge=2, le=1_000)] = 8
+    """Dosing pumps are off until a reset after this many doses without an effect on pH or conductivity."""
+
+    no_effect_ph: Annotated[float, Meta(ge=0.02, le=2)] = 0.1
+    """The smallest change of the pH that counts as an effect."""
+
+    no_effect_ms_cm: Annotated[float, Meta(ge=0.01, le=2)] = 0.05
+    """The smallest rise of the conductivity, in mS/cm, that counts as an effect."""
+
     @property
     def dose_limit_s(self) -> float:
         """The dose per hour, in seconds that a valve is open."""

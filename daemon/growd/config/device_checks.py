@@ -6,6 +6,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
 
 from growd.config.chamber import chambers_of
+from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, of_other_kinds
 from growd.config.mqtt import fault_of_topic
@@ -56,6 +57,7 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
         yield from _lamp(chamber)
         yield from _relays(chamber)
         yield from _limits(chamber)
+        yield from faults_of_conditions(chamber)
         yield from _combined(chamber)
         yield from _unmeasured(chamber)
     yield from _shared_places(config)

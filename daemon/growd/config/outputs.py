@@ -61,6 +61,40 @@ class Output(Section, frozen=True):
     flow_ml_min: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
     """Flow at full level."""
 
+    minimum_on_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
+    """Once on, it stays on for this time, whoever commands it off; not against interlocks and holds."""
+
+    minimum_off_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
+    """Once off, it stays off for this time. Default: [interlock] cooler_minimum_off_s for coolers and
+    dehumidifiers, 0 for others."""
+
+    longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
+    """Longest time for which it may be on without a pause; 86400 is no limit. Default: [interlock] pump_on_s
+    for filling, drain and irrigation, valve_open_s for what raises CO2."""
+
+    rest_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
+    """How long it is off after that. Default: [interlock] pump_rest_s or valve_rest_s, 60 for others."""
+
+    share_per_hour: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    """Largest share of the last hour for which it may be on; 1 is no limit."""
+
+    starts_per_hour: Annotated[int, Meta(ge=1, le=3_600)] | None = None
+    """Most starts within an hour."""
+
+    ml_per_hour: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
+    """Largest volume within an hour; needs flow_ml_min. Default: [interlock] dosing_ml_per_hour for dosing
+    pumps."""
+
+    ml_per_day: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
+    """Largest volume within 24 hours; needs flow_ml_min. Default: [interlock] dosing_ml_per_day for dosing
+    pumps."""
+
+    confirm_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
+    """For an output that a sensor confirms: the time after which the sensor must read what was written."""
+
+    confirm_above: float = 0.5
+    """For an output that a sensor confirms: above this reading it is on."""
+
     stale_after_s: Patience = 10.0
     """Without a newer command the output goes to its safe state after this time."""
 

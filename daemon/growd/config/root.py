@@ -9,6 +9,7 @@ import msgspec
 from growd.config.access import Access
 from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
+from growd.config.conditions import Condition
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
 from growd.config.mqtt import Mqtt
@@ -60,6 +61,9 @@ class ChamberOptions(Section, frozen=True):
 
     interlock: InterlockOptions = InterlockOptions()
     """Safety limits."""
+
+    condition: tuple[Condition, ...] = ()
+    """Interlocks of your own."""
 
     recipe: Recipe = Recipe()
     """Recipes."""

@@ -1,0 +1,110 @@
+"""The section of one condition: outputs that are held while a variable is beyond a limit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from growd.config.base import Name, Section
+from growd.config.findings import Finding
+from growd.device_kinds import LAMP_CHANNELS
+from growd.variables import VARIABLES, similar_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config.chamber import Chamber
+    from growd.config.findings import OptionPath
+
+
+class Condition(Section, frozen=True):
+    """An interlock of your own: it holds outputs while a variable is above or below a limit, on or off.
+
+    It has exactly one of `above`, `below` and `on`. No recipe, client or controller overrides it.
+    """
+
+    name: Name
+    """Name of the interlock."""
+
+    outputs: tuple[Name, ...]
+    """Names of the outputs that it holds; "light" is the lamp."""
+
+    variable: str
+    """A measured variable, such as "door_open", or the own variable of an output, such as "air_flush_on"."""
+
+    hold: Literal["safe", "off", "on"] = "off"
+    """The state in which it holds them."""
+
+    above: float | None = None
+    """They are held from this value on, in the unit of the variable."""
+
+    below: float | None = None
+    """They are held up to this value."""
+
+    on: bool | None = None
+    """They are held while the variable is on (true) or off (false). An output is on at any level above 0."""
+
+    hysteresis: Annotated[float, Meta(ge=0)] = 0.0
+    """How far the value must return beyond the limit to end the hold."""
+
+    after_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+    """How long the value must be beyond the limit first."""
+
+    unknown: Literal["hold", "ignore"] = "hold"
+    """What applies while the variable is not known."""
+
+    alert: bool = False
+    """Alert and warn as for other interlocks. Without it a condition is part of normal operation."""
+
+
+def faults_of_conditions(chamber: Chamber) -> Iterator[Finding]:
+    """Conditions that cannot work."""
+    names: set[str] = set()
+    for number, condition in enumerate(chamber.options.condition):
+        path = chamber.path("condition", number)
+        if condition.name in names:
+            yield Finding((*path, "name"), f"{condition.name} is the name of another condition")
+        names.add(condition.name)
+        yield from _limit(path, condition)
+        yield from _held(chamber, path, condition)
+        yield from _variable(chamber, path, condition)
+
+
+def _limit(path: OptionPath, condition: Condition) -> Iterator[Finding]:
+    given = [name for name in ("above", "below", "on") if getattr(condition, name) is not None]
+    if len(given) != 1:
+        found = " and ".join(given) or "none"
+        yield Finding(
+            (*path, given[-1] if given else "above"), f"needs one of above, below and on, not {found}"
+        )
+
+
+def _held(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[Finding]:
+    known = {output.name: output for output in chamber.outputs}
+    for name in condition.outputs:
+        if name == "light" and chamber.lamp_channels:
+            if condition.hold == "on":
+                yield Finding((*path, "hold"), "the lamp can be held off only")
+        elif name not in known:
+            there = ", ".join([*known, *(["light"] if chamber.lamp_channels else [])]) or "none"
+            yield Finding((*path, "outputs"), f"there is no output {name}; there is {there}")
+        elif condition.hold == "on" and (role := known[name].role) and role.must_be_safe_off:
+            reason = f"{name} is a {role.name}, which a condition can only hold off"
+            yield Finding((*path, "hold"), reason)
+
+
+def _variable(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[Finding]:
+    name = condition.variable
+    channels = {f"light_intensity_{channel}" for channel in chamber.lamp_channels}
+    own = {output.own_variable for output in chamber.outputs} | channels
+    if name in chamber.measured or name in own or (name in VARIABLES and VARIABLES[name].is_derived):
+        return
+    meant = similar_variable(name)
+    if name not in VARIABLES:
+        reason = f"there is no variable {name}" + (f"; did you mean {meant}?" if meant else "")
+    elif VARIABLES[name].is_output or name.removeprefix("light_intensity_") in LAMP_CHANNELS:
+        reason = f"there is no output for {name}"
+    else:
+        reason = f"no sensor measures {name}"
+    yield Finding((*path, "variable"), reason)
