@@ -139,7 +139,7 @@ def test_a_wrong_checksum_is_an_error_and_never_a_value(bench, kind):
 
 
 def test_the_driver_below_is_loaded_once_however_often_the_chip_is_missing(bench, monkeypatch):
-    monkeypatch.setattr("growd_drivers.scd30._adafruit_scd30", lambda _: pytest.fail("loaded again"))
+    monkeypatch.setattr("growd_drivers.adafruit.private_copy", lambda *_, **__: pytest.fail("loaded again"))
     for _ in range(2):
         bench.lose_power()
     assert bench.read_next()
