@@ -23,6 +23,7 @@ from growd.control.filters import Filter
 from growd.control.topics import declare_environment
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.chips import scd30
+from growd_hwsim.sensirion import with_crcs
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -214,7 +215,7 @@ class Loop:
 
     async def _sense(self) -> None:
         """Publish what the chip measures, as its sampler does."""
-        self._chip.on_write(struct.pack(">HH", scd30.START_CONTINUOUS, 0) + bytes([scd30.crc8(bytes(2))]))
+        self._chip.on_write(struct.pack(">H", scd30.START_CONTINUOUS) + with_crcs(bytes(2)))
         while True:
             await self.clock.sleep(SENSOR_S)
             self._chip.on_write(struct.pack(">H", scd30.READ_MEASUREMENT))

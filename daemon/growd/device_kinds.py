@@ -12,6 +12,7 @@ from typing import Final
 
 from growd.variables import (
     ACIDITY,
+    AIR_PRESSURE,
     CARBON_DIOXIDE,
     CONDUCTIVITY,
     DISSOLVED_OXYGEN,
@@ -95,6 +96,58 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
             ),
         ),
         most_bus_hz=50_000,  # Interface Description 1.1
+    ),
+    "scd4x": SensorKind(
+        "SCD4x",
+        "growd_drivers.scd4x:Scd4x",
+        {
+            "carbon_dioxide_ppm": CARBON_DIOXIDE,
+            "temperature_degc": TEMPERATURE,
+            "humidity_percent": HUMIDITY,
+        },
+        addresses=(0x62,),
+        slow_import="adafruit_scd4x",  # with Blinka, as below
+        options=("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration"),
+        limits={
+            "ambient_pressure_hpa": (700, 1200),
+            "altitude_m": (0, 3000),
+            "temperature_offset_degc": (0, 20),
+        },
+        takes_monotonic=True,
+        calibrations=(
+            CalibrationKind(
+                "calibrate",
+                "recalibrate",
+                "Forced recalibration, permanent. The air must have been steady for three minutes before.",
+                steady_s=180.0,  # datasheet 3.8.1
+                reference_range_ppm=(400, 2000),
+            ),
+        ),
+    ),
+    "sht3x": SensorKind(
+        "SHT3x",
+        "growd_drivers.sht3x:Sht3x",
+        {"temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY},
+        addresses=(0x44, 0x45),
+        slow_import="adafruit_sht31d",
+    ),
+    "sht4x": SensorKind(
+        "SHT4x",
+        "growd_drivers.sht4x:Sht4x",
+        {"temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY},
+        addresses=(0x44, 0x45, 0x46),
+        slow_import="adafruit_sht4x",
+    ),
+    "bme280": SensorKind(
+        "BME280",
+        "growd_drivers.bme280:Bme280",
+        {
+            "temperature_degc": TEMPERATURE,
+            "humidity_percent": HUMIDITY,
+            "pressure_hpa": AIR_PRESSURE,
+        },
+        addresses=(0x76, 0x77),
+        slow_import="adafruit_bme280.basic",
     ),
     "bh1750": SensorKind(
         "BH1750",

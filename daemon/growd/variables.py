@@ -14,6 +14,7 @@ VAPOUR_PRESSURE_DEFICIT: Final = "air_vapour_pressure_deficit"
 DEW_POINT: Final = "air_dew_point"
 ILLUMINANCE: Final = "light_illuminance"
 PPFD: Final = "light_ppfd"
+AIR_PRESSURE: Final = "air_pressure"
 DAILY_LIGHT_INTEGRAL: Final = "light_daily_integral"
 WATER_TEMPERATURE: Final = "water_temperature"
 ACIDITY: Final = "water_potential_hydrogen"
@@ -91,7 +92,7 @@ VARIABLES: dict[str, Variable] = {
         Variable(VALVE, "switch", 0, 1, 0, is_output=True),
         Variable(FAN, "switch", 0, 1, 0, is_output=True),
         Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
-        Variable("air_pressure", "hPa", 300, 1_100, 1, absolute_band=0.5),
+        Variable(AIR_PRESSURE, "hPa", 300, 1_100, 1, absolute_band=0.5, jump=5),
         Variable(VAPOUR_PRESSURE_DEFICIT, "kPa", 0, 60, 3, absolute_band=0.02, is_derived=True),
         Variable(DEW_POINT, "degC", -100, 85, 2, absolute_band=0.1, is_derived=True),
         Variable("air_absolute_humidity", "g/m3", 0, 400, 2, absolute_band=0.1, is_derived=True),

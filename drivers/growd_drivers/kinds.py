@@ -5,7 +5,7 @@ It imports no driver, so that it is quick to import and works where a driver doe
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import inf
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -45,7 +45,7 @@ class SensorKind:
     driver: str
     """Its class, "module:Class". Its arguments depend on `opens`, and are the options below by name:
 
-    - i2c: an I2CBus, `sleep` and `address`
+    - i2c: an I2CBus, `sleep` and `address`, and `monotonic` with `takes_monotonic`
     - serial: a SerialLine, `monotonic` and `device`; the class has `BAUD` and `ANSWER_S`
     - gpio: the pins of the machine, and `name`
 
@@ -69,11 +69,16 @@ class SensorKind:
     needs: tuple[str, ...] = ()
     """Those that must be given."""
 
+    limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """The ranges of those that are narrower than in [[sensor]]."""
+
     units: tuple[str, ...] = ()
     """With the option `variable`: the units of the variables that it can measure, none for all."""
 
     measurement_interval_s: Callable[[float], int] | None = None
     """For a chip that measures continuously: its `interval_s`, from the seconds between two readings."""
+
+    takes_monotonic: bool = False
 
     slow_import: str = ""
     """A module that its driver needs and that takes a second or more to import on a small Pi."""

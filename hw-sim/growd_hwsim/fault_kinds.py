@@ -167,13 +167,21 @@ def _in_wrong_order(answer: bytes) -> bytes:
     return b"".join(word[:1] + word[:0:-1] for word in words)
 
 
+def is_frame(device: str, answer: bytes, last: bytes) -> bool:
+    """Whether an answer is a measurement: by its length, or for a chip without one its longest answer."""
+    form = SENSORS[device].measurement if device in SENSORS else None
+    return len(answer) >= len(last) if form is None else len(answer) == form.length
+
+
 def _frozen(strike: Strike, message: I2CMessage | Query, answer: bytes) -> bytes:
-    """The last measurement from there. Shorter answers, such as a status, pass as they are."""
+    """The last measurement from there. Other answers, such as a status, pass as they are."""
     last = strike.faults.last_frame(message)
+    if not is_frame(message.device, answer, last):
+        return answer
     if len(answer) > len(last):
         strike.faults.remember(message, answer)  # none yet: repeat this one from now on
         return answer
-    return last if len(answer) == len(last) else answer
+    return last
 
 
 def _changed(strike: Strike, device: str, answer: bytes) -> bytes:

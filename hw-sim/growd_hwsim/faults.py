@@ -32,6 +32,7 @@ from growd_hwsim.fault_kinds import (
     PORT,
     WITH_AMOUNT,
     Strike,
+    is_frame,
     kinds_at,
     place_without_number,
     renamed,
@@ -190,7 +191,7 @@ class Faults:
         for strike in met:
             forward = _through(struck_message, strike, forward)
         answer = forward(message)
-        if not met and message.data is None and len(answer) >= len(self.last_frame(message)):
+        if not met and message.data is None and is_frame(message.device, answer, self.last_frame(message)):
             self.remember(message, answer)
         return answer
 
@@ -269,7 +270,7 @@ class Faults:
         self._sleep(BUS_TIMEOUT_S)
 
     def last_frame(self, message: I2CMessage | Query) -> bytes:
-        """The last measurement from there; of an address its longest answer. Empty before the first."""
+        """The last measurement from there, empty before the first."""
         with self._changed:
             return self._frames.get(_place(message), b"")
 

@@ -200,7 +200,7 @@ async def test_a_sensor_with_a_long_interval_answers():
 @pytest.mark.parametrize(
     ("sensor", "chips", "words"),
     [
-        (SCD30, [("scd30", 0x62)], "; but a chip answers at 0x62: set address = 0x62 if it is this sensor"),
+        (SCD30, [("scd30", 0x60)], "; but a chip answers at 0x60: set address = 0x60 if it is this sensor"),
         (
             BH1750,
             [("bh1750", 0x5C)],
@@ -208,8 +208,8 @@ async def test_a_sensor_with_a_long_interval_answers():
         ),
         (
             SCD30,
-            [("bh1750", 0x23), ("scd30", 0x62)],
-            "at 0x23 (where a BH1750 may be) and at 0x62: set address = that if it is this sensor",
+            [("bh1750", 0x23), ("scd30", 0x60)],
+            "at 0x23 (where a BH1750 may be) and at 0x60: set address = that if it is this sensor",
         ),
     ],
 )

@@ -375,7 +375,11 @@ def test_no_error_shows_a_password(file: Path, text: str):
         ),
         (
             MHZ19 + "port = '/dev/serial0'\naltitude_m = 3",
-            "[sensor] altitude_m: air is a mhz19; this is for scd30 only",
+            "[sensor] altitude_m: air is a mhz19; this is for scd30, scd4x only",
+        ),
+        (
+            SCD30.replace("scd30", "scd4x") + "altitude_m = 4000\n",
+            "[sensor] altitude_m: 4000 is not between 0 and 3000, the range of an SCD4x",
         ),
         (
             MHZ19 + "port = '/dev/serial0'\nrange_ppm = 3000",

@@ -35,6 +35,7 @@ from growd.control.sampling import NOT_READY_LIMIT_S, RETRIES, SECOND_TRY_S, SIL
 from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.chamber import DEVICE_TIMEOUT_S
 from growd_drivers.mhz19 import WARM_UP_S
+from growd_drivers.scd4x import MEASURES_EVERY_S
 from growd_hwsim.fault_kinds import ADDRESS, BUS, PIN, PORT
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
 from support.fault_places import PLACES_OF
@@ -83,6 +84,8 @@ STUCK_S: Final = 600.0 + FAILS_S  # the least that `stuck_after_s` can be; 4 h b
 
 FIRST_S: Final = INTERVAL_S + READ_S
 AGAIN_S: Final = RETRIES.limit_s + FIRST_S
+SLOWLY_S: Final = FAILS_S + 2 * MEASURES_EVERY_S
+SLOW_S: Final = AGAIN_S + MEASURES_EVERY_S
 WARM_S: Final = WARM_UP_S + FIRST_S
 WARM_AGAIN_S: Final = RETRIES.limit_s + WARM_S
 UNSENT_S: Final = 60.0 + FAILS_S
@@ -134,6 +137,7 @@ _CRC = "wrong checksum"
 _NEW = "has had no new reading for"
 _RANGE = "the end of its range"
 _FULL = "is saturated"
+_ABSURD = "which is impossible"
 _OTHER = "is another chip"
 _FRAME = "sent no whole frame"
 _PORT = "is not there: plug it in"
@@ -231,6 +235,50 @@ TABLE: Final = (
     Row("renamed",     "mhz19",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _PORT),
     Row("renamed",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
         lasts_s=120.0),
+
+    # An SCD4x measures each 5 s. Sensors of temperature and humidity alone hold no output back.
+    Row("absent", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _GONE),
+    Row("absent", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("absent", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("absent", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("nak", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _GONE),
+    Row("nak", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("nak", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("nak", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("bus_error", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _BROKEN),
+    Row("bus_error", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
+    Row("bus_error", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
+    Row("bus_error", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
+    Row("timeout", "scd4x", FAILED, _FAULT, NOTHING, "shut", TIMES_OUT_S, SLOW_S, _HELD),
+    Row("timeout", "sht3x", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
+    Row("timeout", "sht4x", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
+    Row("timeout", "bme280", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
+    Row("hang", "scd4x", FAILED, _FAULT, NOTHING, "shut", HANGS_S, SLOW_S, _HANGS),
+    Row("hang", "sht3x", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
+    Row("hang", "sht4x", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
+    Row("hang", "bme280", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
+    Row("bad_crc", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _CRC),
+    Row("bad_crc", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
+    Row("bad_crc", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
+    Row("wrong_order", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _CRC),
+    Row("wrong_order", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
+    Row("wrong_order", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _CRC),
+    Row("frozen", "scd4x", FAILED, _FAULT, NOTHING, "shut", FROZEN_S + MEASURES_EVERY_S, SLOW_S, _NEW),
+    Row("saturated", "scd4x", FAILED, _FAULT, NOTHING, "shut", SLOWLY_S, SLOW_S, _RANGE),
+    Row("frozen", "sht3x", FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
+    Row("saturated", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _ABSURD),
+    Row("frozen", "sht4x", FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
+    Row("saturated", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _ABSURD),
+    Row("frozen", "bme280", FAILED, _FAULT, NOTHING, "open", FROZEN_S, AGAIN_S, _NEW),
+    Row("saturated", "bme280", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _ABSURD),
+    Row("noise", "scd4x", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=300.0),
+    Row("drift", "scd4x", OK, _OK, LIE, "open", FAILS_S, 2 * LAG_S, amount=6_000.0),
+    Row("noise", "sht3x", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=20.0),
+    Row("drift", "sht3x", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=60.0),
+    Row("noise", "sht4x", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=20.0),
+    Row("drift", "sht4x", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=60.0),
+    Row("noise", "bme280", OK, _OK, TRUTH, "open", FAILS_S, FIRST_S, probability=0.03, amount=60_000.0),
+    Row("drift", "bme280", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=200_000.0),
 
     # An MH-Z16 behind an SC16IS750 bridge: silence may be a power cut, a failing bus is not.
     Row("absent",      BRIDGE,    FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     WARM_AGAIN_S, _GONE),
@@ -397,7 +445,7 @@ def is_well(row: Row, moment: Moment) -> bool:
 def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
     for variable in variables(row):
         stored = scene.stored(variable, began + row.told_s, ended)
-        least = 0.8 * row.lasts_s / INTERVAL_S if row.stored in (TRUTH, LIE) else 0
+        least = 0.8 * row.lasts_s / measured_every_s(row) if row.stored in (TRUTH, LIE) else 0
         assert bool(stored) == bool(least)
         assert len(stored) >= least
     false = {
@@ -409,6 +457,10 @@ def check_stored(scene: Scene, row: Row, began: float, ended: float) -> None:
     else:
         assert scene.false_points(*false)
         assert scene.false_points(0.0, false[0]) == scene.false_points(false[1]) == []
+
+
+def measured_every_s(row: Row) -> float:
+    return MEASURES_EVERY_S if row.device == "scd4x" else INTERVAL_S
 
 
 def check_log(row: Row, lines: list[str]) -> None:
@@ -448,11 +500,13 @@ async def test_three_sensors_outvote_one_with_wrong_values(row: Row):
         for bus, (name, port) in enumerate(ports.items(), start=1)
     ]
     place = ports["first"] if is_serial else f"i2c-1:{SENSOR_KINDS[row.device].addresses[0]:#04x}"
-    config = chamber_of(*sensors, combine={variables(row)[0]: "median"})
+    config = chamber_of(*sensors, combine=dict.fromkeys(variables(row), "median"))
     async with steady_scene(config) as scene:
         await play(scene, replace(row, device=place))
         elapsed = scene.now - scene.steady_at
-        assert len(scene.stored(variables(row)[0], scene.steady_at, scene.now)) > 0.8 * elapsed / INTERVAL_S
+        assert len(
+            scene.stored(variables(row)[0], scene.steady_at, scene.now)
+        ) > 0.8 * elapsed / measured_every_s(row)
         assert scene.false_points() == []
         assert set(scene.moments[-1].states.values()) == {"ok"}
 

@@ -302,7 +302,7 @@ def test_a_saturated_chip_gives_its_full_scale(bench, kind, device):
         if chip.kind == "scd30":
             with suppress(OutOfRangeError):
                 bench.read(chip)
-            assert bench.drivers[chip]._chip._co2 == 40_000
+            assert bench.drivers[chip]._chip._chip._co2 == 40_000
         else:
             with pytest.raises(OutOfRangeError):
                 bench.read(chip)
@@ -313,6 +313,6 @@ def test_other_values_of_an_scd30_do_not_change(bench):
     bench.faults.inject(Fault("saturated", "scd30"))
     with suppress(OutOfRangeError):
         bench.read(CHIPS[0])
-    chip, air = bench.drivers[CHIPS[0]]._chip, bench.machine.chamber.air()
+    chip, air = bench.drivers[CHIPS[0]]._chip._chip, bench.machine.chamber.air()
     assert chip._temperature == pytest.approx(air.temperature_degc, abs=0.2)
     assert chip._relative_humidity == pytest.approx(air.humidity_percent, abs=0.2)

@@ -10,7 +10,7 @@ from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, of_other_kinds
 from growd.config.mqtt import fault_of_topic
-from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with
+from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with, with_article
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
         kind = SENSOR_KINDS[sensor.kind]
         yield from of_other_kinds(path, sensor, _KINDS_WITH)
         yield from _missing(path, sensor)
+        yield from _beyond(path, sensor)
         if "variable" in kind.options:
             yield from _purpose(chamber, path, sensor)
         for option in ("bus", "address") if kind.opens not in ("i2c", "serial") else ():
@@ -216,6 +217,17 @@ def _confirmed(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[F
         yield Finding((*path, "confirms"), f"there is no output {sensor.confirms}; {there}")
     elif sensor is not chamber.confirming(sensor.confirms)[0]:
         yield Finding((*path, "confirms"), f"another sensor confirms {sensor.confirms}: remove one of them")
+
+
+def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    """Options beyond what this kind of sensor takes, where others take more."""
+    kind = SENSOR_KINDS[sensor.kind]
+    for option, (minimum, maximum) in kind.limits.items():
+        value = getattr(sensor, option)
+        if value is not None and not minimum <= value <= maximum:
+            part = with_article(kind.part)
+            reason = f"{value:g} is not between {minimum:g} and {maximum:g}, the range of {part}"
+            yield Finding((*path, option), reason)
 
 
 def _shared_places(config: Config) -> Iterator[Finding]:

@@ -38,6 +38,8 @@ def open_sensor(hardware: Hardware, sensor: Sensor) -> Any:
 
 def _on_i2c(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
     bus = hardware.i2c(sensor.bus)
+    if SENSOR_KINDS[sensor.kind].takes_monotonic:
+        options["monotonic"] = hardware.monotonic
     return driver(bus, sleep=hardware.sleep, address=sensor.i2c_address, **options)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from growd.variables import CARBON_DIOXIDE, HUMIDITY, ILLUMINANCE, TEMPERATURE
+from growd.variables import AIR_PRESSURE, CARBON_DIOXIDE, HUMIDITY, ILLUMINANCE, TEMPERATURE
+from growd_hwsim.chips.bme280 import PRESSURE_HPA
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,6 +22,7 @@ TRUTHS: Final[dict[str, Callable[[SimulatedChamber], float]]] = {
     CARBON_DIOXIDE: lambda chamber: chamber.air().carbon_dioxide_ppm,
     TEMPERATURE: lambda chamber: chamber.air().temperature_degc,
     HUMIDITY: lambda chamber: chamber.air().humidity_percent,
+    AIR_PRESSURE: lambda _: PRESSURE_HPA,
     ILLUMINANCE: lambda chamber: chamber.illuminance_lux(),
     "light_ppfd": lambda chamber: chamber.ppfd_umol_m2_s(),
     "water_temperature": lambda chamber: chamber.water().temperature_degc,

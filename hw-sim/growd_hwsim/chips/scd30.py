@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from growd_hwsim.chamber import Air
 from growd_hwsim.chip import INSTANT, AirCell, Measurement
 from growd_hwsim.i2c import FAULTS, I2CSlave, NoAcknowledgeError
+from growd_hwsim.sensirion import decoded, with_crcs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,29 +44,6 @@ _ARGUMENT_RANGES = {
     TEMPERATURE_OFFSET: (0, 0xFFFF),
     ALTITUDE: (0, 0xFFFF),
 }
-
-
-def _crc8_of(byte: int) -> int:
-    for _ in range(8):
-        byte = (byte << 1 ^ 0x31 if byte & 0x80 else byte << 1) & 0xFF
-    return byte
-
-
-_CRC8 = bytes(map(_crc8_of, range(256)))
-
-
-def crc8(data: bytes) -> int:
-    """CRC-8 with polynomial 0x31 and initial value 0xFF (1.1.3)."""
-    crc = 0xFF
-    for byte in data:
-        crc = _CRC8[crc ^ byte]
-    return crc
-
-
-def with_crcs(words: bytes) -> bytes:
-    """Each two bytes followed by their CRC-8."""
-    pairs = (words[i : i + 2] for i in range(0, len(words), 2))
-    return b"".join(pair + bytes([crc8(pair)]) for pair in pairs)
 
 
 def _ppm_in(answer: bytes) -> float:
@@ -137,7 +115,7 @@ class SimulatedScd30(I2CSlave):
     def on_write(self, data: bytes) -> None:
         """A command word, with an argument word and its CRC where the command has one (1.1.2)."""
         self._measure_if_due()
-        command, argument = _decoded(data)
+        command, argument = decoded(data)
         self._command, self._command_at = command, self._monotonic()
         if argument is not None:
             self._set(command, argument)
@@ -225,12 +203,3 @@ class SimulatedScd30(I2CSlave):
 
     def _jitter(self, deviation: float, limit: float) -> float:
         return min(max(self._noise.gauss(0.0, deviation), -limit), limit)
-
-
-def _decoded(data: bytes) -> tuple[int, int | None]:
-    """Command and argument; `NoAcknowledgeError` for another length or a wrong CRC."""
-    if len(data) == 2:  # noqa: PLR2004  a command word alone
-        return int.from_bytes(data, "big"), None
-    if len(data) == 5 and crc8(data[2:4]) == data[4]:  # noqa: PLR2004  with argument and CRC
-        return int.from_bytes(data[:2], "big"), int.from_bytes(data[2:4], "big")
-    raise NoAcknowledgeError

@@ -1,0 +1,169 @@
+"""What the drivers of sensors of the air have in common."""
+
+from __future__ import annotations
+
+import errno
+from dataclasses import fields
+
+import pytest
+
+from growd_drivers.errors import (
+    DeviceMissingError,
+    DriverError,
+    NotReadyError,
+    OutOfRangeError,
+    TransferError,
+)
+from growd_hwsim.chamber import Air
+from growd_hwsim.chip import SENSORS
+from growd_hwsim.faults import Fault
+from support.air_bench import DRIVERS, AirBench
+
+WITH_CRC = [name for name in DRIVERS if "bad_crc" in SENSORS[name].faults]
+NOISE = {"carbon_dioxide_ppm": 10.5, "temperature_degc": 0.11, "humidity_percent": 0.45, "pressure_hpa": 0.1}
+
+
+@pytest.fixture(params=DRIVERS)
+def bench(request):
+    bench = AirBench(request.param)
+    yield bench
+    bench.bus.close()
+
+
+def check(bench, sample):
+    truth = {**bench.air._asdict(), "pressure_hpa": 1013.25}
+    for field in fields(sample):
+        assert getattr(sample, field.name) == pytest.approx(truth[field.name], abs=NOISE[field.name])
+
+
+@pytest.mark.parametrize(
+    "air", [Air(800.0, 25.0, 60.0), Air(450.0, 4.0, 99.0), Air(5_000.0, 41.0, 5.0), Air(400.0, -5.0, 30.0)]
+)
+def test_a_reading_is_the_air_around_the_chip(bench, air):
+    bench.air = air
+    bench.start()
+    check(bench, bench.next())
+
+
+def test_the_constructor_does_not_talk_to_the_chip(bench):
+    assert list(bench.chip.written) == []
+
+
+def test_an_absent_chip_is_missing_until_it_is_connected(bench):
+    bench.disconnect()
+    for _ in range(2):
+        with pytest.raises(DeviceMissingError, match="does not answer") as caught:
+            bench.driver.read()
+        assert caught.value.errno == errno.EREMOTEIO
+    bench.connect()
+    bench.start()
+    check(bench, bench.next())
+
+
+def test_a_chip_that_was_unplugged_is_set_up_again(bench):
+    bench.start()
+    bench.next()
+    bench.disconnect()
+    with pytest.raises(DeviceMissingError):
+        bench.next()
+    bench.chip.power_cycle()
+    bench.connect()
+    bench.clock.advance(1.0)
+    bench.start()
+    check(bench, bench.next())
+
+
+def test_a_chip_that_lost_power_between_readings_is_read_right_again(bench):
+    bench.start()
+    bench.next()
+    bench.chip.power_cycle()
+    bench.air = Air(1_200.0, 20.0, 40.0)
+    for _ in range(6):
+        bench.clock.advance(5.1)
+        try:
+            sample = bench.driver.read()
+            break
+        except NotReadyError:
+            continue
+    check(bench, sample)
+
+
+@pytest.mark.parametrize(
+    ("kind", "number"), [("bus_error", errno.EIO), ("timeout", errno.ETIMEDOUT), ("nak", errno.EREMOTEIO)]
+)
+@pytest.mark.parametrize("at_start", [True, False])
+def test_a_failed_transfer_has_its_errno_and_ends(bench, kind, number, at_start):
+    if not at_start:
+        bench.start()
+    bench.faults.inject(Fault(kind, bench.chip.name))
+    with pytest.raises(TransferError) as caught:
+        bench.driver.read()
+    assert caught.value.errno == number
+    bench.faults.clear()
+    bench.start()
+    check(bench, bench.next())
+
+
+@pytest.mark.parametrize("name", WITH_CRC)
+@pytest.mark.parametrize("kind", ["bad_crc", "wrong_order"])
+def test_a_wrong_checksum_is_an_error_and_never_a_value(name, kind):
+    bench = AirBench(name)
+    bench.start()
+    bench.faults.inject(Fault(kind, name))
+    with pytest.raises(TransferError, match="sent data with a wrong checksum, at 50 kHz") as caught:
+        bench.next()
+    assert (caught.value.errno, caught.value.address) == (errno.EBADMSG, bench.address)
+    bench.faults.clear()
+    check(bench, bench.next())
+
+
+@pytest.mark.parametrize("name", WITH_CRC)
+def test_no_flipped_bit_of_an_answer_is_ever_a_reading(name):
+    bench = AirBench(name)
+    bench.start()
+    forward = bench.chip.on_read
+    for bit in range(0, 72, 5):
+
+        def flipped(length, bit=bit):
+            answer = bytearray(forward(length))
+            answer[bit // 8 % len(answer)] ^= 1 << bit % 8
+            return bytes(answer)
+
+        bench.chip.on_read = flipped
+        with pytest.raises(DriverError):
+            bench.next()
+    bench.chip.on_read = forward
+    check(bench, bench.next())
+
+
+def test_a_chip_that_repeats_itself_has_no_new_measurement(bench):
+    bench.start()
+    bench.faults.inject(Fault("frozen", bench.chip.name))
+    seen, errors = [], []
+    for _ in range(5):
+        try:
+            seen.append(bench.next())
+        except NotReadyError as error:
+            errors.append(str(error))
+    assert len(seen) <= 1  # the one that repeats
+    assert "repeated its last measurement" in errors[-1]
+    bench.faults.clear()
+    check(bench, bench.next())
+
+
+def test_few_measurements_of_a_chip_in_steady_air_are_that_before(bench):
+    bench.start()
+    repeated = 0
+    for _ in range(300):
+        try:
+            bench.next()
+        except NotReadyError:
+            repeated += 1
+    assert repeated <= 3
+
+
+def test_the_end_of_the_range_is_never_a_reading(bench):
+    bench.start()
+    bench.faults.inject(Fault("saturated", bench.chip.name))
+    with pytest.raises(OutOfRangeError, match=r"which is impossible|is saturated"):
+        bench.next()

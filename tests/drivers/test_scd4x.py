@@ -1,0 +1,145 @@
+from __future__ import annotations
+
+import pytest
+
+from growd_drivers.errors import DeviceMissingError, NotReadyError, SettingError, TransferError
+from growd_hwsim.faults import Fault
+from support.air_bench import AirBench
+
+SET_OFFSET, SET_ALTITUDE, RECALIBRATE, PERSIST = b"\x24\x1d", b"\x24\x27", b"\x36\x2f", b"\x36\x15"
+
+
+def started(**options) -> AirBench:
+    bench = AirBench("scd4x", **options)
+    bench.start()
+    return bench
+
+
+def commands(bench, word):
+    return [data for data in bench.chip.written if data[:2] == word]
+
+
+def steady(bench, seconds=180.0):
+    for _ in range(int(seconds / 5.1) + 2):
+        bench.next()
+
+
+def test_each_measurement_is_read_once():
+    bench = started()
+    assert bench.driver.read()
+    with pytest.raises(NotReadyError, match="SCD4x at 0x62 on I2C bus 1 has no new measurement yet"):
+        bench.driver.read()
+    assert bench.next()
+
+
+def test_self_calibration_is_off_although_the_chip_starts_with_it():
+    bench = AirBench("scd4x")
+    assert bench.chip.settings.self_calibration == 1
+    bench.start()
+    assert bench.chip.settings.self_calibration == 0
+    assert started(self_calibration=True).chip.settings.self_calibration == 1
+
+
+def test_settings_go_into_the_chip_but_not_into_its_eeprom():
+    bench = started(temperature_offset_degc=2.0, altitude_m=340, ambient_pressure_hpa=950)
+    assert bench.chip.settings.temperature_offset == pytest.approx(2.0 * 65535 / 175, abs=1)
+    assert (bench.chip.settings.altitude_m, bench.chip.pressure_hpa) == (340, 950)
+    assert bench.next().temperature_degc == pytest.approx(27.0, abs=0.15)  # 4 degC of heat, less 2
+    assert commands(bench, PERSIST) == []
+
+
+def test_settings_that_are_not_given_stay_as_the_chip_has_them():
+    bench = started()
+    assert commands(bench, SET_OFFSET) == commands(bench, SET_ALTITUDE) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"ambient_pressure_hpa": 1_300}, "ambient_pressure_hpa must be 700..1200, not 1300"),
+        ({"altitude_m": 3_001}, "altitude_m must be 0..3000, not 3001"),
+        ({"temperature_offset_degc": 21.0}, "temperature_offset_degc must be 0..20, not 21"),
+    ],
+)
+def test_a_setting_beyond_its_range_is_refused(options, words):
+    with pytest.raises(SettingError, match=words):
+        AirBench("scd4x", **options)
+
+
+def test_a_chip_that_lost_power_unnoticed_is_set_up_again():
+    bench = started(altitude_m=340, ambient_pressure_hpa=950)
+    bench.next()
+    bench.chip.power_cycle()
+    bench.clock.advance(3.0)
+    with pytest.raises(NotReadyError, match="no new measurement yet"):
+        bench.driver.read()
+    bench.clock.advance(10.0)
+    with pytest.raises(NotReadyError, match="does not measure any more, as after a loss of power"):
+        bench.driver.read()
+    bench.start()
+    assert (bench.chip.settings.altitude_m, bench.chip.pressure_hpa) == (340, 950)
+    assert bench.chip.settings.self_calibration == 0
+    assert bench.driver.read()
+
+
+def test_a_sensor_that_is_read_once_a_minute_is_not_set_up_each_time():
+    bench = started()
+    for _ in range(5):
+        bench.clock.advance(60.0)
+        assert bench.driver.read()
+    assert len(commands(bench, b"\x21\xb1")) == 1
+
+
+def test_forced_recalibration_sets_the_reading_and_lasts():
+    bench = started(chip_options={"error_ppm": 120.0})
+    steady(bench)
+    assert bench.next().carbon_dioxide_ppm == pytest.approx(920, abs=11)
+    bench.driver.recalibrate(800)
+    bench.start()
+    assert bench.next().carbon_dioxide_ppm == pytest.approx(800, abs=11)
+    bench.disconnect()
+    with pytest.raises(DeviceMissingError):
+        bench.driver.read()
+    bench.chip.power_cycle()
+    bench.connect()
+    bench.clock.advance(1.0)
+    bench.start()
+    assert bench.next().carbon_dioxide_ppm == pytest.approx(800, abs=11)
+    assert len(commands(bench, RECALIBRATE)) == 1
+
+
+def test_a_calibration_that_the_chip_refuses_is_told_and_it_measures_on():
+    bench = started(chip_options={"error_ppm": 120.0})
+    bench.next()
+    with pytest.raises(NotReadyError, match="refused the calibration: it must have measured for three"):
+        bench.driver.recalibrate(800)
+    bench.start()
+    assert bench.next().carbon_dioxide_ppm == pytest.approx(920, abs=11)
+
+
+@pytest.mark.parametrize(("kind", "words"), [("bad_crc", "wrong checksum"), ("bus_error", "broke off")])
+def test_a_recalibration_that_the_wire_does_not_carry_is_an_error(kind, words):
+    bench = started()
+    steady(bench)
+    bench.faults.inject(Fault(kind, "scd4x"))
+    with pytest.raises(TransferError, match=words):
+        bench.driver.recalibrate(800)
+    bench.faults.clear()
+    bench.start()
+    assert bench.next()
+
+
+@pytest.mark.parametrize("reference", [399, 2001])
+def test_a_reference_beyond_the_range_is_refused(reference):
+    bench = started()
+    bench.next()
+    with pytest.raises(SettingError, match=f"must be 400..2000, not {reference}"):
+        bench.driver.recalibrate(reference)
+    assert commands(bench, RECALIBRATE) == []
+
+
+def test_a_chip_that_has_not_measured_is_not_calibrated():
+    bench = started()
+    with pytest.raises(NotReadyError, match="has not measured yet, so it can't be calibrated"):
+        bench.driver.recalibrate(800)
+    assert commands(bench, RECALIBRATE) == []
