@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.control.actuation import DEFAULT_MIX, LightActuator, SwitchActuator
+from growd.control.actuation import SwitchActuator
+from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.topics import declare_environment

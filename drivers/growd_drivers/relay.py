@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.gpio import check_pin, claim_output, refusals
 
 if TYPE_CHECKING:
     from growd_drivers.gpio import GpioLike
+
+_ON_FROM: Final = 0.5
 
 
 class Relay:
@@ -58,6 +60,10 @@ class Relay:
             with suppress(HardwareUnavailableError):  # the first one is raised
                 self._write(self._safe_on)
             raise
+
+    def write(self, level: float) -> None:
+        """Switch on from a level of one half, else off. As `set`."""
+        self.set(level >= _ON_FROM)
 
     def close(self) -> None:
         """Make it safe. Closing twice does nothing, unless the first time failed."""

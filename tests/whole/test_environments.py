@@ -14,7 +14,8 @@ from msgspec.structs import replace
 from growd.cli.asking import status_of
 from growd.cli.options import DaemonOptions
 from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
-from growd.control.actuation import LightActuator, SwitchActuator
+from growd.control.actuation import SwitchActuator
+from growd.control.lamp import LightActuator
 from growd.wiring.chamber import ChamberControl
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged

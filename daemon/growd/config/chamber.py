@@ -106,9 +106,19 @@ class Chamber:
         return tuple(channel.name for channel in light.channel) if light.enabled else ()
 
     @cached_property
+    def outputs_by_path(self) -> dict[OptionPath, Output]:
+        """All outputs but the lamp, by their places in the file: relays are short forms of outputs."""
+        relays = (_of_relay(relay) for relay in self.options.relay)
+        return {self.path("relay", number): each for number, each in enumerate(relays)} | {
+            self.path("output", number): each
+            for number, each in enumerate(self.options.output)
+            if not each.channel
+        }
+
+    @cached_property
     def outputs(self) -> tuple[Output, ...]:
-        """All outputs but the lamp of [light]: the relays, which are short forms, and [[output]]."""
-        return (*map(_of_relay, self.options.relay), *self.options.output)
+        """All outputs but the lamp: the relays, which are short forms, and [[output]]."""
+        return tuple(self.outputs_by_path.values())
 
     def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
         """The outputs of these classes, in their order."""
@@ -119,22 +129,18 @@ class Chamber:
         return tuple(each for each in self.outputs if variable in each.drives)
 
     @cached_property
-    def switched(self) -> frozenset[str]:
-        """The variables that relays switch."""
-        return frozenset(relay.variable for relay in self.options.relay)
+    def own_variables(self) -> frozenset[str]:
+        """The variables of the outputs' own commands, without the lamp's."""
+        return frozenset(each.own_variable for each in self.outputs)
 
-    def relays_of(self, variable: str) -> tuple[RelayOptions, ...]:
-        """The relays of a variable, in their order."""
-        return tuple(relay for relay in self.options.relay if relay.variable == variable)
-
-    def relay_names(self, variable: str) -> tuple[str, ...]:
-        """The names of the relays of a variable."""
-        return tuple(relay.name for relay in self.relays_of(variable))
+    def output_names(self, variable: str) -> tuple[str, ...]:
+        """The names of the outputs of an own variable, in their order."""
+        return tuple(each.name for each in self.outputs if each.own_variable == variable)
 
     @cached_property
     def controls_carbon_dioxide(self) -> bool:
         """There are a sensor and a valve for it."""
-        return CARBON_DIOXIDE in self.measured and VALVE in self.switched
+        return CARBON_DIOXIDE in self.measured and VALVE in self.own_variables
 
     @cached_property
     def controls_illuminance(self) -> bool:
@@ -146,8 +152,10 @@ class Chamber:
         reach: dict[str, tuple[float, float]] = {}
         if self.options.light.enabled:
             reach[ILLUMINANCE] = (0.0, self.options.light.full_scale_lux)
-        for variable in (*map("light_intensity_{}".format, self.lamp_channels), *sorted(self.switched)):
+        for variable in map("light_intensity_{}".format, self.lamp_channels):
             reach[variable] = (0.0, 1.0)
+        for output in sorted(self.outputs, key=lambda each: each.own_variable):
+            reach[output.own_variable] = (0.0, output.full)
         if self.controls_carbon_dioxide:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
         return reach
@@ -155,18 +163,18 @@ class Chamber:
     def needed(self) -> dict[str, set[str]]:
         """The variables that must be known while an output is on, each with the outputs that need it."""
         needed: dict[str, set[str]] = {}
-        for relay in self.options.relay:
-            if variable := self._needed_by(relay):
-                needed.setdefault(variable, set()).add(relay.variable)
+        for output in self.outputs:
+            if variable := self._needed_by(output):
+                needed.setdefault(variable, set()).add(output.own_variable)
         if self.options.light.enabled and self.options.light.needs_sensor:
             needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
         return needed
 
-    def _needed_by(self, relay: RelayOptions) -> str:
-        """The variable that a relay needs to be known, "" for none."""
-        if relay.needs is not None:
-            return relay.needs
-        usual = ROLES[relay.variable].needs
+    def _needed_by(self, output: Output) -> str:
+        """The variable that an output needs to be known, "" for none."""
+        if output.needs is not None:
+            return output.needs
+        usual = output.role.needs if output.role else ""
         return usual if usual in self.measured else ""
 
 

@@ -309,12 +309,12 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
     if limits.dose_litres is not None and limits.valve_flow_l_min is None:
         path = chamber.path("interlock", "dose_litres")
         yield Finding(path, "needs valve_flow_l_min, the flow of the open valve")
-    for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.switched else ():
+    for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.own_variables else ():
         most = getattr(limits, option)
         if open_s > most:
             path = chamber.path("carbon_dioxide", "autotune_open_s")
             yield Finding(path, f"{open_s:g} is above [interlock] {option}, {most:g}")
-    for number, sensor in enumerate(chamber.options.sensor if chamber.switched & {VALVE, FAN} else ()):
+    for number, sensor in enumerate(chamber.options.sensor if chamber.own_variables & {VALVE, FAN} else ()):
         range_ppm = sensor.range_ppm or _DEFAULT_RANGE_PPM
         if sensor.kind in _KINDS_WITH["range_ppm"] and range_ppm - 1 < limits.ceiling_ppm:
             yield Finding(

@@ -38,14 +38,14 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
     for chamber in chambers_of(config):
         limits = chamber.options.interlock
         doubtful = {"light_off_degc": _HOT_DEGC} if chamber.lamp_channels else {}
-        if VALVE in chamber.switched:
+        if VALVE in chamber.own_variables:
             doubtful |= _DOUBTFUL_FROM
         for option, most in doubtful.items():
             value, default = getattr(limits, option), getattr(InterlockOptions(), option)
             if value >= most:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding(chamber.path("interlock", option), reason)
-        if VALVE in chamber.switched and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
+        if VALVE in chamber.own_variables and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
             reason = (
                 f"{limits.dose_litres:g} l is an hour of open valve, which limits nothing; set a lower value"
             )
@@ -72,7 +72,7 @@ def _self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
     """CO2 sensors that calibrate themselves, where a valve raises the CO2."""
     for chamber in chambers_of(config):
         for number, sensor in enumerate(chamber.options.sensor):
-            if sensor.self_calibration and VALVE in chamber.switched:
+            if sensor.self_calibration and VALVE in chamber.own_variables:
                 reason = (
                     f"{sensor.name} treats the lowest CO2 of a day or week as fresh air, which hides CO2 "
                     "from the interlocks in a closed chamber; set it to false"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta
 
 from growd.config.base import Name, Patience, Pin, Seconds, Section
 from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, ROLES, Role
+from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
     OutputKindName: TypeAlias = str
@@ -16,8 +17,19 @@ else:
     OutputKindName = Literal[OUTPUT_KINDS]
     OutputVariable = Literal[(*ROLES, *(f"light_intensity_{channel}" for channel in LAMP_CHANNELS))]
 
-DIMMED: tuple[str, ...] = ("pwm", "hardware_pwm", "topic")
+DIMMED: Final = ("pwm", "hardware_pwm", "topic")
 """The kinds that take any level between off and on."""
+
+ON_A_PIN: Final = ("relay", "pwm", "hardware_pwm")
+_OPTIONS: Final = {
+    "pin": ON_A_PIN,
+    "active": ON_A_PIN,
+    "frequency_hz": ("pwm", "hardware_pwm"),
+    "minimum_duty": ("pwm", "hardware_pwm"),
+    "pwm_chip": ("hardware_pwm",),
+}
+KINDS_WITH: Final[dict[str, tuple[str, ...]]] = _OPTIONS
+"""The kinds that have an option which not all have."""
 
 
 class Output(Section, frozen=True):
@@ -47,6 +59,15 @@ class Output(Section, frozen=True):
 
     active: Literal["high", "low"] = "high"
     """Pin level that switches it on."""
+
+    frequency_hz: Annotated[float, Meta(ge=1, le=30_000)] = 200.0
+    """Frequency of the PWM; software PWM goes up to 1000 Hz. A fan with four wires takes 25000 Hz."""
+
+    minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
+    """Duty cycle at which it begins to work, such as 0.3 for a fan that stalls below."""
+
+    pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
+    """Number of the PWM chip in /sys/class/pwm."""
 
     safe: Literal["off", "on"] = "off"
     """Safe state."""
@@ -112,9 +133,20 @@ class Output(Section, frozen=True):
         return ROLES.get(self.own_variable)
 
     @property
+    def channel(self) -> str:
+        """The channel of the lamp that it is, "" for another output."""
+        return self.own_variable.removeprefix("light_intensity_") if self.role is None else ""
+
+    @property
+    def full(self) -> float:
+        """The set point of full level, in the unit of its own variable: ml/h of a pump, else 1."""
+        is_flow = VARIABLES[self.own_variable].unit == "ml/h"
+        return 60 * (self.flow_ml_min or 0.0) if is_flow else 1.0
+
+    @property
     def can_dim(self) -> bool:
         """Whether it takes levels between off and on."""
-        return self.kind in DIMMED
+        return self.kind in DIMMED and VARIABLES[self.own_variable].unit != "switch"
 
 
 def usual_variable(drives: tuple[str, ...], direction: str) -> str:
@@ -123,5 +155,7 @@ def usual_variable(drives: tuple[str, ...], direction: str) -> str:
     first = drives[0] if drives else ""
     if first in ROLES or first.startswith("light_intensity_"):
         return first
+    if first == ILLUMINANCE:
+        return "light_intensity_white"
     roles = (name for name, role in ROLES.items() if first and (role.drives, role.raises) == (first, raises))
     return next(roles, "")

@@ -5,22 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
-from growd.control.ramps import Ramp
 from growd.control.retries import Retries
-from growd.control.topics import (
-    CHANNEL_LEVELS,
-    LIGHT_CHANNELS,
-    SWITCH_STATE,
-    commanded,
-    light_channels,
-    switch_state,
-)
+from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
+from growd.device_kinds import ROLES
 from growd.variables import VALVE
 
 if TYPE_CHECKING:
@@ -40,7 +33,6 @@ RETRIES: Final = Retries(limit_s=10.0)
 SAFE_LEVEL: Final = 0.0
 ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a slider
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
-DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
 
 
 class Actuator(ABC):
@@ -133,17 +125,20 @@ class Actuator(ABC):
 
     @property
     @abstractmethod
-    def _output(self) -> Publisher:
-        """The topic of the levels that were written."""
+    def _outputs(self) -> tuple[Publisher, ...]:
+        """The topics of the levels that were written."""
 
     @property
     def _advice(self) -> str:
         """What to do after a failure."""
-        return "; the valve may be open: close the bottle" if VALVE in self._safe else ""
+        if VALVE in self._safe:
+            return "; the valve may be open: close the bottle"
+        roles = (ROLES[output] for output in self._safe if output in ROLES)
+        return next((f"; the {role.name} may be on" for role in roles if role.must_be_safe_off), "")
 
     @abstractmethod
     def _state(self) -> object:
-        """The message for `_output`, from the levels that were written."""
+        """The message for `_outputs`, from the levels that were written."""
 
     @abstractmethod
     def _target(self, output: str) -> float:
@@ -244,115 +239,24 @@ class Actuator(ABC):
         elif not self._failing:
             self._failures = 0
             self._health.succeeded()
-            self._output.publish(self._state())
+            state = self._state()
+            for topic in self._outputs:
+                topic.publish(state)
 
     def _failed(self, error: Exception, *, is_news: bool) -> None:
         self._retry_at = self._clock.monotonic() + self._retries.delay(PERIOD_S, self._failures)
         self._failures += 1
         if is_news:
-            self._output.publish(None, Quality.FAULT)
+            for topic in self._outputs:
+                topic.publish(None, Quality.FAULT)
         self._health.failed(f"{str(error) or type(error).__name__}{self._advice}")
 
 
-class LightActuator(Actuator):
-    """Sets the level of each channel of a light, 0..1.
+class OutputActuator(Actuator):
+    """Drives one output at a level, 0..1, by the commands for its own variable.
 
-    A channel follows its own fresh command (`light_intensity_<channel>`, or its field of `light_channels`),
-    else its share (`mix`) of the command for `light_illuminance`. `ramp_s` is the time from dark to full.
-    Without a command, or without permission of the guard, a channel is dark at once. A lamp that
-    `is_switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
-    "light_illuminance", the command for all channels.
-
-    The levels are published on `<environment>/light_channels` when they change.
-    """
-
-    def __init__(
-        self,
-        bus: Bus,
-        environment: str,
-        *,
-        write: Callable[[str, float], None],
-        worker: Worker,
-        mix: Mapping[str, float] = DEFAULT_MIX,
-        ramp_s: float = 0.0,
-        is_switched: bool = False,
-        stale_after_s: float = 5.0,
-        write_timeout_s: float = 2.0,
-        retries: Retries = RETRIES,
-        guard: Guard | None = None,
-        device: str = "light",
-    ) -> None:
-        self._mix = dict(mix)
-        self._is_switched = is_switched
-        self._ramps = {channel: Ramp(ramp_s) for channel in self._mix}
-        self._illuminance_topic = commanded(environment, "light_illuminance")
-        self._all_channels_topic = commanded(environment, "light_channels")
-        self._channel_topics = {commanded(environment, f"light_intensity_{name}"): name for name in self._mix}
-        super().__init__(
-            bus,
-            environment,
-            device,
-            write=write,
-            worker=worker,
-            safe=dict.fromkeys(self._mix, SAFE_LEVEL),
-            commands=(self._illuminance_topic, self._all_channels_topic, *self._channel_topics),
-            stale_after_s=stale_after_s,
-            write_timeout_s=write_timeout_s,
-            retries=retries,
-            guard=guard,
-        )
-        self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
-        self.node.open(self._all_channels_topic)
-
-    @property
-    def _output(self) -> Publisher:
-        return self._channels
-
-    def _state(self) -> dict[str, float]:
-        return {field: self._written.get(name, SAFE_LEVEL) for name, field in LIGHT_CHANNELS.items()}
-
-    def _take(self, message: Message) -> None:
-        ok = message.quality is Quality.OK
-        if message.topic == self._all_channels_topic:
-            for channel in self._mix:
-                self._hold(channel, message.value[LIGHT_CHANNELS[channel]] if ok else None)
-        else:
-            name = self._channel_topics.get(message.topic, "light_illuminance")
-            self._hold(name, message.value if ok else None)
-
-    def _target(self, channel: str) -> float:
-        level = self._commanded(channel)
-        is_dark = self._is_held_dark(channel)  # asked without a command too, for the status
-        now = self._clock.monotonic()
-        ramp = self._ramps[channel]
-        if level is None or is_dark:
-            ramp.jump(SAFE_LEVEL)
-        else:
-            level = float(level >= ON_FROM) if self._is_switched else level
-            ramp.send(max(0.0, min(1.0, level)), now)
-        return round(ramp.at(now), DECIMALS)
-
-    def _commanded(self, channel: str) -> float | None:
-        level = self._held(channel)
-        whole = self._held("light_illuminance")
-        if level is not None or whole is None or self._is_held_dark("light_illuminance"):
-            return level
-        return whole * self._mix[channel]
-
-    def _is_held_dark(self, output: str) -> bool:
-        return self._permitted(output, 1.0) < 1.0
-
-    def _is_moving(self) -> bool:
-        now = self._clock.monotonic()
-        return any(ramp.is_moving(now) for ramp in self._ramps.values())
-
-
-class SwitchActuator(Actuator):
-    """Switches a device, such as a valve or a fan, by the commands for a variable.
-
-    It is on while a fresh command is at least 0.5, off while it is below, and safe (`safe_on`) without one,
-    as far as the guard permits. `write(on)` runs in the worker. The state, 1 or 0, is published on
-    `<environment>/switches/<device>` when it changes.
+    It is at its safe level without a fresh command, and the guard limits it. `write(level)` runs in the
+    worker. The level is published on `<environment>/outputs/<device>` when it changes.
     """
 
     def __init__(
@@ -362,7 +266,7 @@ class SwitchActuator(Actuator):
         device: str,
         variable: str,
         *,
-        write: Callable[[bool], None],
+        write: Callable[[float], None],
         worker: Worker,
         safe_on: bool = False,
         stale_after_s: float = 5.0,
@@ -374,7 +278,7 @@ class SwitchActuator(Actuator):
             bus,
             environment,
             device,
-            write=lambda _, level: write(bool(level)),
+            write=lambda _, level: write(level),
             worker=worker,
             safe={variable: float(safe_on)},
             commands=(commanded(environment, variable),),
@@ -384,11 +288,11 @@ class SwitchActuator(Actuator):
             guard=guard,
         )
         self._variable = variable
-        self._switch = self.node.advertise(switch_state(environment, device), SWITCH_STATE)
+        self._level = self.node.advertise(output_level(environment, device), OUTPUT_LEVEL)
 
     @property
-    def _output(self) -> Publisher:
-        return self._switch
+    def _outputs(self) -> tuple[Publisher, ...]:
+        return (self._level,)
 
     def _state(self) -> float:
         return self._written[self._variable]
@@ -398,8 +302,30 @@ class SwitchActuator(Actuator):
 
     def _target(self, output: str) -> float:
         level = self._held(output)
-        wanted = self._safe[output] if level is None else float(level >= ON_FROM)
+        wanted = self._safe[output] if level is None else self._possible(level)
         return self._permitted(output, wanted)
+
+    def _possible(self, level: float) -> float:
+        """The level nearest to a command that the output can have."""
+        return round(max(0.0, min(1.0, level)), DECIMALS)
+
+
+class SwitchActuator(OutputActuator):
+    """Switches a device, such as a valve: on from a command of one half.
+
+    The state, 1 or 0, is also published on `<environment>/switches/<device>`.
+    """
+
+    def __init__(self, bus: Bus, environment: str, device: str, variable: str, **options: Any) -> None:
+        super().__init__(bus, environment, device, variable, **options)
+        self._switch = self.node.advertise(switch_state(environment, device), SWITCH_STATE)
+
+    @property
+    def _outputs(self) -> tuple[Publisher, ...]:
+        return (self._level, self._switch)
+
+    def _possible(self, level: float) -> float:
+        return float(level >= ON_FROM)
 
 
 class _Command:

@@ -22,6 +22,8 @@ CHANNEL_LEVELS: Final = MessageType(
 
 SWITCH_STATE: Final = FLOAT64.within(0, 1, "switch")
 
+OUTPUT_LEVEL: Final = FLOAT64.within(0, 1, "fraction")
+
 EVENT: Final = MessageType(
     "growd/Event",
     (Field("kind", Kind.STRING), Field("source", Kind.STRING), Field("message", Kind.STRING)),
@@ -33,7 +35,7 @@ NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1,
 
 RESERVED: Final = frozenset({
     "autotune", "calibration", "diagnostics", "events", "feedback", "interlocks", "light_channels", "notes",
-    "posted", "raw", "recipe_state", "switches",
+    "outputs", "posted", "raw", "recipe_state", "switches",
 })  # fmt: skip
 """Segments after an environment's id whose topics only growd's own nodes publish."""
 
@@ -98,10 +100,15 @@ def switch_state(environment: str, device: str) -> str:
     return f"{environment}/switches/{device}"
 
 
+def output_level(environment: str, device: str) -> str:
+    """The topic of the level written to an output, 0 to 1."""
+    return f"{environment}/outputs/{device}"
+
+
 def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> None:
     """Declare every topic that clients may use, before any node starts. Calling it again changes nothing.
 
-    `desired` has the variable's range. `commanded` is 0..1 for light and switches and -1..1 otherwise (cool
+    `desired` has the variable's range. `commanded` is 0..1 for light and outputs and -1..1 otherwise (cool
     to heat). `raw` has no range: the sampler checks it. A command [white, red, blue] on `light_channels` sets
     all channels at once. [null] on `desired` or `commanded` releases the value.
 
@@ -115,7 +122,7 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
         ranged = FLOAT64.within(variable.minimum, variable.maximum, variable.unit)
         idle = f"nothing in {environment} controls {name}, so its set point is recorded and has no effect"
         declare(desired(environment, name), ranged, is_open=True, note=idle, is_releasable=True)
-        lowest = 0 if name.startswith("light_") or variable.unit == "switch" else -1
+        lowest = 0 if name.startswith("light_") or variable.is_output else -1
         missing = f"{environment} has no output for {name}"
         share = FLOAT64.within(lowest, 1, "fraction")
         declare(commanded(environment, name), share, note=missing, is_releasable=True)

@@ -32,7 +32,7 @@ def interlocks_of(
 ) -> Interlocks:
     """All interlocks of a chamber. `memory` keeps them over a restart; days begin in `zone` (None: local)."""
     needed = chamber.needed()
-    used = {CARBON_DIOXIDE, TEMPERATURE, *needed} if chamber.lamp_channels or chamber.switched else set()
+    used = {CARBON_DIOXIDE, TEMPERATURE, *needed} if chamber.lamp_channels or chamber.own_variables else set()
     judged = [variable for variable in chamber.measured if variable in used]
     readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in judged})
     valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
@@ -47,7 +47,7 @@ def interlocks_of(
         sensors={name: chamber.sensor_names(name) if name in chamber.shared else () for name in judged},
         memory=memory,
         patience_s=chamber.scaled(PATIENCE_S),
-        outputs=(*chamber.lamp_channels, *chamber.switched),
+        outputs=(*chamber.lamp_channels, *chamber.own_variables),
         hold=hold,
     )
     interlocks.track(valves, [VALVE])
@@ -64,7 +64,7 @@ def _of_valve(
     chamber: Chamber, times: OnTimes, fans: OnTimes, readings: SensorReadings
 ) -> Iterator[Interlock]:
     limits = chamber.options.interlock
-    if VALVE not in chamber.switched:
+    if VALVE not in chamber.own_variables:
         return
     yield ValveOpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
     yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
@@ -84,7 +84,7 @@ def _of_lamp(
 
 def _ceiling(chamber: Chamber, readings: SensorReadings) -> Iterator[Interlock]:
     limits = chamber.options.interlock
-    held = chamber.switched & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
+    held = chamber.own_variables & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
     if CARBON_DIOXIDE in chamber.measured and held:
         sensors = chamber.sensor_names(CARBON_DIOXIDE)
         yield CarbonDioxideCeiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors)

@@ -1,0 +1,115 @@
+"""The actuator of a lamp: from levels and commands for its channels to what is written."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.messages import Quality
+from growd.control.actuation import DECIMALS, ON_FROM, RETRIES, SAFE_LEVEL, Actuator
+from growd.control.ramps import Ramp
+from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.bus.topics import Publisher
+    from growd.control.interlocks.base import Guard
+    from growd.control.retries import Retries
+    from growd.runtime.worker import Worker
+
+DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
+
+
+class LightActuator(Actuator):
+    """Sets the level of each channel of a light, 0..1.
+
+    A channel follows its own fresh command (`light_intensity_<channel>`, or its field of `light_channels`),
+    else its share (`mix`) of the command for `light_illuminance`. `ramp_s` is the time from dark to full.
+    Without a command, or without permission of the guard, a channel is dark at once. A lamp that
+    `is_switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
+    "light_illuminance", the command for all channels.
+
+    The levels are published on `<environment>/light_channels` when they change.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        *,
+        write: Callable[[str, float], None],
+        worker: Worker,
+        mix: Mapping[str, float] = DEFAULT_MIX,
+        ramp_s: float = 0.0,
+        is_switched: bool = False,
+        stale_after_s: float = 5.0,
+        write_timeout_s: float = 2.0,
+        retries: Retries = RETRIES,
+        guard: Guard | None = None,
+        device: str = "light",
+    ) -> None:
+        self._mix = dict(mix)
+        self._is_switched = is_switched
+        self._ramps = {channel: Ramp(ramp_s) for channel in self._mix}
+        self._illuminance_topic = commanded(environment, "light_illuminance")
+        self._all_channels_topic = commanded(environment, "light_channels")
+        self._channel_topics = {commanded(environment, f"light_intensity_{name}"): name for name in self._mix}
+        super().__init__(
+            bus,
+            environment,
+            device,
+            write=write,
+            worker=worker,
+            safe=dict.fromkeys(self._mix, SAFE_LEVEL),
+            commands=(self._illuminance_topic, self._all_channels_topic, *self._channel_topics),
+            stale_after_s=stale_after_s,
+            write_timeout_s=write_timeout_s,
+            retries=retries,
+            guard=guard,
+        )
+        self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
+        self.node.open(self._all_channels_topic)
+
+    @property
+    def _outputs(self) -> tuple[Publisher, ...]:
+        return (self._channels,)
+
+    def _state(self) -> dict[str, float]:
+        return {field: self._written.get(name, SAFE_LEVEL) for name, field in LIGHT_CHANNELS.items()}
+
+    def _take(self, message: Message) -> None:
+        ok = message.quality is Quality.OK
+        if message.topic == self._all_channels_topic:
+            for channel in self._mix:
+                self._hold(channel, message.value[LIGHT_CHANNELS[channel]] if ok else None)
+        else:
+            name = self._channel_topics.get(message.topic, "light_illuminance")
+            self._hold(name, message.value if ok else None)
+
+    def _target(self, channel: str) -> float:
+        level = self._commanded(channel)
+        is_dark = self._is_held_dark(channel)  # asked without a command too, for the status
+        now = self._clock.monotonic()
+        ramp = self._ramps[channel]
+        if level is None or is_dark:
+            ramp.jump(SAFE_LEVEL)
+        else:
+            level = float(level >= ON_FROM) if self._is_switched else level
+            ramp.send(max(0.0, min(1.0, level)), now)
+        return round(ramp.at(now), DECIMALS)
+
+    def _commanded(self, channel: str) -> float | None:
+        level = self._held(channel)
+        whole = self._held("light_illuminance")
+        if level is not None or whole is None or self._is_held_dark("light_illuminance"):
+            return level
+        return whole * self._mix[channel]
+
+    def _is_held_dark(self, output: str) -> bool:
+        return self._permitted(output, 1.0) < 1.0
+
+    def _is_moving(self) -> bool:
+        now = self._clock.monotonic()
+        return any(ramp.is_moving(now) for ramp in self._ramps.values())
