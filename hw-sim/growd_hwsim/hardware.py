@@ -72,11 +72,14 @@ _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
 class WiredRelay:
     """An output at a pin, and the actuator of the chamber that it moves (one of `ACTUATORS`, "" for none).
 
-    A pin with PWM drives the actuator with its duty.
+    With `channel` it drives that channel of the lamp. A pin with PWM drives it with its duty; with
+    `hardware_pwm` a PWM chip drives the pin.
     """
 
     moves: str
     active_high: bool = True
+    channel: str = ""
+    hardware_pwm: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class Wiring:
     """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps, relays and switches.
 
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
-    of each PWM chip, which drives those of the lamps' pins that it can. `bus_hz` has the speeds of buses
+    of each PWM chip, which drives those of the lamps' pins that it can, and of outputs with hardware PWM. `bus_hz` has the speeds of buses
     (`USUAL_BUS_HZ`).
     """
 
@@ -130,7 +133,10 @@ class SimulatedHardware(Hardware):
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
         for each in self.chambers:
             each.present_faults = self.faults.in_chamber
-        self._lamp_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
+        self._pwm_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
+        self._pwm_pins |= {
+            pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm
+        }
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
         self.serial_chips: dict[str, UartSlave] = {}
         on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
@@ -232,10 +238,10 @@ class SimulatedHardware(Hardware):
         chips = {number: channels for _, wired in self._wired for number, channels in wired.pwm_chips.items()}
         bare = SimulatedPwmSysfs({}, chips=chips)
         places = {pin: place for chip in chips for pin, place in channels_on(chip, bare).items()}
-        lamps = {pin: place for pin, place in places.items() if pin in self._lamp_pins}
-        for pin in lamps:
+        used = {pin: place for pin, place in places.items() if pin in self._pwm_pins}
+        for pin in used:
             self._on_pin(pin, 0.0)
-        return SimulatedPwmSysfs(lamps, chips=chips, on_change=self._on_pin, is_refused=self._is_pwm_refused)
+        return SimulatedPwmSysfs(used, chips=chips, on_change=self._on_pin, is_refused=self._is_pwm_refused)
 
     def _is_pwm_refused(self, pin: int) -> bool:
         self.faults.hold_pin(pin)
@@ -257,8 +263,11 @@ def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[flo
 
 
 def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
+    level = high if relay.active_high else 1.0 - high
     if relay.moves:
-        chamber.set_actuator(relay.moves, high if relay.active_high else 1.0 - high)
+        chamber.set_actuator(relay.moves, level)
+    if relay.channel:
+        chamber.set_lamp(relay.channel, level)
 
 
 def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring

@@ -14,7 +14,7 @@ from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
-from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, relay_device
+from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, output_device
 from growd.wiring.receivers import described_value
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
@@ -31,7 +31,7 @@ from growd_drivers.sc16is750 import place_of
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
-    from growd.config import RelayOptions, Sensor
+    from growd.config import Output, Sensor
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
     from growd_drivers.hardware import Hardware
@@ -81,16 +81,17 @@ class DeviceAnswer:
 def described(config: Config) -> Iterator[tuple[str, str]]:
     """The name of each device, and its kind, place and variables, and whether it is a default."""
     for chamber in chambers_of(config):
-        options, light = chamber.options, chamber.options.light
+        options, light = chamber.options, chamber.light
         for sensor in options.sensor:
             default = _DEFAULT if options.sensor is Config().sensor else ""
             yield chamber.device(sensor.name), f"{_name_of(sensor)}: {_purpose(sensor)}{default}"
-        if light.enabled:
-            variables = ", ".join(f"light_intensity_{channel}" for channel in chamber.lamp_channels)
+        if light.channel:
+            variables = ", ".join(f"light_intensity_{channel.name}" for channel in light.channel)
             default = _DEFAULT if light.channel is Light().channel else ""
             yield chamber.device("light"), f"{_lamp(light)}: {variables}{default}"
-        for relay in options.relay:
-            yield chamber.device(relay.name), f"{_relay(relay)}, active {relay.active}: {relay.variable}"
+        for output in (*chamber.outputs, *chamber.channels_by_path.values()):
+            active = "" if output.pin is None else f", active {output.active}"
+            yield chamber.device(output.name), f"{_place(output)}{active}: {output.own_variable}"
 
 
 async def check_hardware(
@@ -122,17 +123,18 @@ class _Check:
     def questions(self) -> Iterator[Callable[[], Awaitable[DeviceAnswer]]]:
         """One coroutine function for each device."""
         for chamber in chambers_of(self._config):
-            named, light = chamber.device, chamber.options.light
+            named, light = chamber.device, chamber.light
             for sensor in chamber.options.sensor:
                 is_sent = SENSOR_KINDS[sensor.kind].opens == "messages"
                 ask = self._ask_sender if is_sent else self._ask_sensor
                 yield functools.partial(ask, named(sensor.name), sensor)
-            if light.enabled:
+            if light.channel:
                 claim = functools.partial(_claim_lamp, self._hardware, light)
                 yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
-            for relay in chamber.options.relay:
-                claim = functools.partial(_claim_relay, self._hardware, relay)
-                yield functools.partial(self._ask_output, named(relay.name), _relay(relay), relay.safe, claim)
+            for output in (*chamber.outputs, *chamber.channels_by_path.values()):
+                claim = functools.partial(_claim, self._hardware, output)
+                place = _place(output)
+                yield functools.partial(self._ask_output, named(output.name), place, output.safe, claim)
 
     async def close(self) -> None:
         """End the threads that can be ended."""
@@ -297,8 +299,8 @@ def _claim_lamp(hardware: Hardware, light: Light) -> None:
         claim_output(gpio, channel.pin, int(light.inverted), device="light")
 
 
-def _claim_relay(hardware: Hardware, relay: RelayOptions) -> None:
-    device = relay_device(hardware, relay)
+def _claim(hardware: Hardware, output: Output) -> None:
+    device = output_device(hardware, output)
     device.use()
     device.close()
 
@@ -324,8 +326,9 @@ def _lamp(light: Light) -> str:
     return f"lamp on {pins}"
 
 
-def _relay(relay: RelayOptions) -> str:
-    return f"relay on GPIO {relay.pin}"
+def _place(output: Output) -> str:
+    kind = {"hardware_pwm": "hardware PWM", "pwm": "PWM"}.get(output.kind, output.kind)
+    return kind if output.pin is None else f"{kind} on GPIO {output.pin}"
 
 
 def _shown(reading: dict[str, float]) -> str:

@@ -157,7 +157,7 @@ growd is running with {hardware}{pace}.
 Try these first, in another terminal:
 
   curl {api}/topic_data/{environment}/measured/air_carbon_dioxide
-{light if config.light.enabled else ""}
+{light if chambers_of(config)[0].light.enabled else ""}
 Stop it with Ctrl-C.
 """
     return lines.rstrip()

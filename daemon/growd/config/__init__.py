@@ -8,6 +8,7 @@ from growd.config.access import Access
 from growd.config.chamber import Chamber, chambers_of
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
+from growd.config.outputs import Output
 from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.reading import load, load_outputs
 from growd.config.retention import Retention
@@ -40,6 +41,7 @@ __all__ = [
     "Light",
     "MessageTypeName",
     "Recipe",
+    "Output",
     "RelayOptions",
     "Replication",
     "Retention",

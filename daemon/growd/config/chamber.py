@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from growd.config.outputs import Output
+from msgspec import structs
+
+from growd.config.devices import Light
+from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
 
@@ -102,8 +105,47 @@ class Chamber:
     @cached_property
     def lamp_channels(self) -> tuple[str, ...]:
         """The channels of the lamp, none without a lamp."""
-        light = self.options.light
-        return tuple(channel.name for channel in light.channel) if light.enabled else ()
+        return tuple(self.lamp_mix)
+
+    @cached_property
+    def light(self) -> Light:
+        """[light] with its channels on pins. It is enabled if there is a channel, also of an [[output]].
+
+        An [[output]] takes the place of the default channels.
+        """
+        light, others = self.options.light, self.channels_by_path
+        on_pins = light.channel if light.enabled else ()
+        if others and on_pins is Light().channel:
+            on_pins = ()
+        return structs.replace(light, enabled=bool(on_pins or others), channel=on_pins)
+
+    @cached_property
+    def channels_by_path(self) -> dict[OptionPath, Output]:
+        """The channels of the lamp that are an [[output]], by their places in the file."""
+        outputs = enumerate(self.options.output)
+        return {self.path("output", number): each for number, each in outputs if each.channel}
+
+    @cached_property
+    def lamp_mix(self) -> dict[str, float]:
+        """The level of each channel of the lamp at full light."""
+        mix = {channel.name: channel.mix for channel in self.light.channel}
+        return mix | {each.channel: each.mix for each in self.channels_by_path.values()}
+
+    @cached_property
+    def is_lamp_switched(self) -> bool:
+        """Whether a channel of the lamp cannot be dimmed."""
+        return self.light.switched or any(not each.can_dim for each in self.channels_by_path.values())
+
+    @cached_property
+    def pwm_pins(self) -> dict[int, tuple[int, str]]:
+        """The pins with hardware PWM, each with the number of its PWM chip and the name of its user."""
+        light = self.light
+        lamp = light.channel if light.hardware_pwm and not light.switched else ()
+        pins = {each.pin: (light.pwm_chip, each.name) for each in lamp if each.pin in PWM_PINS}
+        for each in (*self.outputs, *self.channels_by_path.values()):
+            if each.kind == "hardware_pwm" and each.pin in PWM_PINS:
+                pins[each.pin] = (each.pwm_chip, each.name)
+        return pins
 
     @cached_property
     def outputs_by_path(self) -> dict[OptionPath, Output]:
@@ -145,12 +187,12 @@ class Chamber:
     @cached_property
     def controls_illuminance(self) -> bool:
         """There are a lamp and a sensor of its light."""
-        return self.options.light.enabled and ILLUMINANCE in self.measured
+        return self.light.enabled and ILLUMINANCE in self.measured
 
     def reach(self) -> dict[str, tuple[float, float]]:
         """The lowest and the highest set point of each variable that has an output."""
         reach: dict[str, tuple[float, float]] = {}
-        if self.options.light.enabled:
+        if self.light.enabled:
             reach[ILLUMINANCE] = (0.0, self.options.light.full_scale_lux)
         for variable in map("light_intensity_{}".format, self.lamp_channels):
             reach[variable] = (0.0, 1.0)
@@ -166,7 +208,7 @@ class Chamber:
         for output in self.outputs:
             if variable := self._needed_by(output):
                 needed.setdefault(variable, set()).add(output.own_variable)
-        if self.options.light.enabled and self.options.light.needs_sensor:
+        if self.light.enabled and self.options.light.needs_sensor:
             needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
         return needed
 

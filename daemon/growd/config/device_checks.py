@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Final
 from growd.config.chamber import chambers_of
 from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
-from growd.config.findings import Finding, of_other_kinds
+from growd.config.findings import Finding, of_other_kinds, once
 from growd.config.mqtt import fault_of_topic
+from growd.config.output_checks import output_faults, output_names
+from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with, with_article
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
 
@@ -28,14 +30,8 @@ _UART_PINS: Final = (14, 15)
 _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 """Names of the serial port on the header's pins (TXD and RXD, BCM), by model and settings."""
 
-_PWM_PINS: Final = (12, 13, 18, 19)
-"""Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
-
 _DEFAULT_RANGE_PPM: Final = 10_000
 """As `growd_drivers.mhz19.DEFAULT_RANGE_PPM`."""
-
-_SOFTWARE_PWM_HZ: Final = 1000.0
-"""As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
 
 _KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
 _PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
@@ -55,7 +51,7 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
     for chamber in chambers_of(config):
         yield from _sensors(chamber)
         yield from _lamp(chamber)
-        yield from _relays(chamber)
+        yield from output_faults(chamber)
         yield from _limits(chamber)
         yield from faults_of_conditions(chamber)
         yield from _combined(chamber)
@@ -75,27 +71,15 @@ def is_header_port(port: str) -> bool:
 def _names(chamber: Chamber) -> Iterator[Finding]:
     """Names are unique, since topics have them. The lamp is "light"."""
     options = chamber.options
-    yield from _once(chamber.path("sensor"), "name", [sensor.name for sensor in options.sensor])
-    if options.light.enabled:
-        channels = [channel.name for channel in options.light.channel]
-        yield from _once(chamber.path("light", "channel"), "name", channels)
+    yield from once(chamber.path("sensor"), "name", [sensor.name for sensor in options.sensor])
+    channels = [channel.name for channel in chamber.light.channel]
+    yield from once(chamber.path("light", "channel"), "name", channels)
     for number, sensor in enumerate(options.sensor):
         if sensor.name == "light":
             yield Finding(
                 chamber.path("sensor", number, "name"), "light is the name of the lamp; choose another"
             )
-    yield from _once(chamber.path("relay"), "name", [relay.name for relay in options.relay])
-    others = {sensor.name for sensor in options.sensor} | {"light"}
-    for number, relay in enumerate(options.relay):
-        if relay.name in others:
-            reason = f"{relay.name} is the name of another device; choose another"
-            yield Finding(chamber.path("relay", number, "name"), reason)
-
-
-def _once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Finding]:
-    for number, value in enumerate(values):
-        if value in values[:number]:
-            yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
+    yield from output_names(chamber)
 
 
 def _pins(config: Config) -> Iterator[Finding]:
@@ -121,12 +105,12 @@ def _inputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
 
 def _outputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
     """The option, the name and the pin of each output."""
-    light = chamber.options.light
-    for number, channel in enumerate(light.channel if light.enabled else ()):
+    for number, channel in enumerate(chamber.light.channel):
         path = chamber.path("light", "channel", number, "pin")
         yield path, f"channel {chamber.device(channel.name)}", channel.pin
-    for number, relay in enumerate(chamber.options.relay):
-        yield chamber.path("relay", number, "pin"), chamber.device(relay.name), relay.pin
+    for output_path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
+        if output.pin is not None:
+            yield (*output_path, "pin"), chamber.device(output.name), output.pin
 
 
 def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
@@ -261,15 +245,15 @@ def _shared_port(
 
 def _lamp(chamber: Chamber) -> Iterator[Finding]:
     light = chamber.options.light
-    if light.enabled and not light.channel:
+    if light.enabled and not light.channel and not chamber.channels_by_path:
         reason = "has no entry; without a lamp, set enabled = false"
         yield Finding(chamber.path("light", "channel"), reason)
-    elif light.hardware_pwm and not any(channel.pin in _PWM_PINS for channel in light.channel):
-        pins = ", ".join(map(str, _PWM_PINS))
+    elif light.hardware_pwm and not any(channel.pin in PWM_PINS for channel in light.channel):
+        pins = ", ".join(map(str, PWM_PINS))
         yield Finding(
             chamber.path("light", "hardware_pwm"), f"is for GPIO {pins}, and the lamp is on other pins"
         )
-    if light.frequency_hz > _SOFTWARE_PWM_HZ and not light.switched:
+    if light.frequency_hz > SOFTWARE_PWM_HZ and not light.switched:
         yield from _too_fast(chamber.path("light", "frequency_hz"), light)
     for option in _OF_DIMMING if light.switched else ():
         if getattr(light, option) != getattr(_DIMMED, option):
@@ -279,28 +263,13 @@ def _lamp(chamber: Chamber) -> Iterator[Finding]:
 
 def _too_fast(path: OptionPath, light: Light) -> Iterator[Finding]:
     for channel in light.channel if light.enabled else ():
-        if not (light.hardware_pwm and channel.pin in _PWM_PINS):
+        if not (light.hardware_pwm and channel.pin in PWM_PINS):
             reason = (
                 f"{channel.name} on GPIO {channel.pin} has software PWM, of at most "
-                f"{_SOFTWARE_PWM_HZ:g} Hz; take a lower frequency, or set hardware_pwm for lamps on "
-                f"GPIO {', '.join(map(str, _PWM_PINS))}"
+                f"{SOFTWARE_PWM_HZ:g} Hz; take a lower frequency, or set hardware_pwm for lamps on "
+                f"GPIO {', '.join(map(str, PWM_PINS))}"
             )
             yield Finding(path, reason)
-
-
-def _relays(chamber: Chamber) -> Iterator[Finding]:
-    """Relays of one variable have one controller, so its options are the same for all of them."""
-    first: dict[str, RelayOptions] = {}
-    for number, relay in enumerate(chamber.options.relay):
-        kind = ROLES[relay.variable]
-        if kind.must_be_safe_off and relay.safe == "on":
-            reason = f"{relay.name} is a {kind.name}, which is safe when it is off"
-            yield Finding(chamber.path("relay", number, "safe"), reason)
-        other = first.setdefault(relay.variable, relay)
-        for option in ("needs", "override_s"):
-            if getattr(relay, option) != getattr(other, option):
-                both = f"{other.name} and {relay.name} are both for {relay.variable}"
-                yield Finding(chamber.path("relay", number, option), f"{both}, so they must agree")
 
 
 def _limits(chamber: Chamber) -> Iterator[Finding]:
@@ -334,17 +303,7 @@ def _combined(chamber: Chamber) -> Iterator[Finding]:
 
 
 def _unmeasured(chamber: Chamber) -> Iterator[Finding]:
-    """Outputs whose options name or imply a variable that no sensor measures."""
-    for number, relay in enumerate(chamber.options.relay):
-        path = chamber.path("relay", number, "needs")
-        if relay.needs and relay.needs not in chamber.measured:
-            yield Finding(path, f"{relay.name} needs {relay.needs}, which no sensor measures")
-        if relay.variable == VALVE and relay.needs is None and CARBON_DIOXIDE not in chamber.measured:
-            reason = (
-                f"{relay.name} is a valve for CO2, which no sensor measures; add a [[sensor]] for it, or set "
-                'needs = "" if the valve may open without a sensor'
-            )
-            yield Finding(path, reason)
+    """Options of the lamp that imply a variable that no sensor measures."""
     if chamber.options.light.needs_sensor and ILLUMINANCE not in chamber.measured:
         yield Finding(chamber.path("light", "needs_sensor"), f"no sensor measures {ILLUMINANCE}")
 

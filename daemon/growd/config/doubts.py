@@ -55,17 +55,17 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
 def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
     """Valves for CO2 that may be open while CO2 is not known."""
     for chamber in chambers_of(config):
-        for number, relay in enumerate(chamber.options.relay):
-            if relay.variable != VALVE or relay.needs in (None, CARBON_DIOXIDE):
+        for path, output in chamber.outputs_by_path.items():
+            if output.own_variable != VALVE or output.needs in (None, CARBON_DIOXIDE):
                 continue
             if CARBON_DIOXIDE in chamber.measured:
-                reason = f"{relay.name} may be open while {CARBON_DIOXIDE} is not known; remove needs"
+                reason = f"{output.name} may be open while {CARBON_DIOXIDE} is not known; remove needs"
             else:
                 reason = (
-                    f"no sensor measures {CARBON_DIOXIDE}, so no ceiling closes {relay.name}; add a "
+                    f"no sensor measures {CARBON_DIOXIDE}, so no ceiling closes {output.name}; add a "
                     "[[sensor]] for it, and remove needs"
                 )
-            yield Finding(chamber.path("relay", number, "needs"), reason)
+            yield Finding((*path, "needs"), reason)
 
 
 def _self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
@@ -95,25 +95,20 @@ def _odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
 def _empty_chambers(config: Config, _: Source) -> Iterator[Finding]:
     """Further environments without a device."""
     for chamber in chambers_of(config)[1:]:
-        if not (chamber.options.sensor or chamber.options.relay or chamber.options.light.enabled):
+        if not (chamber.options.sensor or chamber.outputs or chamber.light.enabled):
             example = f"[[chamber.{chamber.environment}.sensor]]"
-            reason = f"has no sensor, lamp or relay; add one, such as {example}"
+            reason = f"has no sensor, lamp or output; add one, such as {example}"
             yield Finding(("chamber", chamber.environment), reason)
 
 
 def shared_pwm(config: Config, _: Source) -> Iterator[Finding]:
-    """Lamp channels that most models of the Pi can't dim independently; growd would not start there."""
-    pins = {pin for chamber in chambers_of(config) for pin in _hardware_pwm_pins(chamber)}
+    """Pins that most models of the Pi can't dim independently; growd would not start there."""
+    pins = {pin for chamber in chambers_of(config) for pin in chamber.pwm_pins}
     for pair in _ONE_PWM:
         if pair <= pins:
             both = " and ".join(f"GPIO {pin}" for pin in sorted(pair))
             reason = f"{both} share one PWM channel on a Raspberry Pi 1 to 4; move one of them to another pin"
             yield Finding(("light", "hardware_pwm"), reason)
-
-
-def _hardware_pwm_pins(chamber: Chamber) -> set[int]:
-    light = chamber.options.light
-    return {channel.pin for channel in light.channel} if light.enabled and light.hardware_pwm else set()
 
 
 def _median_of_two(config: Config, _: Source) -> Iterator[Finding]:

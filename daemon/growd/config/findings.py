@@ -9,10 +9,11 @@ import msgspec
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from growd.config.alerts import AlertOptions, Notify
     from growd.config.devices import Sensor
+    from growd.config.outputs import Output
     from growd.config.root import Config
 
 OptionPath: TypeAlias = tuple[str | int, ...]
@@ -74,7 +75,7 @@ if TYPE_CHECKING:
 
 
 def of_other_kinds(
-    path: OptionPath, entry: AlertOptions | Notify | Sensor, kinds_with: Mapping[str, Collection[str]]
+    path: OptionPath, entry: AlertOptions | Notify | Output | Sensor, kinds_with: Mapping[str, Collection[str]]
 ) -> Iterator[Finding]:
     """The options of the entry at `path` that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
@@ -83,6 +84,13 @@ def of_other_kinds(
         if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
             reason = f"{entry.name} is {article} {entry.kind}; this is for {', '.join(kinds)} only: remove it"
             yield Finding((*path, option), reason)
+
+
+def once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Finding]:
+    """The entries of the list at `path` whose value of an option an earlier entry has."""
+    for number, value in enumerate(values):
+        if value in values[:number]:
+            yield Finding((*path, number, option), f"{value} is given {values.count(value)} times")
 
 
 def refuse(findings: Iterable[Finding]) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
 from msgspec import Meta
 
-from growd.config.base import Name, Patience, Pin, Seconds, Section
+from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
 from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, ROLES, Role
 from growd.variables import ILLUMINANCE, VARIABLES
 
@@ -20,15 +20,20 @@ else:
 DIMMED: Final = ("pwm", "hardware_pwm", "topic")
 """The kinds that take any level between off and on."""
 
+PWM_PINS: Final = (12, 13, 18, 19)
+"""Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
+
+SOFTWARE_PWM_HZ: Final = 1000.0
+"""As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
+
 ON_A_PIN: Final = ("relay", "pwm", "hardware_pwm")
-_OPTIONS: Final = {
+KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
     "pin": ON_A_PIN,
     "active": ON_A_PIN,
     "frequency_hz": ("pwm", "hardware_pwm"),
     "minimum_duty": ("pwm", "hardware_pwm"),
     "pwm_chip": ("hardware_pwm",),
 }
-KINDS_WITH: Final[dict[str, tuple[str, ...]]] = _OPTIONS
 """The kinds that have an option which not all have."""
 
 
@@ -68,6 +73,9 @@ class Output(Section, frozen=True):
 
     pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
     """Number of the PWM chip in /sys/class/pwm."""
+
+    mix: Fraction = 1.0
+    """For a channel of the lamp: its level when the whole lamp is at full light."""
 
     safe: Literal["off", "on"] = "off"
     """Safe state."""
@@ -133,6 +141,12 @@ class Output(Section, frozen=True):
         return ROLES.get(self.own_variable)
 
     @property
+    def unit(self) -> str:
+        """The unit of its own variable."""
+        known = VARIABLES.get(self.own_variable)
+        return known.unit if known else ""
+
+    @property
     def channel(self) -> str:
         """The channel of the lamp that it is, "" for another output."""
         return self.own_variable.removeprefix("light_intensity_") if self.role is None else ""
@@ -140,13 +154,12 @@ class Output(Section, frozen=True):
     @property
     def full(self) -> float:
         """The set point of full level, in the unit of its own variable: ml/h of a pump, else 1."""
-        is_flow = VARIABLES[self.own_variable].unit == "ml/h"
-        return 60 * (self.flow_ml_min or 0.0) if is_flow else 1.0
+        return 60 * (self.flow_ml_min or 0.0) if self.unit == "ml/h" else 1.0
 
     @property
     def can_dim(self) -> bool:
         """Whether it takes levels between off and on."""
-        return self.kind in DIMMED and VARIABLES[self.own_variable].unit != "switch"
+        return self.kind in DIMMED and self.unit != "switch"
 
 
 def usual_variable(drives: tuple[str, ...], direction: str) -> str:

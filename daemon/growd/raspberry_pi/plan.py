@@ -148,8 +148,8 @@ def _serial(
 
 
 def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
-    lamps = [chamber.options.light for chamber in chambers_of(config)]
-    pins = sorted({pin for light in lamps for pin in _hardware_pins(light)})
+    users = {pin: name for chamber in chambers_of(config) for pin, (_, name) in chamber.pwm_pins.items()}
+    pins = sorted(users)
     if not pins:
         return
     chosen = pins[:_PWM_PINS]
@@ -173,11 +173,6 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
 
 def _first_of(pins: Iterable[int], channel: Iterable[int]) -> list[int]:
     return [pin for pin in pins if pin in channel][:1]
-
-
-def _hardware_pins(light: Light) -> list[int]:
-    is_pwm = light.enabled and light.hardware_pwm and not light.switched
-    return [channel.pin for channel in light.channel if is_pwm and channel.pin in _PWM_FUNCTION]
 
 
 def _outputs(config: Config) -> Iterator[Wanted]:

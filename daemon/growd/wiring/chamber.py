@@ -8,19 +8,18 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.config import chambers_of
-from growd.control.actuation import Actuator, LightActuator, SwitchActuator
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import WorkerError, Workers
+from growd.wiring.actuators import DEVICE_TIMEOUT_S, ChamberOutputs, all_of
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
-from growd.wiring.outputs import light_device, relay_device
 from growd.wiring.receivers import receiver_of
 from growd.wiring.sensors import SensorDevice
-from growd_drivers.errors import DriverError, NotReadyError
+from growd_drivers.errors import NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
@@ -37,8 +36,6 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
     from growd_drivers.relay import Relay
 
-DEVICE_TIMEOUT_S: Final = 2.0
-DEVICE_CLOSE_S: Final = 5.0  # time limit for closing an output at shutdown
 LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark takes two thirds of a second
 
 
@@ -84,14 +81,14 @@ class AllChambers:
                     for component in chamber.components():
                         supervisor.start(component.node.name, component.run)
                 yield
-            await _all_of(self._report, (chamber.make_safe() for chamber in chambers))
+            await all_of(self._report, (chamber.make_safe() for chamber in chambers))
         finally:
-            await _all_of(self._report, (chamber.close() for chamber in chambers))
+            await all_of(self._report, (chamber.outputs.close() for chamber in chambers))
             await self.workers.close(LAST_READ_S)
 
     def _unsafe(self) -> list[str]:
         """The actuators whose outputs are not known to be safe."""
-        return [name for chamber in self.by_environment.values() for name in chamber.unsafe()]
+        return [name for chamber in self.by_environment.values() for name in chamber.outputs.unsafe()]
 
 
 class ChamberControl:
@@ -118,39 +115,29 @@ class ChamberControl:
         self._memory = memory
         self._zone = zone
         self._hold = hold
-        self._report_unsafe = report
         self._interlocks: Interlocks | None = None
-        self._actuators: list[Actuator] = []
-        self._outputs: list[tuple[Worker, OutputDevice[Any]]] = []
+        self.outputs = ChamberOutputs(chamber, bus, hardware, workers, report)
 
     def components(self) -> list[NodeTask]:
         """All components, new. Actuators, which make their outputs safe, come right after the interlocks."""
         interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone, self._hold)
         self._interlocks = interlocks
-        self._actuators = [*self._lamp(interlocks), *self._relays(interlocks)]
+        actuators = self.outputs.actuators(interlocks)
         control = ControlOfChamber(self.chamber, self._bus, interlocks, self._hold)
         return [
             interlocks,
-            *self._actuators,
+            *actuators,
             *self.filters(),
             *control.components(),
             *self.combiners(),
             *self.samplers(),
         ]
 
-    def unsafe(self) -> list[str]:
-        """The actuators whose outputs are not known to be safe."""
-        return [actuator.node.name for actuator in self._actuators if not actuator.is_safe]
-
     async def make_safe(self) -> None:
         """Make all outputs safe, after their components have ended."""
-        await _all_of(self._report, (actuator.make_safe() for actuator in self._actuators))
+        await self.outputs.make_safe()
         if self._interlocks is not None:
             await self._interlocks.close()
-
-    async def close(self) -> None:
-        """Close all outputs, which leaves them safe, and report those that do not answer."""
-        await _all_of(self._report, (self._close(worker, device) for worker, device in self._outputs))
 
     # sensors
 
@@ -214,70 +201,3 @@ class ChamberControl:
             "recoveries": self._hardware.recoveries(name),
             "threads_left_behind": self._workers[name].replaced,
         }
-
-    # outputs
-
-    def _lamp(self, interlocks: Interlocks) -> Iterator[Actuator]:
-        light = self._options.light
-        if not light.enabled:
-            return
-        lamp = light_device(self._hardware, light)
-        yield LightActuator(
-            self._bus,
-            self._environment,
-            write=lambda channel, level: lamp.use().set(channel, level),
-            worker=self._output_worker("light", lamp),
-            mix={channel.name: channel.mix for channel in light.channel},
-            ramp_s=light.ramp_s,
-            is_switched=light.switched,
-            stale_after_s=self.chamber.scaled(light.stale_after_s),
-            write_timeout_s=self.chamber.scaled(DEVICE_TIMEOUT_S),
-            guard=interlocks.guard("light", {}),
-        )
-
-    def _relays(self, interlocks: Interlocks) -> Iterator[Actuator]:
-        for options in self._options.relay:
-            relay = relay_device(self._hardware, options)
-            is_on = options.safe == "on"
-            yield SwitchActuator(
-                self._bus,
-                self._environment,
-                options.name,
-                options.variable,
-                write=partial(_switch, relay),
-                worker=self._output_worker(options.name, relay),
-                safe_on=is_on,
-                stale_after_s=self.chamber.scaled(options.stale_after_s),
-                write_timeout_s=self.chamber.scaled(DEVICE_TIMEOUT_S),
-                guard=interlocks.guard(options.name, {options.variable: float(is_on)}),
-            )
-
-    def _output_worker(self, name: str, device: OutputDevice[Any]) -> Worker:
-        """One thread per output, so that a hanging output blocks no other. No bus or line has such a name."""
-        worker = self._workers.named(f"{self._environment}/{name}")
-        self._outputs.append((worker, device))
-        return worker
-
-    async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
-        try:
-            async with asyncio.timeout(DEVICE_CLOSE_S):
-                await worker.run(device.close)
-        except TimeoutError:
-            self._report(f"{device.name} does not answer: its outputs may not be safe")
-        except (DriverError, WorkerError) as error:
-            self._report(f"{device.name}'s outputs may not be safe: {error}")
-
-    def _report(self, sentence: str) -> None:
-        several = bool(self.chamber.config.chamber)
-        self._report_unsafe(f"in {self._environment} {sentence}" if several else sentence)
-
-
-def _switch(relay: OutputDevice[Relay], on: bool) -> None:  # noqa: FBT001  an actuator's `write`
-    relay.use().set(on)
-
-
-async def _all_of(report: Callable[[str], None], steps: Iterable[Awaitable[object]]) -> None:
-    """Take all steps at the same time, each to its end, also when another one fails."""
-    for result in await asyncio.gather(*steps, return_exceptions=True):
-        if isinstance(result, BaseException):
-            report(f"outputs may not be safe: {result!r}")

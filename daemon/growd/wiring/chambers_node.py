@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from growd.config import chambers_of
-from growd.control.topics import LIGHT_CHANNELS, feedback, light_channels, raw, switch_state
+from growd.control.topics import (
+    LIGHT_CHANNELS,
+    feedback,
+    light_channels,
+    output_level,
+    raw,
+    switch_state,
+)
 from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.store.bootstrap import Databases
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
@@ -107,18 +114,26 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "part": "lamp",
             "role": "output",
             "variables": [ILLUMINANCE, *map("light_intensity_{}".format, chamber.lamp_channels)],
-            "pins": [channel.pin for channel in chamber.options.light.channel],
+            "pins": [channel.pin for channel in chamber.light.channel],
             "topics": [light_channels(chamber.environment)],
         }
-    for relay in chamber.options.relay:
+    for output in chamber.outputs:
+        role = ROLES[output.own_variable]
+        written = output_level if output.can_dim else switch_state
         yield {
-            "name": relay.name,
-            "kind": "relay",
-            "part": ROLES[relay.variable].name,
+            "name": output.name,
+            "kind": output.kind,
+            "part": role.name,
             "role": "output",
-            "variables": [relay.variable],
-            "pins": [relay.pin],
-            "topics": [switch_state(chamber.environment, relay.name)],
+            "class": role.output_class,
+            "variables": [output.own_variable],
+            "drives": list(output.drives),
+            "direction": output.direction,
+            "can_dim": output.can_dim,
+            "power_w": output.power_w,
+            "flow_ml_min": output.flow_ml_min,
+            "pins": [] if output.pin is None else [output.pin],
+            "topics": [written(chamber.environment, output.name)],
         }
 
 

@@ -65,7 +65,7 @@ class ControlOfChamber:
         return [*control, watch]
 
     def _light_control(self) -> Iterator[LightController | DirectController | LightCalibration]:
-        light = self._options.light
+        light = self.chamber.light
         if not light.enabled:
             return
         controller = LightController(
@@ -74,15 +74,15 @@ class ControlOfChamber:
             full_scale_lux=light.full_scale_lux,
             gamma=light.gamma,
             minimum_duty=light.minimum_duty,
-            is_switched=light.switched,
+            is_switched=self.chamber.is_lamp_switched,
             measured_stale_after_s=self.chamber.stale_after_s(ILLUMINANCE),
             override_s=light.override_s,
-            mix={channel.name: channel.mix for channel in light.channel},
+            mix=self.chamber.lamp_mix,
         )
         yield controller
         for channel in self.chamber.lamp_channels:
             yield self._direct(f"light_intensity_{channel}", light.override_s)
-        if self.chamber.controls_illuminance and not light.switched:  # it goes through the levels of the lamp
+        if self.chamber.controls_illuminance and not self.chamber.is_lamp_switched:  # it goes through the levels of the lamp
             calibration = self._light_calibration(controller)
             self._experiments.append(calibration)
             yield calibration
@@ -95,7 +95,7 @@ class ControlOfChamber:
             controller,
             channels=channels,
             interval_s=max(sensor.interval_s for sensor in self.chamber.sensors_of(ILLUMINANCE)),
-            ramp_s=self._options.light.ramp_s,
+            ramp_s=self.chamber.light.ramp_s,
             stale_after_s=self.chamber.stale_after_s(ILLUMINANCE),
             why_held=partial(self._interlocks.why_held, (ILLUMINANCE, *channels)),
             patience_s=self.chamber.scaled(PATIENCE_S),
@@ -131,7 +131,7 @@ class ControlOfChamber:
         if not self.chamber.controls_carbon_dioxide:
             return
         options = self._options.carbon_dioxide
-        valves, fans = self.chamber.relay_names(VALVE), self.chamber.relay_names(FAN)
+        valves, fans = self.chamber.output_names(VALVE), self.chamber.output_names(FAN)
         controller = CarbonDioxideController(
             self._bus,
             self._environment,
@@ -165,9 +165,9 @@ class ControlOfChamber:
 
     def _loops(self) -> Iterator[Loop]:
         """The variables that are measured and controlled."""
-        light = self._options.light
+        light = self.chamber.light
         if self.chamber.controls_illuminance:
-            yield light_loop(light.full_scale_lux, self.chamber.lamp_channels, is_switched=light.switched)
+            yield light_loop(light.full_scale_lux, self.chamber.lamp_channels, is_switched=self.chamber.is_lamp_switched)
         if self.chamber.controls_carbon_dioxide:
-            fans = self.chamber.relay_names(FAN)
-            yield carbon_dioxide_loop((*self.chamber.relay_names(VALVE), *fans), has_fan=bool(fans))
+            fans = self.chamber.output_names(FAN)
+            yield carbon_dioxide_loop((*self.chamber.output_names(VALVE), *fans), has_fan=bool(fans))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.config import chambers_of
-from growd.device_kinds import ROLES
 from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.actuators import DOOR
 from growd_hwsim.errors import FaultError
@@ -61,17 +60,19 @@ def fault_places(config: Config) -> dict[str, list[str]]:
     """The devices that a fault may name in these chambers, each with the devices of growd that it affects."""
     places: dict[str, list[str]] = {}
     for chamber in chambers_of(config):
-        options = chamber.options
-        for sensor in options.sensor:
+        for sensor in chamber.options.sensor:
             for place in (sensor.kind, *_places_of(sensor)):
                 places.setdefault(place, []).append(f"{chamber.environment}/{sensor.name}")
-        if options.light.enabled:
-            for channel in options.light.channel:
-                places.setdefault(f"gpio-{channel.pin}", []).append(f"{chamber.environment}/light")
-        for relay in options.relay:
-            moved = ROLES[relay.variable].moves
-            for place in (f"gpio-{relay.pin}", *filter(None, [moved])):
-                places.setdefault(place, []).append(f"{chamber.environment}/{relay.name}")
+        for channel in chamber.light.channel:
+            places.setdefault(f"gpio-{channel.pin}", []).append(f"{chamber.environment}/light")
+        for output in chamber.channels_by_path.values():
+            if output.pin is not None:
+                places.setdefault(f"gpio-{output.pin}", []).append(f"{chamber.environment}/light")
+        for output in chamber.outputs:
+            on_pin = [] if output.pin is None else [f"gpio-{output.pin}"]
+            moved = [output.role.moves] if output.role and output.role.moves else []
+            for place in (*on_pin, *moved):
+                places.setdefault(place, []).append(f"{chamber.environment}/{output.name}")
         places.setdefault(DOOR, []).append(chamber.environment)
     return places
 

@@ -1,21 +1,23 @@
-"""Lamps and relays as configured: how each is opened, checked and closed."""
+"""Lamps and outputs as configured: how each is opened, checked and closed."""
 
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from growd.config import ConfigError, chambers_of
-from growd_drivers.errors import DriverError
+from growd_drivers.errors import DriverError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
 from growd_drivers.pwm_light import PwmLight
+from growd_drivers.pwm_output import PwmOutput
 from growd_drivers.relay import Relay
 from growd_drivers.switched_gpio import SwitchedGpio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from growd import config
+    from growd.config import Chamber
     from growd_drivers.gpio import GpioLike
     from growd_drivers.hardware import Hardware
 
@@ -56,28 +58,56 @@ class OutputDevice(Generic[D]):
             self.use().close()
 
 
-def check_lamps(hardware: Hardware, settings: config.Config) -> None:
-    """Raise `ConfigError` if two lamp channels share one PWM channel on this model. Blocking.
+class OutputDriver(Closable, Protocol):
+    """A driver of one output."""
 
-    A missing PWM chip is ignored here; the lamp reports it when it is opened.
+    def write(self, level: float) -> None:
+        """Drive it at a level, 0..1. Raises `DriverError`."""
+
+
+class Lamp:
+    """The channels of the lamp of a chamber, on pins of [light] and on other devices. Blocking."""
+
+    def __init__(self, hardware: Hardware, chamber: Chamber) -> None:
+        self._on_pins = light_device(hardware, chamber.light) if chamber.light.channel else None
+        others = chamber.channels_by_path.values()
+        self._others = {output.channel: output_device(hardware, output) for output in others}
+
+    @property
+    def devices(self) -> list[OutputDevice[Any]]:
+        """The devices of all channels."""
+        return [*filter(None, [self._on_pins]), *self._others.values()]
+
+    def write(self, channel: str, level: float) -> None:
+        """Drive a channel at a level, 0..1. Raises `DriverError`."""
+        if channel in self._others:
+            self._others[channel].use().write(level)
+        elif self._on_pins is not None:
+            self._on_pins.use().set(channel, level)
+
+
+def check_pwm(hardware: Hardware, settings: config.Config) -> None:
+    """Raise `ConfigError` if two outputs share one PWM channel on this model. Blocking.
+
+    A missing PWM chip is ignored here; the output reports it when it is opened.
     """
     taken: dict[tuple[int, int], tuple[str, int]] = {}
     for chamber in chambers_of(settings):
-        light = chamber.options.light
-        try:
-            places = _pwm_places(hardware, light) if light.enabled else {}
-        except DriverError:
-            continue
-        for channel in light.channel:
-            place = places.get(channel.pin)
-            name = chamber.device(channel.name)
+        for pin, (chip, name) in chamber.pwm_pins.items():
+            try:
+                place = channels_on(chip, hardware.pwm_files).get(pin)
+            except DriverError:
+                continue
             if place in taken:
-                other, pin = taken[place]
-                both = f"{other} and {name}, on GPIO {pin} and {channel.pin},"
-                where = f"{settings.place(chamber.environment, 'light')} channel.pin"
+                other, other_pin = taken[place]
+                both = f"{other} and {chamber.device(name)}, on GPIO {other_pin} and {pin},"
+                is_lamp = name in chamber.lamp_mix
+                section = "light" if is_lamp else "output"
+                option = "channel.pin" if is_lamp else f"{name}.pin"
+                where = f"{settings.place(chamber.environment, section)} {option}"
                 raise ConfigError(f"{where}: {both} share one PWM channel on this machine")
             if place is not None:
-                taken[place] = name, channel.pin
+                taken[place] = chamber.device(name), pin
 
 
 def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLight]:
@@ -113,18 +143,62 @@ def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int,
     return {channel.pin: places[channel.pin] for channel in light.channel if channel.pin in places}
 
 
-def relay_device(hardware: Hardware, relay: config.RelayOptions) -> OutputDevice[Relay]:
-    """One relay."""
-    return OutputDevice(
-        f"the relay {relay.name}",
-        lambda: Relay(
-            hardware.gpio,
-            relay.pin,
-            name=relay.name,
-            active_high=relay.active == "high",
-            safe_on=relay.safe == "on",
-        ),
+def output_device(hardware: Hardware, output: config.Output) -> OutputDevice[OutputDriver]:
+    """One output. Its driver makes it safe when it is opened."""
+    return OutputDevice(f"the {output.kind} {output.name}", partial(_DRIVERS[output.kind], hardware, output))
+
+
+def _relay(hardware: Hardware, output: config.Output) -> Relay:
+    return Relay(
+        hardware.gpio,
+        _pin_of(output),
+        name=output.name,
+        active_high=output.active == "high",
+        safe_on=output.safe == "on",
     )
+
+
+def _pwm(hardware: Hardware, output: config.Output) -> PwmOutput:
+    pin, gpio = _pin_of(output), hardware.gpio
+    if output.kind == "hardware_pwm":
+        place = channels_on(output.pwm_chip, hardware.pwm_files)[pin]
+        gpio = HardwarePwmGpio(gpio, {pin: place}, sleep=hardware.sleep, files=hardware.pwm_files)
+    return PwmOutput(
+        gpio,
+        pin,
+        name=output.name,
+        frequency_hz=output.frequency_hz,
+        minimum_duty=output.minimum_duty,
+        active_high=output.active == "high",
+        safe_on=output.safe == "on",
+    )
+
+
+def _pin_of(output: config.Output) -> int:
+    if output.pin is None:
+        raise SettingError(f"{output.name} has no pin", device=output.name)
+    return output.pin
+
+
+class _OnTopic:
+    """An output of another program, which follows the topic of the levels."""
+
+    def __init__(self, _hardware: Hardware, _output: config.Output) -> None:
+        pass
+
+    def write(self, level: float) -> None:
+        """The actuator publishes it."""
+
+    def close(self) -> None:
+        """The actuator has published the safe level."""
+
+
+_DRIVERS: Final[dict[str, Callable[[Any, Any], OutputDriver]]] = {
+    "relay": _relay,
+    "pwm": _pwm,
+    "hardware_pwm": _pwm,
+    "topic": _OnTopic,
+}
 
 
 def advice_for_pin(error: Exception) -> str:

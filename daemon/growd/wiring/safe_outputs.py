@@ -76,21 +76,23 @@ def safe_pins(config: Config) -> list[SafePin]:
     """The outputs of all environments, valves and fans first; none with simulated hardware."""
     if config.simulator.enabled:
         return []
-    return [pin for chamber in chambers_of(config) for pin in (*_relays(chamber), *_lamp(chamber))]
+    return [pin for chamber in chambers_of(config) for pin in (*_outputs(chamber), *_lamp(chamber))]
 
 
 def _lamp(chamber: Chamber) -> Iterator[SafePin]:
-    light = chamber.options.light
+    light = chamber.light
     chip = light.pwm_chip if light.hardware_pwm and not light.switched else None
-    for channel in light.channel if light.enabled else ():
+    for channel in light.channel:
         name = chamber.device(f"light {channel.name}")
         yield SafePin(name, channel.pin, int(light.inverted), chip)
 
 
-def _relays(chamber: Chamber) -> Iterator[SafePin]:
-    for relay in chamber.options.relay:
-        is_high = (relay.safe == "on") == (relay.active == "high")
-        yield SafePin(chamber.device(relay.name), relay.pin, int(is_high))
+def _outputs(chamber: Chamber) -> Iterator[SafePin]:
+    for output in (*chamber.outputs, *chamber.channels_by_path.values()):
+        if output.pin is not None:
+            is_high = (output.safe == "on") == (output.active == "high")
+            chip = output.pwm_chip if output.kind == "hardware_pwm" else None
+            yield SafePin(chamber.device(output.name), output.pin, int(is_high), chip)
 
 
 def last_run(data: Path) -> LastRun:

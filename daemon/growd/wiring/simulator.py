@@ -125,7 +125,8 @@ def _since_midnight(clock: Clock) -> float:
 
 def _wiring(chamber: Chamber) -> Wiring:
     """The wiring of one environment."""
-    options, light = chamber.options, chamber.options.light
+    options, light = chamber.options, chamber.light
+    outputs = (*chamber.outputs, *chamber.channels_by_path.values())
     return Wiring(
         i2c=tuple(
             WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
@@ -143,11 +144,17 @@ def _wiring(chamber: Chamber) -> Wiring:
             for sensor in options.sensor
             if sensor.pin is not None
         },
-        lamp_pins={channel.name: channel.pin for channel in light.channel if light.enabled},
+        lamp_pins={channel.name: channel.pin for channel in light.channel},
         inverted_lamps=light.inverted,
-        pwm_chips={light.pwm_chip: _PWM_CHANNELS} if light.hardware_pwm else {},
+        pwm_chips={chip: _PWM_CHANNELS for chip, _ in chamber.pwm_pins.values()},
         relays={
-            relay.pin: WiredRelay(ROLES[relay.variable].moves, active_high=relay.active == "high")
-            for relay in options.relay
+            output.pin: WiredRelay(
+                output.role.moves if output.role else "",
+                active_high=output.active == "high",
+                channel=output.channel,
+                hardware_pwm=output.kind == "hardware_pwm",
+            )
+            for output in outputs
+            if output.pin is not None
         },
     )

@@ -1,0 +1,157 @@
+"""Checks of outputs: options that do not go together, for [[output]] and its short form [[relay]]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from growd.config.findings import Finding, of_other_kinds, once
+from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ
+from growd.variables import ILLUMINANCE, VALVE, VARIABLES, similar_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config.chamber import Chamber
+    from growd.config.findings import OptionPath
+    from growd.config.outputs import Output
+
+
+def output_names(chamber: Chamber) -> Iterator[Finding]:
+    """Outputs with the name of another device. The rest of the file may be wrong."""
+    options = chamber.options
+    yield from once(chamber.path("relay"), "name", [relay.name for relay in options.relay])
+    yield from once(chamber.path("output"), "name", [output.name for output in options.output])
+    sensors = {sensor.name for sensor in options.sensor} | {"light"}
+    relays = {relay.name for relay in options.relay}
+    for section, entries, others in (
+        ("relay", options.relay, sensors),
+        ("output", options.output, sensors | relays),
+    ):
+        for number, entry in enumerate(entries):
+            if entry.name in others:
+                reason = f"{entry.name} is the name of another device; choose another"
+                yield Finding(chamber.path(section, number, "name"), reason)
+
+
+def output_faults(chamber: Chamber) -> Iterator[Finding]:
+    """Options of outputs that do not go together, in a file where each is valid by itself."""
+    for path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
+        if not output.own_variable:
+            yield _not_derivable(path, output)
+            continue
+        yield from _of_kind(path, output)
+        yield from _of_variables(path, output)
+        yield from _of_role(path, output)
+        yield from _unmeasured(chamber, path, output)
+    yield from _channels(chamber)
+    yield from _shared(chamber)
+
+
+def _not_derivable(path: OptionPath, output: Output) -> Finding:
+    if not output.drives:
+        reason = f"is missing; say what {output.name} drives, such as [\"air_temperature\"], or set variable"
+        return Finding((*path, "drives"), reason)
+    verb = "raises" if output.direction == "raises" else "lowers"
+    reason = f"is missing; no output usually {verb} {output.drives[0]}, so set one, such as auxiliary_1"
+    return Finding((*path, "variable"), reason)
+
+
+def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
+    """A kind has its options, and no options of other kinds."""
+    yield from of_other_kinds(path, output, KINDS_WITH)
+    if output.kind in ON_A_PIN and output.pin is None:
+        reason = f"is missing; {output.name} is a {output.kind} on a pin"
+        yield Finding((*path, "pin"), reason)
+    if output.kind == "hardware_pwm" and output.pin is not None and output.pin not in PWM_PINS:
+        pins = ", ".join(map(str, PWM_PINS))
+        yield Finding((*path, "pin"), f"{output.name} has hardware PWM, which is for GPIO {pins}")
+    if output.kind == "pwm" and output.frequency_hz > SOFTWARE_PWM_HZ:
+        reason = (
+            f"{output.name} has software PWM, of at most {SOFTWARE_PWM_HZ:g} Hz; take a lower frequency, "
+            'or kind = "hardware_pwm"'
+        )
+        yield Finding((*path, "frequency_hz"), reason)
+    if output.unit == "switch" and output.kind in ("pwm", "hardware_pwm"):
+        reason = f"{output.name} is for {output.own_variable}, which is only on or off; take another kind"
+        yield Finding((*path, "kind"), reason)
+
+
+def _of_variables(path: OptionPath, output: Output) -> Iterator[Finding]:
+    """What it drives is known, and fits what it does."""
+    for variable in output.drives:
+        if variable not in VARIABLES:
+            meant = similar_variable(variable)
+            reason = f"there is no variable {variable}" + (f"; did you mean {meant}?" if meant else "")
+            yield Finding((*path, "drives"), reason)
+        elif VARIABLES[variable].is_output and variable != output.own_variable:
+            reason = f"{variable} is what another output does; name what {output.name} moves"
+            yield Finding((*path, "drives"), reason)
+    role = output.role
+    if role is None:
+        if set(output.drives) - {ILLUMINANCE, output.own_variable}:
+            reason = f"{output.name} is a channel of the lamp, which drives {ILLUMINANCE} only"
+            yield Finding((*path, "drives"), reason)
+        return
+    others = [each for each in output.drives if each != output.own_variable]
+    if not role.drives or not others:
+        return
+    if role.drives not in others and role.must_be_safe_off:
+        reason = f"{output.own_variable} is a {role.name}, which drives {role.drives}"
+        yield Finding((*path, "drives"), reason)
+    elif role.drives in others and role.raises != (output.direction == "raises"):
+        verb = "raises" if role.raises else "lowers"
+        reason = f"{output.own_variable} is a {role.name}, which {verb} {role.drives}"
+        yield Finding((*path, "direction"), reason)
+
+
+def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
+    role = output.role
+    if (role is None or role.must_be_safe_off) and output.safe == "on":
+        name = role.name if role else "channel of the lamp"
+        yield Finding((*path, "safe"), f"{output.name} is a {name}, which is safe when it is off")
+    if output.unit == "ml/h" and output.flow_ml_min is None:
+        reason = f"is missing; commands of {output.own_variable} are in ml/h"
+        yield Finding((*path, "flow_ml_min"), reason)
+    if role is not None and output.mix != 1.0:
+        yield Finding((*path, "mix"), f"is for a channel of the lamp, and {output.name} is a {role.name}")
+
+
+def _unmeasured(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[Finding]:
+    """An output that needs a variable which no sensor measures."""
+    if output.needs and output.needs not in chamber.measured:
+        reason = f"{output.name} needs {output.needs}, which no sensor measures"
+        yield Finding((*path, "needs"), reason)
+    role = output.role
+    if output.needs is None and role is not None and role.needs and role.needs not in chamber.measured:
+        if output.own_variable == VALVE:
+            what, risk = "a valve for CO2, which", "valve may open"
+        else:
+            what, risk = f"a {role.name}, and needs {role.needs}, which", f"{role.name} may be on"
+        reason = (
+            f"{output.name} is {what} no sensor measures; add a [[sensor]] for it, or set needs = \"\" if "
+            f"the {risk} without a sensor"
+        )
+        yield Finding((*path, "needs"), reason)
+
+
+def _channels(chamber: Chamber) -> Iterator[Finding]:
+    """Each channel of the lamp is one output."""
+    taken = {channel.name: f"channel {channel.name} of [light]" for channel in chamber.light.channel}
+    for path, output in chamber.channels_by_path.items():
+        if output.channel in taken:
+            reason = f"{output.name} and {taken[output.channel]} are both the lamp's channel {output.channel}"
+            yield Finding((*path, "variable"), reason)
+        taken.setdefault(output.channel, output.name)
+
+
+def _shared(chamber: Chamber) -> Iterator[Finding]:
+    """Outputs of one own variable have one controller, so its options are the same for all of them."""
+    first: dict[str, Output] = {}
+    for path, output in chamber.outputs_by_path.items():
+        other = first.setdefault(output.own_variable, output)
+        for option in ("drives", "direction", "safe", "needs", "can_dim", "override_s", "flow_ml_min"):
+            is_flow = option == "flow_ml_min" and output.unit != "ml/h"
+            if getattr(output, option) != getattr(other, option) and not is_flow:
+                both = f"{other.name} and {output.name} are both for {output.own_variable}"
+                place = "kind" if option == "can_dim" else option
+                yield Finding((*path, place), f"{both}, so they must agree")

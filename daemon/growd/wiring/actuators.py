@@ -1,0 +1,123 @@
+"""The actuators of a chamber: one for the lamp, and one for each other output."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
+from growd.control.lamp import LightActuator
+from growd.runtime.worker import WorkerError
+from growd.wiring.outputs import Lamp, output_device
+from growd_drivers.errors import DriverError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+
+    from growd.bus import Bus
+    from growd.config import Chamber, Output
+    from growd.control.interlocks.node import Interlocks
+    from growd.runtime.worker import Worker, Workers
+    from growd.wiring.outputs import OutputDevice
+    from growd_drivers.hardware import Hardware
+
+DEVICE_TIMEOUT_S: Final = 2.0
+DEVICE_CLOSE_S: Final = 5.0  # time limit for closing an output at shutdown
+
+
+class ChamberOutputs:
+    """All outputs of a chamber, each with its actuator and a thread.
+
+    `report` gets a sentence for each output that may not be safe at the end.
+    """
+
+    def __init__(
+        self, chamber: Chamber, bus: Bus, hardware: Hardware, workers: Workers, report: Callable[[str], None]
+    ) -> None:
+        self._chamber = chamber
+        self._bus = bus
+        self._hardware = hardware
+        self._workers = workers
+        self._report_unsafe = report
+        self._actuators: list[Actuator] = []
+        self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
+
+    def actuators(self, interlocks: Interlocks) -> list[Actuator]:
+        """New actuators, which ask `interlocks` before they write."""
+        self._devices.clear()
+        outputs = (self._actuator(output, interlocks) for output in self._chamber.outputs)
+        self._actuators = [*self._lamp(interlocks), *outputs]
+        return self._actuators
+
+    def unsafe(self) -> list[str]:
+        """The actuators whose outputs are not known to be safe."""
+        return [actuator.node.name for actuator in self._actuators if not actuator.is_safe]
+
+    async def make_safe(self) -> None:
+        """Make all outputs safe, after their components have ended."""
+        await all_of(self._report, (actuator.make_safe() for actuator in self._actuators))
+
+    async def close(self) -> None:
+        """Close all outputs, which leaves them safe, and report those that do not answer."""
+        await all_of(self._report, (self._close(worker, device) for worker, device in self._devices))
+
+    def _lamp(self, interlocks: Interlocks) -> Iterator[Actuator]:
+        if not self._chamber.light.enabled:
+            return
+        lamp = Lamp(self._hardware, self._chamber)
+        worker = self._worker("light", lamp.devices)
+        yield LightActuator(
+            self._bus,
+            self._chamber.environment,
+            write=lamp.write,
+            worker=worker,
+            mix=self._chamber.lamp_mix,
+            ramp_s=self._chamber.light.ramp_s,
+            is_switched=self._chamber.is_lamp_switched,
+            stale_after_s=self._chamber.scaled(self._chamber.light.stale_after_s),
+            write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S),
+            guard=interlocks.guard("light", {}),
+        )
+
+    def _actuator(self, output: Output, interlocks: Interlocks) -> Actuator:
+        device = output_device(self._hardware, output)
+        make = OutputActuator if output.can_dim else SwitchActuator
+        safe_on = output.safe == "on"
+        return make(
+            self._bus,
+            self._chamber.environment,
+            output.name,
+            output.own_variable,
+            write=lambda level: device.use().write(level),
+            worker=self._worker(output.name, [device]),
+            safe_on=safe_on,
+            stale_after_s=self._chamber.scaled(output.stale_after_s),
+            write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S),
+            guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
+        )
+
+    def _worker(self, name: str, devices: Iterable[OutputDevice[Any]]) -> Worker:
+        """One thread per output, so that a hanging output blocks no other. No bus or line has such a name."""
+        worker = self._workers.named(f"{self._chamber.environment}/{name}")
+        self._devices += [(worker, device) for device in devices]
+        return worker
+
+    async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
+        try:
+            async with asyncio.timeout(DEVICE_CLOSE_S):
+                await worker.run(device.close)
+        except TimeoutError:
+            self._report(f"{device.name} does not answer: its outputs may not be safe")
+        except (DriverError, WorkerError) as error:
+            self._report(f"{device.name}'s outputs may not be safe: {error}")
+
+    def _report(self, sentence: str) -> None:
+        several = bool(self._chamber.config.chamber)
+        self._report_unsafe(f"in {self._chamber.environment} {sentence}" if several else sentence)
+
+
+async def all_of(report: Callable[[str], None], steps: Iterable[Awaitable[object]]) -> None:
+    """Take all steps at the same time, each to its end, also when another one fails."""
+    for result in await asyncio.gather(*steps, return_exceptions=True):
+        if isinstance(result, BaseException):
+            report(f"outputs may not be safe: {result!r}")
