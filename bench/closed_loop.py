@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import SwitchActuator
-from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
+from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.topics import declare_environment
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.chips import scd30

@@ -87,8 +87,8 @@ class Wiring:
     """How a chamber is connected: sensors on I2C buses, pins (BCM) of lamps, relays and switches.
 
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
-    of each PWM chip, which drives those of the lamps' pins that it can, and of outputs with hardware PWM. `bus_hz` has the speeds of buses
-    (`USUAL_BUS_HZ`).
+    of each PWM chip, which drives those pins of lamps, and of outputs with hardware PWM, that it can.
+    `bus_hz` has the speeds of buses (`USUAL_BUS_HZ`).
     """
 
     i2c: tuple[WiredChip, ...] = _CHIPS

@@ -378,7 +378,7 @@ def test_default_devices_and_an_empty_chamber(tmp_path: Path):
         0,
         [
             (
-                f"warning: {file}:4: [chamber.shelf_2]: has no sensor, lamp or relay; add one, such as "
+                f"warning: {file}:4: [chamber.shelf_2]: has no sensor, lamp or output; add one, such as "
                 "[[chamber.shelf_2.sensor]]"
             ),
             (

@@ -10,7 +10,7 @@ import pytest
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.control.actuation import RAMP_STEP_S, OutputActuator, SwitchActuator
+from growd.control.actuation import RAMP_STEP_S, SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.control.topics import declare_environment
 from growd.runtime.worker import Worker

@@ -8,8 +8,8 @@ from datetime import UTC
 import pytest
 
 from growd.bus import Bus
-from growd.control.lamp import LightActuator
 from growd.control.controllers import DirectController, LightController
+from growd.control.lamp import LightActuator
 from growd.control.topics import LIGHT_CHANNELS, declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner

@@ -55,8 +55,13 @@ ARGUMENTS = [argument for setting in SETTINGS for argument in ("--set", setting)
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch):
     """No device hangs that is only late, as on a machine that is busy."""
-    for limit in ("DEVICE_TIMEOUT_S", "DEVICE_CLOSE_S", "LAST_READ_S"):
-        monkeypatch.setattr(f"growd.wiring.chamber.{limit}", PATIENCE_S)
+    for limit in (
+        "chamber.DEVICE_TIMEOUT_S",
+        "chamber.LAST_READ_S",
+        "actuators.DEVICE_TIMEOUT_S",
+        "actuators.DEVICE_CLOSE_S",
+    ):
+        monkeypatch.setattr(f"growd.wiring.{limit}", PATIENCE_S)
 
 
 @pytest.fixture

@@ -261,8 +261,8 @@ async def test_the_status_has_each_line_once_and_the_limits_of_the_interlocks():
 
 
 async def test_hanging_outputs_share_one_time_limit_at_the_end(monkeypatch):
-    monkeypatch.setattr("growd.wiring.chamber.DEVICE_CLOSE_S", 0.05)
-    monkeypatch.setattr("growd.wiring.chamber.DEVICE_TIMEOUT_S", 0.05)
+    monkeypatch.setattr("growd.wiring.actuators.DEVICE_CLOSE_S", 0.05)
+    monkeypatch.setattr("growd.wiring.actuators.DEVICE_TIMEOUT_S", 0.05)
     relays = tuple(replace(VALVE, name=f"valve_{pin}", pin=pin, needs="") for pin in (20, 21, 22))
     config = Config(sensor=(AIR,), light=Light(enabled=False), relay=relays)
     bus, complaints = Bus(RealClock()), []

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from growd.config import ChamberOptions, ChannelOptions, Config, ConfigError, Light, RelayOptions, Simulator
+from growd.config import (
+    ChamberOptions,
+    ChannelOptions,
+    Config,
+    ConfigError,
+    Light,
+    Output,
+    RelayOptions,
+    Simulator,
+    chambers_of,
+)
 from growd.runtime.clock import RealClock
 from growd.wiring.hardware import open_configured
-from growd.wiring.outputs import check_lamps, light_device, relay_device
+from growd.wiring.outputs import check_pwm, light_device, output_device
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
@@ -41,8 +51,9 @@ def test_the_lamp_has_its_configuration(machine):
 @pytest.mark.parametrize(("active", "safe", "levels"), [("high", "off", [0, 1, 0]), ("low", "on", [0, 1, 0])])
 def test_a_relay_has_its_configuration(machine, active, safe, levels):
     settings = RelayOptions(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
-    relay = relay_device(machine, settings)
-    relay.use().set(safe == "off")
+    (output,) = chambers_of(Config(relay=(settings,)))[0].outputs
+    relay = output_device(machine, output)
+    relay.use().write(float(safe == "off"))
     relay.close()
     assert [event.high for event in machine.gpio.history] == levels
 
@@ -74,7 +85,7 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
 
 
 def test_a_missing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine):
-    check_lamps(machine, Config(light=BY_HARDWARE))
+    check_pwm(machine, Config(light=BY_HARDWARE))
     with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
         light_device(machine, BY_HARDWARE).use()
 
@@ -92,13 +103,13 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
     light = Light(hardware_pwm=True)
     assert {channel.name: channel.pin for channel in light.channel} == pins
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 4}))
-    check_lamps(machine, Config(light=light))
+    check_pwm(machine, Config(light=light))
     machine.close()
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 2}))
     with pytest.raises(
         ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, share one"
     ):
-        check_lamps(machine, Config(light=light))
+        check_pwm(machine, Config(light=light))
     monkeypatch.setattr("growd.wiring.hardware.open_hardware", lambda **_: machine)
     with pytest.raises(ConfigError, match="white and blue"):
         open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
@@ -109,9 +120,9 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
         r"\[chamber.shelf_2.light\] channel.pin: environment_1/red and shelf_2/blue, on GPIO 12 and 18, share"
     )
     with pytest.raises(ConfigError, match=both):
-        check_lamps(machine, two)
+        check_pwm(machine, two)
     for harmless in (Light(), Light(hardware_pwm=True, enabled=False)):
-        check_lamps(machine, Config(light=harmless))
+        check_pwm(machine, Config(light=harmless))
     machine.close()
 
 
@@ -131,5 +142,5 @@ def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
 
 
 def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
-    relay_device(machine, RelayOptions(name="fan", pin=24, variable="air_flush_on")).close()
+    output_device(machine, Output(name="fan", pin=24, variable="air_flush_on")).close()
     assert not machine.gpio.history

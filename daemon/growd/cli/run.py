@@ -19,7 +19,7 @@ from growd.cli.options import (
     refuse,
     set_option,
 )
-from growd.config import Config, ConfigError, load, load_outputs
+from growd.config import Config, ConfigError, chambers_of, load, load_outputs
 from growd.host import logs
 from growd.host.data_folder import StartError
 from growd.wiring.safe_outputs import make_safe

@@ -8,8 +8,8 @@ from growd.config.access import Access
 from growd.config.chamber import Chamber, chambers_of
 from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
-from growd.config.outputs import Output
 from growd.config.findings import ConfigError, Finding, Source, refuse
+from growd.config.outputs import Output
 from growd.config.reading import load, load_outputs
 from growd.config.retention import Retention
 from growd.config.root import ChamberOptions, Config
@@ -40,8 +40,8 @@ __all__ = [
     "InterlockOptions",
     "Light",
     "MessageTypeName",
-    "Recipe",
     "Output",
+    "Recipe",
     "RelayOptions",
     "Replication",
     "Retention",

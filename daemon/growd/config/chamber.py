@@ -175,7 +175,7 @@ class Chamber:
         """The variables of the outputs' own commands, without the lamp's."""
         return frozenset(each.own_variable for each in self.outputs)
 
-    def output_names(self, variable: str) -> tuple[str, ...]:
+    def names_of_outputs(self, variable: str) -> tuple[str, ...]:
         """The names of the outputs of an own variable, in their order."""
         return tuple(each.name for each in self.outputs if each.own_variable == variable)
 

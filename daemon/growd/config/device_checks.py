@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from growd.config.chamber import Chamber
-    from growd.config.devices import RelayOptions
     from growd.config.findings import OptionPath
     from growd.config.root import Config
 

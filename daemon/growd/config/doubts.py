@@ -13,7 +13,6 @@ from growd.variables import CARBON_DIOXIDE, VALVE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config.chamber import Chamber
     from growd.config.findings import Doubt, Source
     from growd.config.root import Config
 

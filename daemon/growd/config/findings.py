@@ -75,7 +75,9 @@ if TYPE_CHECKING:
 
 
 def of_other_kinds(
-    path: OptionPath, entry: AlertOptions | Notify | Output | Sensor, kinds_with: Mapping[str, Collection[str]]
+    path: OptionPath,
+    entry: AlertOptions | Notify | Output | Sensor,
+    kinds_with: Mapping[str, Collection[str]],
 ) -> Iterator[Finding]:
     """The options of the entry at `path` that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}

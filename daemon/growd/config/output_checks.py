@@ -23,14 +23,11 @@ def output_names(chamber: Chamber) -> Iterator[Finding]:
     yield from once(chamber.path("output"), "name", [output.name for output in options.output])
     sensors = {sensor.name for sensor in options.sensor} | {"light"}
     relays = {relay.name for relay in options.relay}
-    for section, entries, others in (
-        ("relay", options.relay, sensors),
-        ("output", options.output, sensors | relays),
-    ):
-        for number, entry in enumerate(entries):
-            if entry.name in others:
-                reason = f"{entry.name} is the name of another device; choose another"
-                yield Finding(chamber.path(section, number, "name"), reason)
+    for path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
+        is_relay = path[-2] == "relay"
+        if output.name in (sensors if is_relay else sensors | relays):
+            reason = f"{output.name} is the name of another device; choose another"
+            yield Finding((*path, "name"), reason)
 
 
 def output_faults(chamber: Chamber) -> Iterator[Finding]:
@@ -49,7 +46,7 @@ def output_faults(chamber: Chamber) -> Iterator[Finding]:
 
 def _not_derivable(path: OptionPath, output: Output) -> Finding:
     if not output.drives:
-        reason = f"is missing; say what {output.name} drives, such as [\"air_temperature\"], or set variable"
+        reason = f'is missing; say what {output.name} drives, such as ["air_temperature"], or set variable'
         return Finding((*path, "drives"), reason)
     verb = "raises" if output.direction == "raises" else "lowers"
     reason = f"is missing; no output usually {verb} {output.drives[0]}, so set one, such as auxiliary_1"
@@ -128,7 +125,7 @@ def _unmeasured(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[
         else:
             what, risk = f"a {role.name}, and needs {role.needs}, which", f"{role.name} may be on"
         reason = (
-            f"{output.name} is {what} no sensor measures; add a [[sensor]] for it, or set needs = \"\" if "
+            f'{output.name} is {what} no sensor measures; add a [[sensor]] for it, or set needs = "" if '
             f"the {risk} without a sensor"
         )
         yield Finding((*path, "needs"), reason)

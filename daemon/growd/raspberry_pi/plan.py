@@ -14,7 +14,7 @@ from growd.wiring.safe_outputs import safe_pins
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from growd.config import Config, Light, Sensor
+    from growd.config import Config, Sensor
     from growd.raspberry_pi.model import PiModel
 
 MEMORY_CGROUP: Final = "cgroup_enable=memory"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -13,7 +12,7 @@ from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.supervisor import Supervisor
-from growd.runtime.worker import WorkerError, Workers
+from growd.runtime.worker import Workers
 from growd.wiring.actuators import DEVICE_TIMEOUT_S, ChamberOutputs, all_of
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
@@ -22,7 +21,7 @@ from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -31,10 +30,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.receiving import Receiver
-    from growd.runtime.worker import Worker
-    from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
-    from growd_drivers.relay import Relay
 
 LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark takes two thirds of a second
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.nodes import Node
-    from growd.config import Chamber, RelayOptions
+    from growd.config import Chamber, Output
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
 
@@ -82,7 +82,9 @@ class ControlOfChamber:
         yield controller
         for channel in self.chamber.lamp_channels:
             yield self._direct(f"light_intensity_{channel}", light.override_s)
-        if self.chamber.controls_illuminance and not self.chamber.is_lamp_switched:  # it goes through the levels of the lamp
+        if (
+            self.chamber.controls_illuminance and not self.chamber.is_lamp_switched
+        ):  # it goes through the levels of the lamp
             calibration = self._light_calibration(controller)
             self._experiments.append(calibration)
             yield calibration
@@ -103,25 +105,25 @@ class ControlOfChamber:
         )
 
     def _switch_control(self) -> Iterator[DirectController | DosedSwitchController]:
-        for relay in {relay.variable: relay for relay in self._options.relay}.values():
-            if self.chamber.controls_carbon_dioxide and relay.variable in DIRECTIONS:
-                yield self._dosed(relay)
+        for variable, output in {each.own_variable: each for each in self.chamber.outputs}.items():
+            if self.chamber.controls_carbon_dioxide and variable in DIRECTIONS:
+                yield self._dosed(output)
             else:
-                yield self._direct(relay.variable, relay.override_s)
+                yield self._direct(variable, output.override_s)
 
     def _direct(self, variable: str, override_s: float) -> DirectController:
         return DirectController(self._bus, self._environment, variable, override_s=override_s)
 
-    def _dosed(self, relay: RelayOptions) -> DosedSwitchController:
-        options, is_valve = self._options.carbon_dioxide, relay.variable == VALVE
+    def _dosed(self, output: Output) -> DosedSwitchController:
+        options, is_valve = self._options.carbon_dioxide, output.own_variable == VALVE
         controller = DosedSwitchController(
             self._bus,
             self._environment,
-            relay.variable,
+            output.own_variable,
             minimum_on_s=options.minimum_on_s if is_valve else options.fan_minimum_on_s,
             minimum_off_s=options.minimum_off_s if is_valve else options.fan_minimum_off_s,
             command_stale_after_s=self.chamber.scaled(COMMAND_STALE_S),
-            override_s=relay.override_s,
+            override_s=output.override_s,
         )
         if self._hold is not None:
             self._hold.watch(controller.end_dose)
@@ -131,7 +133,7 @@ class ControlOfChamber:
         if not self.chamber.controls_carbon_dioxide:
             return
         options = self._options.carbon_dioxide
-        valves, fans = self.chamber.output_names(VALVE), self.chamber.output_names(FAN)
+        valves, fans = self.chamber.names_of_outputs(VALVE), self.chamber.names_of_outputs(FAN)
         controller = CarbonDioxideController(
             self._bus,
             self._environment,
@@ -167,7 +169,9 @@ class ControlOfChamber:
         """The variables that are measured and controlled."""
         light = self.chamber.light
         if self.chamber.controls_illuminance:
-            yield light_loop(light.full_scale_lux, self.chamber.lamp_channels, is_switched=self.chamber.is_lamp_switched)
+            yield light_loop(
+                light.full_scale_lux, self.chamber.lamp_channels, is_switched=self.chamber.is_lamp_switched
+            )
         if self.chamber.controls_carbon_dioxide:
-            fans = self.chamber.output_names(FAN)
-            yield carbon_dioxide_loop((*self.chamber.output_names(VALVE), *fans), has_fan=bool(fans))
+            fans = self.chamber.names_of_outputs(FAN)
+            yield carbon_dioxide_loop((*self.chamber.names_of_outputs(VALVE), *fans), has_fan=bool(fans))

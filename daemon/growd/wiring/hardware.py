@@ -14,7 +14,7 @@ from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.mqtt import mqtt_link
-from growd.wiring.outputs import check_lamps
+from growd.wiring.outputs import check_pwm
 from growd_drivers.hardware import Hardware, open_hardware
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def open_configured(config: Config, clock: Clock, mqtt: MqttClient | None = None
     else:
         hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic, mqtt=mqtt)
     try:
-        check_lamps(hardware, config)
+        check_pwm(hardware, config)
     except ConfigError:
         hardware.close()
         raise

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from growd.config import ConfigError, chambers_of
 from growd_drivers.errors import DriverError, SettingError
@@ -16,6 +15,8 @@ from growd_drivers.relay import Relay
 from growd_drivers.switched_gpio import SwitchedGpio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from growd import config
     from growd.config import Chamber
     from growd_drivers.gpio import GpioLike
@@ -29,6 +30,7 @@ class Closable(Protocol):
         """Leave the outputs safe. Raises `DriverError` if they may not be."""
 
 
+OpenDriver: TypeAlias = "Callable[[Hardware, config.Output], OutputDriver]"
 D = TypeVar("D", bound=Closable)
 
 
@@ -159,7 +161,8 @@ def _relay(hardware: Hardware, output: config.Output) -> Relay:
 
 
 def _pwm(hardware: Hardware, output: config.Output) -> PwmOutput:
-    pin, gpio = _pin_of(output), hardware.gpio
+    pin = _pin_of(output)
+    gpio: GpioLike = hardware.gpio
     if output.kind == "hardware_pwm":
         place = channels_on(output.pwm_chip, hardware.pwm_files)[pin]
         gpio = HardwarePwmGpio(gpio, {pin: place}, sleep=hardware.sleep, files=hardware.pwm_files)
@@ -193,7 +196,7 @@ class _OnTopic:
         """The actuator has published the safe level."""
 
 
-_DRIVERS: Final[dict[str, Callable[[Any, Any], OutputDriver]]] = {
+_DRIVERS: Final[dict[str, OpenDriver]] = {
     "relay": _relay,
     "pwm": _pwm,
     "hardware_pwm": _pwm,

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
-from growd.device_kinds import ROLES
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
