@@ -12,8 +12,8 @@ from growd.config.findings import Finding, of_other_kinds, once
 from growd.config.mqtt import fault_of_topic
 from growd.config.output_checks import output_faults, output_names
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
-from growd.device_kinds import ROLES, SENSOR_KINDS, kinds_with, with_article
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
+from growd.device_kinds import SENSOR_KINDS, kinds_with, with_article
+from growd.variables import FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
