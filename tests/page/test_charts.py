@@ -174,9 +174,10 @@ async def test_a_time_without_data_is_called_so(growd: Program, browser: Browser
 async def test_a_library_that_did_not_come_is_asked_for_again(growd: Program, browser: Browser) -> None:
     async with opened(browser, f"{growd.address}/_svc/") as tab:
         page = tab.page
-        await page.route("**/vendor/uplot.js", lambda route: route.abort(), times=1)
+        await page.route("**/vendor/uplot.js", lambda route: route.abort())
         await page.goto(view(growd, "charts?range=hour&variables=air_temperature"))
         await expect(page.get_by_text("Stored values are missing")).to_be_visible()
+        await page.unroute("**/vendor/uplot.js")  # no sooner: the charts ask again by themselves
         await page.get_by_role("button", name="Earlier").click()
         await drawn(page)
         tab.errors.clear()
