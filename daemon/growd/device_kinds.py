@@ -160,6 +160,14 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "mhz19": _mhz19("MH-Z19", "Mhz19"),
     "mhz16": _mhz19("MH-Z16", "Mhz16"),
+    "ds18b20": SensorKind(
+        "DS18B20",
+        "growd_drivers.ds18b20:Ds18b20",
+        {"temperature_degc": WATER_TEMPERATURE},
+        opens="one_wire",
+        options=("variable", "device", "pin"),
+        units=("degC",),
+    ),
     "mqtt": SensorKind(
         "MQTT sensor",
         "",

@@ -11,6 +11,7 @@ from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.gpio_lines import GpioLines, header_chip
 from growd_drivers.hardware_pwm import SysfsFiles
 from growd_drivers.i2c import I2CBus, cannot_clear
+from growd_drivers.one_wire import SysfsOneWire
 from growd_drivers.sc16is750 import with_bridges
 from growd_drivers.serial_line import SerialLine, open_port
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
     from growd_drivers.mqtt import MqttClient
+    from growd_drivers.one_wire import OneWireFiles
     from growd_drivers.serial_line import OpenSerial
 
 
@@ -34,7 +36,8 @@ class Hardware:
     `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
     `clear_bus` is as `bus_clear.clear_bus`, `bus_speed_hz` as `bus_speed.bus_speed_hz`. `sleep` and
     `monotonic` are of one clock. `gpio` are the pins, `pwm_files` the PWM chips (default: /sys/class/pwm).
-    `mqtt` is None without a broker.
+    `one_wire` are the devices on the 1-wire bus (default: /sys/bus/w1/devices). `mqtt` is None without a
+    broker.
     """
 
     def __init__(
@@ -49,7 +52,9 @@ class Hardware:
         pwm_files: PwmFiles | None = None,
         bus_speed_hz: Callable[[int], int | None] = bus_speed_hz,
         mqtt: MqttClient | None = None,
+        one_wire: OneWireFiles | None = None,
     ) -> None:
+        self.one_wire = one_wire or SysfsOneWire()
         self.gpio = gpio
         self.mqtt = mqtt
         self.pwm_files = pwm_files or SysfsFiles()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Opening: TypeAlias = Literal["i2c", "serial", "gpio", "messages"]
+Opening: TypeAlias = Literal["i2c", "serial", "one_wire", "gpio", "messages"]
 """What a sensor is on; `growd.wiring.sensors` has how a driver is opened there."""
 
 
@@ -47,6 +47,7 @@ class SensorKind:
 
     - i2c: an I2CBus, `sleep` and `address`, and `monotonic` with `takes_monotonic`
     - serial: a SerialLine, `monotonic` and `device`; the class has `BAUD` and `ANSWER_S`
+    - one_wire: the files of 1-wire devices
     - gpio: the pins of the machine, and `name`
 
     A kind that opens messages has no driver: others send its values.

@@ -70,7 +70,7 @@ KINDS: dict[str, str] = {
 WITH_AMOUNT = ("noise", "drift")
 
 IN_CHAMBER = frozenset({WITHOUT_EFFECT, WELDED, HELD_OPEN})
-ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order"}) - {"hang"}
+ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order", "warm_up"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
 ON_PAYLOADS = frozenset({"absent", "garbled", "frozen"})
@@ -116,6 +116,8 @@ def struck_message(strike: Strike, message: I2CMessage, forward: Forward) -> byt
         strike.faults.hold_the_clock()
         raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
     answer = forward(message)
+    if kind == "warm_up":
+        return SENSORS[message.device].warm_up_answer
     if kind == "bad_crc":
         return _with_flipped_bit(answer)
     if kind == "wrong_order":

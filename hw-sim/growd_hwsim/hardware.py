@@ -7,18 +7,21 @@ import functools
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias
+from zlib import crc32
 
 from growd_drivers.hardware import Hardware
 from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
 from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
 from growd_hwsim.chips.gpio_input import SimulatedSwitch
 from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
+from growd_hwsim.one_wire import SimulatedOneWire
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from growd_hwsim.uart import SerialPorts, UartSlave
 
@@ -44,6 +47,14 @@ class WiredChip:
     kind: str
     bus: int
     address: int
+
+
+@dataclass(frozen=True)
+class WiredThermometer:
+    """A DS18B20 with its id on the 1-wire bus."""
+
+    truth: Truth
+    device: str
 
 
 @dataclass(frozen=True)
@@ -95,6 +106,7 @@ class Wiring:
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
+    thermometers: tuple[WiredThermometer, ...] = ()
     mqtt: tuple[WiredMqtt, ...] = ()
     switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
@@ -114,6 +126,7 @@ class SimulatedHardware(Hardware):
     gpio: SimulatedGpio
     pwm_files: SimulatedPwmSysfs
     mqtt: SimulatedBroker
+    one_wire: SimulatedOneWire
 
     def __init__(
         self,
@@ -168,6 +181,15 @@ class SimulatedHardware(Hardware):
             monotonic=monotonic,
             clear_bus=self.clear_bus,
             pwm_files=self._pwm_sysfs(),
+            one_wire=SimulatedOneWire(
+                [
+                    self._thermometer(each, sensor)
+                    for each, wired in self._wired
+                    for sensor in wired.thermometers
+                ],
+                self.faults,
+                sleep,
+            ),
             mqtt=SimulatedBroker(
                 [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt],
                 self.faults,
@@ -210,6 +232,12 @@ class SimulatedHardware(Hardware):
         place = place_of(chip.bus, chip.address)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
+
+    def _thermometer(
+        self, chamber: SimulatedChamber, wired: WiredThermometer
+    ) -> tuple[str, SimulatedDs18b20]:
+        truth = functools.partial(wired.truth, self, chamber)
+        return wired.device, SimulatedDs18b20(truth, seed=crc32(wired.device.encode()))
 
     def _publisher(self, chamber: SimulatedChamber, wired: WiredMqtt) -> SimulatedMqttSensor:
         truth = functools.partial(wired.truth, self, chamber)

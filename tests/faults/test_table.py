@@ -148,6 +148,9 @@ _UNREAD = "can't be read: it is in use by gpioset"
 _UNSENT = "no value has come on MQTT topic tank/sensor for 60 s"
 _NAN = "the payload is not JSON: 'nan'"
 
+_NO_WIRE = "is not on the 1-wire bus of GPIO 4"
+_EIO = "can't be read: Input/output error"
+
 BRIDGE: Final = "i2c-1:0x4d"
 
 # fmt: off
@@ -300,6 +303,18 @@ TABLE: Final = (
     Row("hang",        "gpio",    FAILED, _FAULT, NOTHING, "open",      HANGS_S,     AGAIN_S,      _HANGS),
     Row("refused",     "gpio",    FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _UNREAD),
 
+    # A DS18B20 in water: a file that is missing, or whose line has no valid checksum, or 85 degC.
+    Row("absent",      "ds18b20", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _NO_WIRE),
+    Row("bus_error",   "ds18b20", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _EIO),
+    Row("hang",        "ds18b20", FAILED, _FAULT, NOTHING, "open",      HANGS_S,     AGAIN_S,      _HANGS),
+    Row("bad_crc",     "ds18b20", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _CRC),
+    Row("warm_up",     "ds18b20", FAILED, _FAULT, NOTHING, "open",      FROZEN_S,    AGAIN_S,      _NEW),
+    Row("frozen",      "ds18b20", OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S),
+    Row("noise",       "ds18b20", OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
+        probability=0.03, amount=20.0),
+    Row("drift",       "ds18b20", OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=60.0),
+    Row("saturated",   "ds18b20", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _RANGE),
+
     # What others send: silence, a payload that is no number, an old value.
     Row("absent",      "mqtt",    FAILED, _STALE, NOTHING, "open",      UNSENT_S,    FIRST_S,      _UNSENT),
     Row("garbled",     "mqtt",    FAILED, _FAULT, NOTHING, "open",      UNSENT_S,    FIRST_S,      _NAN),
@@ -369,6 +384,7 @@ def kind_at(device: str) -> str | None:
 
 OF_ANY_VARIABLE: Final = {
     "gpio": {"pin": 17, "variable": "door_open"},
+    "ds18b20": {},
     "mqtt": {"topic": "tank/sensor", "key": "door.0.open", "variable": "door_open"},
 }
 LIGHT_SENSORS: Final = ("bh1750", "tsl2591")

@@ -67,6 +67,17 @@ def test_serial0_of_a_pi_5_is_the_debug_connector(tmp_path):
     assert 'set port = "/dev/ttyAMA0"' in plan.notes[0]
 
 
+@pytest.mark.parametrize(("pin", "overlay"), [("", "w1-gpio"), ("pin = 17", "w1-gpio,gpiopin=17")])
+def test_a_thermometer_needs_the_1_wire_bus(tmp_path, pin, overlay):
+    sensor = f'[[sensor]]\nname = "tank"\nkind = "ds18b20"\n{pin}\n'
+    other = sensor.replace("tank", "air").replace(
+        "ds18b20", 'ds18b20"\ndevice = "28-01*"\nvariable = "air_temperature'
+    )
+    plan = planned(tmp_path, REAL + sensor.replace("kind", 'device = "28-03*"\nkind') + other)
+    assert lines(plan) == [f"dtoverlay={overlay}", WATCHDOG]
+    assert plan.lines[0].reason == f"1-wire on GPIO {pin[-2:] or 4} for tank, air"
+
+
 def test_a_usb_adapter_needs_nothing(tmp_path):
     plan = planned(tmp_path, MINIMAL.replace("/dev/serial0", "/dev/ttyUSB0"))
     assert lines(plan) == ["gpio=24=op,dh", WATCHDOG]

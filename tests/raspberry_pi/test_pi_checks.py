@@ -302,6 +302,14 @@ def with_uart(tree, line="enable_uart=1"):
     tree.write("boot/firmware/config.txt", f"{line}\ndtparam=watchdog=on\n")
 
 
+def test_a_1_wire_bus_is_missed_by_its_sensors(tree, tmp_path):
+    file = tmp_path / "growd.toml"
+    file.write_text('[simulator]\nenabled = false\n[[sensor]]\nname = "tank"\nkind = "ds18b20"\n')
+    assert ("failure", "1-wire", "there is no 1-wire bus") in problems(tree, file, ())
+    tree.write("sys/bus/w1/devices/w1_bus_master1/name", "w1_bus_master1")
+    assert {it.subject: it.text for it in findings(tree, file, ())}["1-wire"] == "the bus is there"
+
+
 def test_a_serial_port_without_a_console_is_well(tree, serial):
     with_uart(tree)
     assert problems(tree, serial) == []

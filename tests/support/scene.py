@@ -47,6 +47,7 @@ _ACCURACIES: dict[str, Callable[[float], float]] = {  # of the least accurate se
     "light_illuminance": lambda lux: 0.2 * lux + 1,
     "air_pressure": lambda _: 1.0,
     "door_open": lambda _: 0.0,
+    "water_temperature": lambda _: 0.5,
 }
 
 

@@ -32,6 +32,7 @@ class Clock(SleepingTime):
 
 NEEDED = {
     "gpio": {"pin": 17, "variable": "door_open"},
+    "ds18b20": {},
     "mqtt": {"topic": "door", "variable": "door_open"},
     "topic": {"variable": "door_open"},
 }

@@ -86,3 +86,30 @@ def test_an_air_sensor_can_neither_choose_its_variable_nor_confirm():
     for option in ({"variable": "door_open"}, {"confirms": "exhaust"}):
         reason = f"{next(iter(option))}: air is a scd30; this is for "
         assert reason in findings(Sensor(name="air", kind="scd30", **option), relays=(FAN,))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "reason"),
+    [
+        ({}, {"device": "28-01*"}, "device: environment_1/tank"),
+        ({"device": "28-01"}, {"device": "28-01"}, "tank and air are both at 28-01"),
+        ({"device": "28-01"}, {"variable": "air_humidity"}, "is in percent, and a ds18b20 measures degC"),
+    ],
+)
+def test_thermometers_on_one_bus_differ(first, second, reason):
+    tank = Sensor(name="tank", kind="ds18b20", **first)
+    air = Sensor(**{"name": "air", "kind": "ds18b20", "variable": "air_temperature"} | second)
+    assert reason.replace("environment_1/tank", "tank and air are both at 28-01*") in findings(tank, air)
+
+
+def test_the_pin_of_the_1_wire_bus_is_taken():
+    tank = Sensor(name="tank", kind="ds18b20")
+    switch = Sensor(name="door", kind="gpio", pin=4, variable="door_open")
+    assert "door and the 1-wire bus are both on GPIO 4" in findings(tank, switch)
+
+
+async def test_a_thermometer_measures_the_water_of_the_chamber():
+    async with rigged(Config(sensor=(Sensor(name="tank", kind="ds18b20"),))) as rig:
+        await rig.clock.advance(10)
+        truth = rig.machine.chamber.water().temperature_degc
+        assert rig.last("measured/water_temperature").value == pytest.approx(truth, abs=0.2)

@@ -308,8 +308,10 @@ def _claim(hardware: Hardware, output: Output) -> None:
 def _name_of(sensor: Sensor) -> str:
     """As errors name it, such as "SCD30 at 0x61 on I2C bus 1"."""
     kind = SENSOR_KINDS[sensor.kind]
-    if sensor.pin is not None:
-        return f"{kind.part} on GPIO {sensor.pin}"
+    if sensor.switch_pin is not None:
+        return f"{kind.part} on GPIO {sensor.switch_pin}"
+    if sensor.one_wire_pin is not None:
+        return f"{kind.part} {sensor.device}"
     if kind.opens == "messages":
         return f"{kind.part} on {sensor.topic or f'topic posted/{sensor.name}'}"
     if kind.opens == "i2c":
@@ -369,7 +371,9 @@ def _advice_for_strays(addresses: list[int]) -> str:
 def _advice_for_unavailable(sensor: Sensor, error: HardwareUnavailableError) -> str:
     cause = error.__cause__
     if isinstance(cause, PermissionError):
-        return joining("i2c" if sensor.port is None else "dialout")
+        return joining("i2c" if sensor.is_on_i2c else "dialout")
+    if isinstance(cause, OSError) and sensor.switch_pin is not None:
+        return advice_for_pin(error)
     if isinstance(cause, FileNotFoundError) and sensor.bus != 1:
         return "a bus other than 1 needs an overlay in config.txt, such as dtoverlay=i2c3"
     return ""

@@ -98,8 +98,8 @@ def _pins(config: Config) -> Iterator[Finding]:
 def _inputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
     """The option, the name and the pin of each sensor on a pin."""
     for number, sensor in enumerate(chamber.options.sensor):
-        if sensor.pin is not None:
-            yield chamber.path("sensor", number, "pin"), chamber.device(sensor.name), sensor.pin
+        if sensor.switch_pin is not None:
+            yield chamber.path("sensor", number, "pin"), chamber.device(sensor.name), sensor.switch_pin
 
 
 def _outputs(chamber: Chamber) -> Iterator[tuple[OptionPath, str, int]]:
@@ -116,6 +116,8 @@ def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
     """The header pins of the bus or port of a sensor, and who uses them."""
     if sensor.is_on_i2c:
         return dict.fromkeys(_I2C_PINS.get(sensor.bus, ()), f"I2C bus {sensor.bus}")
+    if sensor.one_wire_pin is not None:
+        return {sensor.one_wire_pin: "the 1-wire bus"}
     pins = _UART_PINS if sensor.port is not None and is_header_port(sensor.port) else ()
     return dict.fromkeys(pins, f"sensor {name} at {sensor.port}")
 
@@ -217,12 +219,16 @@ def _shared_places(config: Config) -> Iterator[Finding]:
     """Sensors of any environment at one address of a bus, or at one serial port."""
     taken: dict[tuple[int, int], str] = {}
     ports: list[tuple[str, str]] = []
+    ids: list[tuple[str, str]] = []
     for chamber in chambers_of(config):
         for number, sensor in enumerate(chamber.options.sensor):
             path, name = chamber.path("sensor", number), chamber.device(sensor.name)
             if sensor.port is not None:
                 yield from _shared_port(path, name, sensor.port, ports)
                 ports.append((name, sensor.port))
+            if sensor.one_wire_pin is not None:
+                yield from _shared_port(path, name, sensor.device, ids, "device")
+                ids.append((name, sensor.device))
             if not sensor.is_on_i2c:
                 continue
             place = (sensor.bus, sensor.i2c_address)
@@ -233,13 +239,13 @@ def _shared_places(config: Config) -> Iterator[Finding]:
 
 
 def _shared_port(
-    path: OptionPath, name: str, port: str, others: Sequence[tuple[str, str]]
+    path: OptionPath, name: str, port: str, others: Sequence[tuple[str, str]], option: str = "port"
 ) -> Iterator[Finding]:
     """A pattern opens the first port that it matches, so no other sensor may be at one of those."""
     for other_name, other in others:
         if fnmatchcase(other, port) or fnmatchcase(port, other):
             shared = port if fnmatchcase(port, other) else other
-            yield Finding((*path, "port"), f"{other_name} and {name} are both at {shared}")
+            yield Finding((*path, option), f"{other_name} and {name} are both at {shared}")
 
 
 def _lamp(chamber: Chamber) -> Iterator[Finding]:

@@ -86,8 +86,11 @@ class Sensor(Section, frozen=True):
     stale_after_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
     """A value is not known any more this long after it came. Take two intervals of the sender."""
 
+    device: Annotated[str, Meta(pattern=r"^28-[0-9a-f*]{1,12}$")] = "28-*"
+    """Its id on the 1-wire bus, such as 28-0316a4ef5dff, or a pattern that only one device matches."""
+
     pin: Pin | None = None
-    """Pin (BCM number)."""
+    """Pin (BCM number), of a 1-wire bus by default 4."""
 
     active: Literal["high", "low"] = "low"
     """The level of the pin at which its value is 1. A contact between the pin and ground makes it low."""
@@ -127,9 +130,19 @@ class Sensor(Section, frozen=True):
         """Its bus, serial port or pin, each of which has its own thread; or the kind of others."""
         if self.is_on_i2c:
             return f"i2c-{self.bus}"
-        if self.pin is not None:
-            return f"gpio-{self.pin}"
-        return self.port or self.kind
+        by_opening = {"one_wire": "w1", "gpio": f"gpio-{self.pin}"}
+        return self.port or by_opening.get(SENSOR_KINDS[self.kind].opens, self.kind)
+
+    @property
+    def one_wire_pin(self) -> int | None:
+        """The GPIO of its 1-wire bus, if it is on one."""
+        is_on_it = SENSOR_KINDS[self.kind].opens == "one_wire"
+        return (4 if self.pin is None else self.pin) if is_on_it else None
+
+    @property
+    def switch_pin(self) -> int | None:
+        """The GPIO that it reads, if it is a switch."""
+        return self.pin if SENSOR_KINDS[self.kind].opens == "gpio" else None
 
     @property
     def fresh_s(self) -> float:

@@ -46,6 +46,7 @@ def bus_findings(scene: PiScene) -> Iterator[PiFinding]:
     if scene.config.simulator.enabled:
         return
     yield from _buses(scene)
+    yield from _one_wire(scene)
     yield from _ports(scene)
     yield from _pins(scene)
     yield from _other_programs(scene)
@@ -135,6 +136,17 @@ def _serial0(files: PiFiles) -> PiFinding:
     user = _console_on(files, target)
     where = ", the debug connector" if target == _DEBUG_PORT else ""
     return well("serial0", f"it is {target}{where}; {user or 'no console'} is on it")
+
+
+def _one_wire(scene: PiScene) -> Iterator[PiFinding]:
+    """Whether there is a 1-wire bus, if a sensor is on one."""
+    sensors = [sensor for chamber in chambers_of(scene.config) for sensor in chamber.options.sensor]
+    if all(sensor.one_wire_pin is None for sensor in sensors):
+        return
+    if scene.files.found("sys/bus/w1/devices/w1_bus_master*"):
+        yield well("1-wire", "the bus is there")
+    else:
+        yield failed("1-wire", "there is no 1-wire bus", SETUP)
 
 
 def _ports(scene: PiScene) -> Iterator[PiFinding]:

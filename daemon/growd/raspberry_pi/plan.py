@@ -10,6 +10,7 @@ from growd.config.device_checks import is_header_port
 from growd.device_kinds import SENSOR_KINDS
 from growd.raspberry_pi.config_txt import Wanted
 from growd.wiring.safe_outputs import safe_pins
+from growd_drivers.one_wire import USUAL_PIN
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -73,6 +74,7 @@ def boot_plan(config: Config, model: PiModel, software_buses: Collection[int] = 
         ports = [port for _, sensor in sensors if (port := sensor.port) is not None and is_header_port(port)]
         lines += _buses(sensors, model, notes)
         lines += _serial(sensors, ports, model, notes)
+        lines += _one_wire(sensors)
         lines += _pwm(config, model, notes)
         lines += _outputs(config)
     lines.append(Wanted("dtparam=watchdog=on", "the watchdog that resets a hanging Pi"))
@@ -145,6 +147,17 @@ def _serial(
             f"Bluetooth will be off, because {_PL011} serves it otherwise; with "
             f'port = "{_DEBUG_PORT}" it can stay'
         )
+
+
+def _one_wire(sensors: Iterable[tuple[str, Sensor]]) -> Iterator[Wanted]:
+    """Each 1-wire bus with sensors (overlays/README, w1-gpio)."""
+    users: dict[int, list[str]] = {}
+    for name, sensor in sensors:
+        if sensor.one_wire_pin is not None:
+            users.setdefault(sensor.one_wire_pin, []).append(name)
+    for pin, names in sorted(users.items()):
+        parameter = "" if pin == USUAL_PIN else f",gpiopin={pin}"
+        yield Wanted(f"dtoverlay=w1-gpio{parameter}", f"1-wire on GPIO {pin} for {', '.join(names)}")
 
 
 def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:

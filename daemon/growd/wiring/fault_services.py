@@ -79,8 +79,8 @@ def fault_places(config: Config) -> dict[str, list[str]]:
 
 def _places_of(sensor: Sensor) -> Iterator[str]:
     """Its pin or serial port, or its bus and its address there."""
-    if sensor.pin is not None:
-        yield f"gpio-{sensor.pin}"
+    if sensor.switch_pin is not None:
+        yield f"gpio-{sensor.switch_pin}"
     elif sensor.is_on_i2c:
         yield f"i2c-{sensor.bus}"
         yield place_of_bridge(sensor.bus, sensor.i2c_address)

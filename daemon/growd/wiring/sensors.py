@@ -49,6 +49,10 @@ def _on_a_line(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[st
     return driver(line, monotonic=hardware.monotonic, device=part, **options)
 
 
+def _on_one_wire(hardware: Hardware, _: Sensor, driver: Any, options: dict[str, Any]) -> Any:
+    return driver(hardware.one_wire, **options)
+
+
 def _on_a_pin(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
     return driver(hardware.gpio, name=sensor.name, **options)
 
@@ -56,6 +60,7 @@ def _on_a_pin(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str
 _OPENERS: Final[dict[Opening, Callable[..., Any]]] = {
     "i2c": _on_i2c,
     "serial": _on_a_line,
+    "one_wire": _on_one_wire,
     "gpio": _on_a_pin,
 }
 

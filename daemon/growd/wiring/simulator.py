@@ -7,6 +7,7 @@ import logging
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from growd.config import chambers_of
 from growd.runtime.clock import AcceleratedClock, RealClock
@@ -14,11 +15,19 @@ from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
-from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredMqtt, WiredRelay, WiredSwitch, Wiring
+from growd_hwsim.hardware import (
+    SimulatedHardware,
+    WiredChip,
+    WiredMqtt,
+    WiredRelay,
+    WiredSwitch,
+    WiredThermometer,
+    Wiring,
+)
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
-    from growd.config import Chamber, Config
+    from growd.config import Chamber, Config, Sensor
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
     from growd_hwsim.broker import SimulatedBroker
@@ -133,15 +142,20 @@ def _wiring(chamber: Chamber) -> Wiring:
             if sensor.is_on_i2c
         ),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in options.sensor if sensor.port},
+        thermometers=tuple(
+            WiredThermometer(truth_of(sensor, chamber), _simulated_id(chamber, sensor))
+            for sensor in options.sensor
+            if sensor.one_wire_pin is not None
+        ),
         mqtt=tuple(
             WiredMqtt(truth_of(sensor, chamber), sensor.topic, sensor.key, sensor.scale, sensor.offset)
             for sensor in options.sensor
             if sensor.kind == "mqtt"
         ),
         switches={
-            sensor.pin: WiredSwitch(truth_of(sensor, chamber), active_high=sensor.active == "high")
+            sensor.switch_pin: WiredSwitch(truth_of(sensor, chamber), active_high=sensor.active == "high")
             for sensor in options.sensor
-            if sensor.pin is not None
+            if sensor.switch_pin is not None
         },
         lamp_pins={channel.name: channel.pin for channel in light.channel},
         inverted_lamps=light.inverted,
@@ -157,3 +171,10 @@ def _wiring(chamber: Chamber) -> Wiring:
             if output.pin is not None
         },
     )
+
+
+def _simulated_id(chamber: Chamber, sensor: Sensor) -> str:
+    """An id that matches the pattern of a sensor on the 1-wire bus."""
+    if "*" not in sensor.device:
+        return sensor.device
+    return sensor.device.partition("*")[0] + f"{crc32(chamber.device(sensor.name).encode()):08x}"
