@@ -98,7 +98,7 @@ class Loop:
         self.interlock.on_set_point(CARBON_DIOXIDE, set_point)
         self.interlock.on_reading(CARBON_DIOXIDE, "", raw, self.now)
         self.interlock.update(self.now, 0.0)
-        self.most_counted = max(self.most_counted, self.interlock._watch.open_s)
+        self.most_counted = max(self.most_counted, self.interlock._watch.used)
 
 
 CASES = {

@@ -37,7 +37,7 @@ class Given:
 def test_the_dose_of_an_hour_is_never_too_low_and_at_most_a_minute_too_high(doses, pause):
     given = Given(doses)
     now = given.now + pause
-    dose = given.dose.within_hour(now)
+    dose = given.dose.amount(now)
     assert dose >= given.since(now - HOUR_S) - 1e-6
     assert dose <= given.since(now - HOUR_S - BIN_S - 1e-6) + 1e-6
 
@@ -50,7 +50,7 @@ def test_a_dose_survives_a_restart(doses, pause, away):
     after.restore(json.loads(json.dumps(before.dose.state(now))), 50.0, away)
     for later in (0.0, 700.0, HOUR_S):
         began = now + away + later - HOUR_S
-        dose = after.within_hour(50.0 + later)
+        dose = after.amount(50.0 + later)
         assert dose >= before.since(began + 1e-6) - 1e-6
         assert dose <= before.since(began - BIN_S - 1e-6) + 1e-6
 

@@ -9,7 +9,7 @@ from growd.control.interlocks.carbon_dioxide import (
     CarbonDioxideCeiling,
     DosePerHour,
     NoRise,
-    ValveOpenTooLong,
+    valve_open_too_long,
 )
 from growd.control.interlocks.light import LightHours, LightOverTemperature
 from growd.control.interlocks.node import PATIENCE_S, Interlocks
@@ -66,7 +66,7 @@ def _of_valve(
     limits = chamber.options.interlock
     if VALVE not in chamber.own_variables:
         return
-    yield ValveOpenTooLong(times, limits.valve_open_s, limits.valve_rest_s)
+    yield valve_open_too_long(times, limits.valve_open_s, limits.valve_rest_s)
     yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
     if CARBON_DIOXIDE in chamber.measured:
         yield NoRise(times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm, fans=fans)

@@ -68,10 +68,18 @@ class Interlock(ABC):
     """
 
     reset_hint = ""
+    is_routine = False
+    """Part of each day's operation, such as the pause of a compressor: it holds outputs and never trips."""
+    is_expected = False
+    """Configured for normal operation: it trips with an event, and without a warning or alert."""
+    devices: frozenset[str] = frozenset()
+    """The only devices whose outputs it holds; empty for all that have these own variables."""
     reads: frozenset[str] = frozenset()
     """The measured variables whose readings go to `on_reading`."""
     follows: frozenset[str] = frozenset()
     """The variables whose set points go to `on_set_point`."""
+    listens: frozenset[str] = frozenset()
+    """The topics whose messages go to `on_message`."""
 
     def __init__(self, name: str, holds: Iterable[str], limits: Mapping[str, tuple[float, str]]) -> None:
         self.name = name
@@ -81,6 +89,11 @@ class Interlock(ABC):
         self.reason = ""
         self.is_quiet = False
         """Tripped only because growd has just started: no event, no log line."""
+
+    @property
+    def has_tripped(self) -> bool:
+        """Whether it has tripped. `reason` of one that is routine says what it holds meanwhile."""
+        return bool(self.reason) and not self.is_routine
 
     @property
     def needs_reset(self) -> bool:
@@ -93,6 +106,12 @@ class Interlock(ABC):
 
     def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: B027
         """Take a reading, None if it is not ok. `device` is "" for the combined value of all sensors."""
+
+    def on_message(self, topic: str, value: float | None, now: float) -> None:  # noqa: B027
+        """Take a message of one of `listens`, None if it is not ok."""
+
+    def on_permitted(self, output: str, level: float, now: float) -> None:  # noqa: B027
+        """An output will be written to this level, which all interlocks permit."""
 
     def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: B027
         """Take a set point, None for none."""
@@ -107,6 +126,11 @@ class Interlock(ABC):
 
     def reset(self) -> None:  # noqa: B027  most interlocks release by themselves
         """Release at a user's request."""
+
+    @property
+    def failure(self) -> str:
+        """A failure that growd cannot end, such as an output that stays on, or ""."""
+        return ""
 
     @property
     def problem(self) -> str:

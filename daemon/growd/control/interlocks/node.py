@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.interlocks.base import PersistentInterlock
-from growd.control.interlocks.remarks import Remarks, driven_by
-from growd.control.interlocks.saved_states import SAVE_ERRORS, SavedStates
+from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
+from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import EVENT, desired, events, raw
-from growd.variables import CARBON_DIOXIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -33,6 +32,7 @@ logger = logging.getLogger(__name__)
 PERIOD_S: Final = 1.0
 PATIENCE_S: Final = 5.0
 FRESH_S: Final = 0.01  # one update serves an actuator that asks for several outputs in a row
+_Place = tuple[str, str]
 HOLD: Final = "the hold"
 """What holds an output while all outputs are held, for `growd status`."""
 
@@ -75,6 +75,7 @@ class Interlocks:
         memory: Memory,
         patience_s: float = PATIENCE_S,
         outputs: Iterable[str] = (),
+        drives: Mapping[str, Iterable[str]] = RAISED_BY_VALVE,
         hold: OutputHold | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/interlocks")
@@ -91,21 +92,23 @@ class Interlocks:
         }
         self._hold = hold
         self._environment = environment
-        self._driven = driven_by(limited.union(outputs))
+        self._moved = {variable for several in drives.values() for variable in several}
+        self._driven = driven_by(limited.union(outputs), drives)
         self._safe: dict[str, float] = {}
-        self._held: dict[str, str] = {}  # by output: the interlock that holds it now
-        self._levels: dict[str, float | None] = {}  # as written
+        self._held: dict[_Place, str] = {}  # the interlock that holds an output of a device now
+        self._levels: dict[_Place, float | None] = {}  # as written
         self._readings = readings
         self._patience = patience_s
         self._alive_at: float | None = None
         self._updated_at = -math.inf
-        self._trackers: dict[str, OnTimes] = {}
+        self._trackers: dict[str, list[tuple[str, OnTimes]]] = {}  # by output, each with its device
         self._nudges: list[Callable[[], None]] = []
         self._reported: dict[str, str] = {}  # by interlock: the reason that was published
         self._since: dict[str, float] = {}
         self._quiet: set[str] = set()
         followed = {variable for each in self._interlocks for variable in each.follows}
         self._set_points = {desired(environment, variable): variable for variable in sorted(followed)}
+        self._heard = frozenset(topic for each in self._interlocks for topic in each.listens)
         self._topics = {
             raw(environment, variable, device): (variable, device)
             for variable, devices in sensors.items()
@@ -119,9 +122,10 @@ class Interlocks:
         remarks.answer_on(bus.topics, environment)
         self.node.describe("problems", self._problems)
 
-    def track(self, times: OnTimes, outputs: Iterable[str]) -> None:
-        """Record in `times` what is written to these outputs."""
-        self._trackers |= dict.fromkeys(outputs, times)
+    def track(self, times: OnTimes, outputs: Iterable[str], device: str = "") -> None:
+        """Record in `times` what is written to these outputs, with `device` of this one only."""
+        for output in outputs:
+            self._trackers.setdefault(output, []).append((device, times))
 
     def guard(self, device: str, safe: Mapping[str, float]) -> Guard:
         """The guard for the actuator of a device. `safe` has the safe level of each output."""
@@ -138,7 +142,7 @@ class Interlocks:
         if self.hold_reason:
             return self.hold_reason
         held = {output for name in outputs for output in self._driven.get(name, [name])}
-        return next((each.reason for each in self._interlocks if each.reason and each.holds & held), "")
+        return next((each.reason for each in self._interlocks if each.has_tripped and each.holds & held), "")
 
     async def run(self) -> None:
         """Run until cancelled. The outputs are safe while this is not running."""
@@ -146,7 +150,7 @@ class Interlocks:
             return
         try:
             with (
-                self.node.subscribe(*self._topics, *self._set_points, depth=256) as messages,
+                self.node.subscribe(*self._topics, *self._set_points, *self._heard, depth=256) as messages,
                 self._bus.liveness.heartbeat(self.node.name) as heart,
             ):
                 self._catch_up()
@@ -168,38 +172,43 @@ class Interlocks:
         self._update()
         await self.saved.close()
 
-    def permitted(self, output: str, level: float, safe: float) -> float:
+    def permitted(self, device: str, output: str, level: float, safe: float) -> float:
         """See `Guard.permit`. `safe` is the safe level of the output."""
+        place = device, output
         if self.hold_reason:
-            self._held[output] = HOLD
+            self._held[place] = HOLD
             return safe
         holding = self._holding.get(output)
         if holding is None:
-            self._held.pop(output, None)
+            self._held.pop(place, None)
             return level
         now = self._clock.monotonic()
         if self._alive_at is None or now - self._alive_at > self._patience:
-            self._held[output] = "interlocks that are not running"
+            self._held[place] = "interlocks that are not running"
             return safe
         if now - self._updated_at > FRESH_S:
             self._update()
-        self._held.pop(output, None)
-        for each in holding:
+        self._held.pop(place, None)
+        concerned = [each for each in holding if not each.devices or device in each.devices]
+        for each in concerned:
             permitted = each.hold(output, level, safe) if each.reason else level
             if permitted != level:
-                self._held.setdefault(output, each.name)
+                self._held.setdefault(place, each.name)
                 level = permitted
+        for each in concerned:
+            each.on_permitted(output, level, now)
         return level
 
     def wrote(self, device: str, output: str, level: float | None) -> None:
         """See `Guard.wrote`."""
-        self._levels[output] = level
-        times = self._trackers.get(output)
-        if times is not None:
-            now = self._clock.monotonic()
-            if now > self._updated_at:
-                self._update()  # count the time with the previous level first
-            times.wrote(f"{device}/{output}", level, now)
+        self._levels[device, output] = level
+        trackers = self._trackers.get(output, ())
+        now = self._clock.monotonic()
+        if trackers and now > self._updated_at:
+            self._update()  # count the time with the previous level first
+        for only, times in trackers:
+            if only in ("", device):
+                times.wrote(f"{device}/{output}", level, now)
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
@@ -211,9 +220,9 @@ class Interlocks:
 
     def _catch_up(self) -> None:
         """Take the messages published while this task was down, after a failure."""
-        for topic in (*self._topics, *self._set_points):
+        for topic in (*self._topics, *self._set_points, *self._heard):
             last = self._bus.topics.get(topic).last
-            if last is not None and (topic in self._set_points or last.quality is not Quality.OK):
+            if last is not None and (topic not in self._topics or last.quality is not Quality.OK):
                 self._take(last)
 
     async def _listen(self, messages: Subscription) -> None:
@@ -223,13 +232,18 @@ class Interlocks:
 
     def _take(self, message: Message) -> None:
         value = message.value if message.quality is Quality.OK else None
+        now = self._clock.monotonic()
+        if message.topic in self._heard:
+            for each in self._interlocks:
+                if message.topic in each.listens:
+                    each.on_message(message.topic, value, now)
         if (followed := self._set_points.get(message.topic)) is not None:
             for each in self._interlocks:
                 if followed in each.follows:
                     each.on_set_point(followed, value)
+        if message.topic not in self._topics:
             return
         variable, device = self._topics[message.topic]
-        now = self._clock.monotonic()
         self._readings.take(variable, device, value, now)
         for each in self._interlocks:
             if variable in each.reads:
@@ -257,6 +271,8 @@ class Interlocks:
         self._reported[name] = reason
         self._since[name] = self._clock.time()
         self._outputs[name].publish(self._state(interlock))
+        if interlock.is_routine:
+            return
         if reason and interlock.is_quiet:
             self._quiet.add(name)
         elif name in self._quiet and not reason:
@@ -267,13 +283,13 @@ class Interlocks:
             self._events.publish(
                 {"kind": "interlock", "source": name, "message": f"{reason}{hint}" if reason else "released"}
             )
-            level = logging.WARNING if reason else logging.INFO
+            level = logging.WARNING if reason and not interlock.is_expected else logging.INFO
             words = f"has tripped: {reason}" if reason else "is released"
             logger.log(level, "%s/%s %s%s", self.node.name, name, words, hint)
 
     def _state(self, interlock: Interlock) -> dict[str, Any]:
         return {
-            "tripped": bool(interlock.reason),
+            "tripped": interlock.has_tripped,
             "reason": interlock.reason,
             "needs_reset": interlock.needs_reset,
             "since": self._since[interlock.name],
@@ -285,6 +301,7 @@ class Interlocks:
             {
                 "name": f"{self.node.name}/{each.name}",
                 **self._state(each),
+                "is_expected": each.is_expected,
                 "limits": [
                     {"name": name, "value": value, "unit": unit}
                     for name, (value, unit) in each.limits.items()
@@ -299,13 +316,13 @@ class Interlocks:
         return [
             {"environment": self._environment, "variable": variable, "by": by, "level": self._level(outputs)}
             for variable, outputs in self._driven.items()
-            if variable != CARBON_DIOXIDE
-            and (by := next((self._held[each] for each in outputs if each in self._held), ""))
+            if variable not in self._moved
+            and (by := next((held for (_, output), held in self._held.items() if output in outputs), ""))
         ]
 
     def _level(self, outputs: Iterable[str]) -> float | None:
         """The highest level written to these outputs, None if one is unknown."""
-        levels = [self._levels[output] for output in outputs if output in self._levels]
+        levels = [level for (_, output), level in self._levels.items() if output in outputs]
         known = [level for level in levels if level is not None]
         return max(known) if known and len(known) == len(levels) else None
 
@@ -314,7 +331,12 @@ class Interlocks:
         problems = [each.problem for each in self._interlocks if each.problem]
         if self.saved.error:
             problems.append(f"the state can't be saved and is lost if growd ends: {self.saved.error}")
-        return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
+        failures = [each.failure for each in self._interlocks if each.failure]
+        return [
+            {"text": f"{self.node.name}: {text}", "is_failure": is_failure}
+            for texts, is_failure in ((failures, True), (problems, False))
+            for text in texts
+        ]
 
     def _nudge(self) -> None:
         for nudge in self._nudges:
@@ -331,39 +353,11 @@ class Interlocks:
             self.node.serve(
                 f"{base}/reset",
                 "growd/Reset",
-                functools.partial(self._reset, interlock),
+                functools.partial(self.saved.reset, interlock),
                 doc=f"Reset a tripped interlock: {interlock.reset_hint}. Refused while its cause remains.",
                 is_administrative=True,
             )
         return self.node.advertise(base, INTERLOCK)
-
-    async def _reset(self, interlock: Interlock) -> dict[str, Any]:
-        """The service. It answers when the reset is on the disk; the interlock holds until then."""
-        refusal = interlock.why_no_reset(self._clock.monotonic())
-        if refusal:
-            return {"success": False, "message": refusal}
-        return await self._uncancelled(self._reset_now(interlock))
-
-    async def _reset_now(self, interlock: Interlock) -> dict[str, Any]:
-        async with self.saved.exclusive():
-            try:
-                await self.saved.save(reset=interlock)
-            except SAVE_ERRORS as error:
-                sentence = f"{interlock.name} was not reset, because the reset could not be saved: {error}"
-                return {"success": False, "message": sentence}
-            interlock.reset()
-        self._update()
-        logger.info("%s/%s was reset", self.node.name, interlock.name)
-        return {"success": True, "message": f"{interlock.name} has been reset"}
-
-    async def _uncancelled(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
-        """Finish `work` even if the caller is cancelled, so that disk and memory agree."""
-        task = asyncio.create_task(work, name=f"{self.node.name}: reset")
-        try:
-            return await asyncio.shield(task)
-        except asyncio.CancelledError:
-            await asyncio.wait({task})
-            raise
 
 
 class _Guard:
@@ -380,7 +374,7 @@ class _Guard:
         return bool(self._interlocks.hold_reason)
 
     def permit(self, output: str, level: float) -> float:
-        return self._interlocks.permitted(output, level, self._safe.get(output, 0.0))
+        return self._interlocks.permitted(self._device, output, level, self._safe.get(output, 0.0))
 
     def wrote(self, output: str, level: float | None) -> None:
         self._interlocks.wrote(self._device, output, level)

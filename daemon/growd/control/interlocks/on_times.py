@@ -21,20 +21,28 @@ class OnTimes:
 
     def __init__(self) -> None:
         self._since: dict[str, float] = {}  # outputs that are on, or may be
+        self._levels: dict[str, float] = {}  # of these outputs; full if it is uncertain
         self._uncertain: set[str] = set()
+        self._was_written = False
         self._total = 0.0
+        self._full_total = 0.0
         self._certain_total = 0.0
+        self.starts = 0
+        """How often outputs were switched on."""
         self._began: float | None = None
         self._ended = -math.inf
         self._doubted = -math.inf
 
     def wrote(self, output: str, level: float | None, now: float) -> None:
         """An output has this level from now on; None if the write failed."""
+        self._was_written = True
         self._add_time(output, now)
         if level is not None and level <= 0:
             self._since.pop(output, None)
         else:
+            self.starts += output not in self._since
             self._since[output] = now
+            self._levels[output] = 1.0 if level is None else level
         self._uncertain.discard(output)
         if level is None:
             self._uncertain.add(output)
@@ -70,9 +78,24 @@ class OnTimes:
         known = (now - since for output, since in self._since.items() if output not in self._uncertain)
         return self._certain_total + sum(known)
 
+    def full_total(self, now: float) -> float:
+        """Seconds at full level with the same effect as all levels since the start."""
+        running = (self._levels[output] * (now - since) for output, since in self._since.items())
+        return self._full_total + sum(running)
+
+    def level(self) -> float:
+        """The highest level of an output now."""
+        return max((self._levels[output] for output in self._since), default=0.0)
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether each output was written, without an error the last time."""
+        return self._was_written and not self._uncertain
+
     def _add_time(self, output: str, now: float) -> None:
         lasted = now - self._since.get(output, now)
         self._total += lasted
+        self._full_total += lasted * self._levels.get(output, 0.0)
         if output in self._uncertain:
             self._doubted = now
         else:
@@ -88,31 +111,34 @@ class OnTimes:
 class RollingDose:
     """The amount given in the last hour: never too little, and too much by a minute's amount at most.
 
-    Amounts are added up in bins of a minute, so memory is bounded however small the doses are.
+    Amounts are added up in bins of a minute, so memory is bounded however small the doses are. A longer
+    `window_s` has longer bins.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, window_s: float = HOUR_S) -> None:
+        self._window = window_s
+        self._bin = BIN_S * window_s / HOUR_S
         self._bins: deque[list[float]] = deque()  # start of each bin, and the amount in it
 
     def add(self, amount: float, now: float) -> None:
         """Add an amount. `now` must not be before the last call's."""
         if amount <= 0:
             return
-        begin = math.floor(now / BIN_S) * BIN_S
+        begin = math.floor(now / self._bin) * self._bin
         if not self._bins or self._bins[-1][0] < begin:
             self._bins.append([begin, 0.0])
         self._bins[-1][1] += amount
         self._forget(now)
 
-    def within_hour(self, now: float) -> float:
-        """The amount in the hour that ends now."""
+    def amount(self, now: float) -> float:
+        """The amount in the window that ends now."""
         self._forget(now)
         return math.fsum(amount for _, amount in self._bins)
 
     def since(self, now: float) -> float:
-        """Seconds, at least, since the last amount; infinity if there was none in the last hour."""
+        """Seconds, at least, since the last amount; infinity if there was none in the window."""
         self._forget(now)
-        return max(0.0, now - self._bins[-1][0] - BIN_S) if self._bins else math.inf
+        return max(0.0, now - self._bins[-1][0] - self._bin) if self._bins else math.inf
 
     def state(self, now: float) -> list[list[float]]:
         """The state to save: the age of each bin in seconds, and the amount in it."""
@@ -130,5 +156,5 @@ class RollingDose:
         self._forget(now)
 
     def _forget(self, now: float) -> None:
-        while self._bins and self._bins[0][0] + BIN_S < now - HOUR_S:
+        while self._bins and self._bins[0][0] + self._bin < now - self._window:
             self._bins.popleft()

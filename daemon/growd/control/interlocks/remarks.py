@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from growd.control.actuation import ON_FROM
 from growd.control.topics import LIGHT_CHANNELS, commanded, desired
@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from growd.bus.topics import Topics
     from growd.control.hold import OutputHold
     from growd.control.interlocks.base import Interlock
+
+
+RAISED_BY_VALVE: Final[Mapping[str, Iterable[str]]] = {VALVE: (CARBON_DIOXIDE,)}
 
 
 class Remarks:
@@ -56,6 +59,8 @@ class Remarks:
             is_command = message.topic.partition("/")[2].startswith("commanded/")
             return f"{'is dropped' if is_command else 'has no effect yet'}: {self._hold.reason}"
         for each in self._interlocks:
+            if each.is_routine and variable not in outputs:
+                continue  # a pause of an output is no news for the set point of what it moves
             held = [output for output in outputs if each.reason and self._is_held(each, output, level)]
             if held:
                 *some, last = map(_named, held)
@@ -75,11 +80,11 @@ def _named(output: str) -> str:
     return f"light_intensity_{output}" if output in LIGHT_CHANNELS else output
 
 
-def driven_by(outputs: Iterable[str]) -> dict[str, list[str]]:
-    """The outputs behind each variable that clients set or command."""
+def driven_by(outputs: Iterable[str], drives: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """The outputs behind each variable that clients set or command. `drives`: what they move."""
     driven: dict[str, list[str]] = {}
     for output in sorted(outputs):
         others = {"light_illuminance", "light_channels"} if output in LIGHT_CHANNELS else set()
-        for variable in {_named(output), *others} | ({CARBON_DIOXIDE} if output == VALVE else set()):
+        for variable in {_named(output), *others, *drives.get(output, ())}:
             driven.setdefault(variable, []).append(output)
     return driven

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from growd.control.interlocks.wall_time import SteadyWallClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Sequence
+    from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 
     from growd.control.interlocks.base import Interlock, PersistentInterlock
     from growd.runtime.clock import Clock
@@ -106,6 +106,13 @@ class SavedStates:
         except SAVE_ERRORS as error:
             logger.error("%s: cannot save the state: %s", self._name, error)  # noqa: TRY400  not a bug
 
+    async def reset(self, interlock: Interlock) -> dict[str, Any]:
+        """The service. It answers when the reset is on the disk; the interlock holds until then."""
+        refusal = interlock.why_no_reset(self._clock.monotonic())
+        if refusal:
+            return {"success": False, "message": refusal}
+        return await self._uncancelled(self._reset_now(interlock))
+
     async def _load(self) -> None:
         while not self.is_loaded:
             try:
@@ -149,3 +156,24 @@ class SavedStates:
             return False
         self.error = ""
         return True
+
+    async def _reset_now(self, interlock: Interlock) -> dict[str, Any]:
+        async with self.exclusive():
+            try:
+                await self.save(reset=interlock)
+            except SAVE_ERRORS as error:
+                sentence = f"{interlock.name} was not reset, because the reset could not be saved: {error}"
+                return {"success": False, "message": sentence}
+            interlock.reset()
+        self._update()
+        logger.info("%s/%s was reset", self._name, interlock.name)
+        return {"success": True, "message": f"{interlock.name} has been reset"}
+
+    async def _uncancelled(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+        """Finish `work` even if the caller is cancelled, so that disk and memory agree."""
+        task = asyncio.create_task(work, name=f"{self._name}: reset")
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            await asyncio.wait({task})
+            raise
