@@ -19,6 +19,7 @@ from growd.variables import (
     FAN,
     HUMIDITY,
     ILLUMINANCE,
+    PPFD,
     SOIL_MOISTURE,
     TEMPERATURE,
     VALVE,
@@ -157,6 +158,15 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "tsl2591": SensorKind(
         "TSL2591", "growd_drivers.tsl2591:Tsl2591", {"illuminance_lux": ILLUMINANCE}, addresses=(0x29,)
+    ),
+    "as7341": SensorKind(
+        "AS7341",
+        "growd_drivers.as7341:As7341",
+        {"ppfd_umol_m2_s": PPFD},
+        addresses=(0x39,),
+        slow_import="adafruit_as7341",
+        options=("ppfd_factor",),
+        takes_monotonic=True,
     ),
     "mhz19": _mhz19("MH-Z19", "Mhz19"),
     "mhz16": _mhz19("MH-Z16", "Mhz16"),

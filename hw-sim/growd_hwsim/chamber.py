@@ -276,6 +276,13 @@ class SimulatedChamber:
         with self._lock:
             return self._ppfd(self._monotonic())
 
+    def photons_by_source(self) -> dict[str, float]:
+        """The parts of the PPFD at the sensor now: of each lamp channel, and of daylight."""
+        with self._lock:
+            lit = {channel: self._lamp_ppfd(channel) for channel in self._lamps}
+            daylight = self._daylight_lux(self._monotonic()) / self.parameters.daylight_lux_per_umol
+            return {**lit, "daylight": daylight}
+
     def water(self) -> Water:
         """The nutrient solution in the tank now."""
         return Water(20.0, 6.0, 1.6, 80.0, 0.8 * self.parameters.tank_volume_l, 8.0)

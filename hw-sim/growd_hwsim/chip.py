@@ -69,6 +69,7 @@ class Chip:
             "carbon_dioxide_ppm",
             "illuminance_lux",
             "ppfd_umol_m2_s",
+            "photons_by_source",
             "water",
             "soil_moisture_percent",
             "is_door_open",

@@ -103,6 +103,10 @@ class ReplayedChamber(SimulatedChamber):
             return self.ppfd_umol_m2_s() * self.parameters.lamps["white"].lux_per_umol
         return self._recorded("light_illuminance", self._time(), super().illuminance_lux())
 
+    def photons_by_source(self) -> dict[str, float]:
+        """The recorded PPFD, as of white lamps."""
+        return {"white": self.ppfd_umol_m2_s()}
+
     def ppfd_umol_m2_s(self) -> float:
         """The recorded PPFD."""
         return self._recorded("light_ppfd", self._time(), super().ppfd_umol_m2_s())

@@ -239,7 +239,16 @@ TABLE: Final = (
     Row("renamed",     "mhz16",   WARM,   _WARM,  NOTHING, "shut",      SILENT_S,    WARM_S, "no reading yet",
         lasts_s=120.0),
 
-    # An SCD4x measures each 5 s. Sensors of temperature and humidity alone hold no output back.
+    # An SCD4x measures each 5 s. Sensors of temperature, humidity or PPFD alone hold no output back.
+    Row("absent", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("nak", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
+    Row("bus_error", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _BROKEN),
+    Row("timeout", "as7341", FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
+    Row("hang", "as7341", FAILED, _FAULT, NOTHING, "open", HANGS_S, AGAIN_S, _HANGS),
+    Row("saturated", "as7341", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _FULL),
+    Row("frozen", "as7341", OK, _OK, LIE, "open", FAILS_S, LAG_S),
+    Row("noise", "as7341", OK, _OK, TRUTH, "open", LAG_S, FIRST_S, probability=0.03, amount=12_000.0),
+    Row("drift", "as7341", OK, _OK, LIE, "open", FAILS_S, LAG_S, amount=60_000.0),
     Row("absent", "scd4x", FAILED, _FAULT, NOTHING, "shut", FAILS_S, SLOW_S, _GONE),
     Row("absent", "sht3x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),
     Row("absent", "sht4x", FAILED, _FAULT, NOTHING, "open", FAILS_S, AGAIN_S, _GONE),

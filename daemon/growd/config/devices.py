@@ -49,6 +49,9 @@ class Sensor(Section, frozen=True):
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
     """Subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
 
+    ppfd_factor: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
+    """PPFD of a quantum sensor beside it, divided by its own."""
+
     self_calibration: bool = False
     """Automatic calibration. It needs fresh air once a day, which a chamber does not have."""
 

@@ -1,0 +1,151 @@
+from __future__ import annotations
+
+import errno
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from growd_drivers.as7341 import As7341
+from growd_drivers.errors import (
+    DeviceMissingError,
+    NotReadyError,
+    OutOfRangeError,
+    SettingError,
+    TransferError,
+    WrongDeviceError,
+)
+from growd_drivers.i2c import I2CBus
+from growd_hwsim.chips.as7341 import GAIN, SimulatedAs7341
+from growd_hwsim.faults import Fault, Faults
+from growd_hwsim.i2c import I2CAdapter, I2CKernel, smbus_over
+from support.machine import SleepingTime
+
+
+class Bench:
+    def __init__(self, *, gain: float = 1.0, **options) -> None:
+        self.clock = SleepingTime()
+        self.light = {"white": 100.0}
+        self.chip = SimulatedAs7341(lambda: self.light, self.clock.monotonic, gain=gain)
+        self.faults = Faults(sleep=self.clock.sleep, monotonic=self.clock.monotonic)
+        self.adapter = I2CAdapter(1, wire=self.faults.wire)
+        self.adapter.attach(0x39, self.chip)
+        self.bus = I2CBus(smbus_over(I2CKernel({1: self.adapter})), number=1)
+        clock = {"sleep": self.clock.sleep, "monotonic": self.clock.monotonic}
+        self.driver = As7341(self.bus, **clock, **options)
+
+    def read(self, **light: float) -> float:
+        self.light = light
+        return self.driver.read().ppfd_umol_m2_s
+
+
+@pytest.mark.parametrize("source", ["white", "red", "blue", "daylight"])
+@pytest.mark.parametrize("ppfd", [2.0, 50.0, 400.0, 1_500.0])
+def test_light_of_any_colour_is_measured_within_a_fifth(source, ppfd):
+    assert Bench().read(**{source: ppfd}) == pytest.approx(ppfd, rel=0.2)
+
+
+@given(st.lists(st.tuples(st.floats(0, 900), st.floats(0, 400), st.floats(0, 400)), min_size=1, max_size=4))
+def test_any_light_after_any_other_is_read(lights):
+    bench = Bench()
+    for white, red, blue in lights:
+        ppfd = white + red + blue
+        assert bench.read(white=white, red=red, blue=blue) == pytest.approx(ppfd, rel=0.2, abs=0.8)
+    bench.bus.close()
+
+
+def test_light_is_proportional_across_the_ranges():
+    bench = Bench()
+    reference = bench.read(white=100.0)
+    for ppfd in (0.5, 5.0, 18.0, 25.0, 250.0, 330.0, 3_000.0):
+        assert bench.read(white=ppfd) == pytest.approx(reference * ppfd / 100, rel=0.02, abs=0.3)
+
+
+def test_darkness_is_zero():
+    assert Bench().read() == 0.0
+
+
+def test_the_factor_of_a_quantum_sensor_scales_the_reading():
+    assert Bench(gain=0.8, ppfd_factor=1.25).read(white=100.0) == pytest.approx(
+        Bench().read(white=100.0), rel=0.02
+    )
+    with pytest.raises(SettingError, match=r"ppfd_factor must be 0.01"):
+        Bench(ppfd_factor=0.0)
+
+
+def test_saturation_is_an_error_and_not_a_number():
+    bench = Bench()
+    with pytest.raises(OutOfRangeError, match=r"AS7341 at 0x39 on I2C bus 1 is saturated: .* 5000"):
+        bench.read(white=9_000.0)
+    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
+
+
+def test_light_near_the_end_of_a_range_does_not_switch_ranges_repeatedly():
+    bench = Bench()
+    bench.read(white=150.0)
+    gains = set()
+    for ppfd in (200.0, 150.0, 200.0, 150.0, 200.0):
+        bench.read(white=ppfd)
+        gains.add(bench.chip.registers[GAIN])
+    assert len(gains) == 1
+
+
+def test_the_constructor_does_not_talk_to_the_chip():
+    assert list(Bench().chip.written) == []
+
+
+def test_a_chip_that_lost_power_is_set_up_again():
+    bench = Bench()
+    bench.read(white=100.0)
+    bench.chip.power_cycle()
+    with pytest.raises(NotReadyError, match="has no finished measurement: did it lose power"):
+        bench.read(white=100.0)
+    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
+
+
+def test_a_flag_that_never_changes_does_not_hold_the_bus_for_long(monkeypatch):
+    bench = Bench()
+    bench.read(white=100.0)
+    monkeypatch.setattr("growd_hwsim.chips.as7341._SMUX_S", 1e9)
+    before = bench.clock.now
+    with pytest.raises(NotReadyError, match="has no finished measurement"):
+        bench.read(white=100.0)
+    assert bench.clock.now - before < 4.0
+
+
+def test_another_chip_at_its_address_is_named_and_not_written_to():
+    bench = Bench()
+    bench.chip.registers[0x92] = 0xA4
+    with pytest.raises(WrongDeviceError, match=r"0x39 on I2C bus 1 is another chip: .* 0xa4") as caught:
+        bench.read(white=100.0)
+    assert (caught.value.found, caught.value.expected) == (0xA4, 0x24)
+    assert all(len(data) == 1 for data in bench.chip.written)  # it was only asked
+
+
+def test_an_absent_chip_is_missing_until_it_is_connected_again():
+    bench = Bench()
+    bench.read(white=100.0)
+    bench.adapter.detach(0x39)
+    with pytest.raises(DeviceMissingError, match="AS7341"):
+        bench.read(white=100.0)
+    bench.chip.power_cycle()
+    bench.adapter.attach(0x39, bench.chip)
+    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
+
+
+def test_a_bus_that_breaks_off_is_an_error_and_passes():
+    bench = Bench()
+    bench.faults.inject(Fault("bus_error", "as7341"))
+    with pytest.raises(TransferError, match="broke off the transfer") as caught:
+        bench.read(white=100.0)
+    assert caught.value.errno == errno.EIO
+    bench.faults.clear()
+    assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
+
+
+def test_a_reading_in_steady_light_takes_two_integrations():
+    bench = Bench()
+    bench.read(white=100.0)
+    before = bench.clock.now
+    bench.read(white=100.0)
+    assert bench.clock.now - before < 0.12
