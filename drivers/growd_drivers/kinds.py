@@ -1,19 +1,40 @@
-"""What growd knows of a kind of sensor. The table of the kinds is `growd.device_kinds`.
+"""What growd knows of a kind of device: of its own kinds, and of those that other packages bring.
 
-It imports no driver, so that it is quick to import and works where a driver does not.
+The table of growd's own kinds is `growd.device_kinds`. This module imports no driver, so that it is quick to
+import and works where a driver does not.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-Opening: TypeAlias = Literal["i2c", "serial", "one_wire", "gpio", "messages"]
+API_VERSION: Final = 1
+"""The version of what a driver of another package relies on; docs/drivers.md describes it."""
+
+Opening: TypeAlias = Literal["i2c", "serial", "one_wire", "gpio", "messages", "none"]
 """What a sensor is on; `growd.wiring.sensors` has how a driver is opened there."""
+
+
+@dataclass(frozen=True)
+class DriverOption:
+    """An option of a kind of another package, as users write it in [[sensor]] or [[output]].
+
+    Without a default it must be given. A number is within `least`..`most`; with `choices` it is one of them.
+    The end of the name is the unit, as in `offset_degc`.
+    """
+
+    name: str
+    kind: type[bool | int | float | str]
+    doc: str
+    default: bool | float | str | None = None
+    least: float | None = None
+    most: float | None = None
+    choices: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -49,6 +70,7 @@ class SensorKind:
     - serial: a SerialLine, `monotonic` and `device`; the class has `BAUD` and `ANSWER_S`
     - one_wire: the files of 1-wire devices
     - gpio: the pins of the machine, and `name`
+    - none: `name`, `sleep` and `monotonic`
 
     A kind that opens messages has no driver: others send its values.
 
@@ -93,3 +115,20 @@ class SensorKind:
 
     most_bus_hz: int | None = None
     """The clock frequency of I2C that its maker recommends at most, if it stretches the clock."""
+
+    api: int = 0
+    """For a kind of another package: the `API_VERSION` that it was written for."""
+
+    own_options: tuple[DriverOption, ...] = ()
+    """For a kind of another package: its own options, which go to the driver by name."""
+
+    chip: str = ""
+    """For a kind of another package: the class of its simulated chip, "module:Class"; "" for none."""
+
+
+@dataclass(frozen=True)
+class UnloadedKind(SensorKind):
+    """A kind whose driver is not loaded, for `reason`. What it measures is not known."""
+
+    opens: Opening = "none"
+    reason: str = ""

@@ -130,7 +130,8 @@ def test_an_unknown_kind_is_refused_with_the_list_of_kinds(tmp_path):
     known = ", ".join(f'"{kind}"' for kind in sorted(SENSOR_KINDS))
     with pytest.raises(ConfigError) as caught:
         load(file, environ={})
-    assert str(caught.value) == f"{file}:3: [sensor] it.kind: must be one of {known}, got 'dht22'"
+    remedy = "another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
+    assert str(caught.value) == f"{file}:3: [sensor] it.kind: must be one of {known}, got 'dht22'; {remedy}"
 
 
 def test_names_of_parts_are_spelled_out():

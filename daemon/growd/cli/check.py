@@ -87,6 +87,7 @@ def check(
             checks=DEVICE_CHECKS,
             doubts=DOUBTS,
             warn=_print_warning,
+            with_drivers=True,
         )
         _check_files(configuration)
         if hardware:

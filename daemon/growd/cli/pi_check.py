@@ -93,7 +93,7 @@ def _scene(root: Path, data: Path, file: Path | None, settings: tuple[str, ...])
         files=PiFiles(root),
         machine=machine,
         model=model_named(machine.model),
-        config=load(file, settings, checks=DEVICE_CHECKS),
+        config=load(file, settings, checks=DEVICE_CHECKS, with_drivers=True),
         user="" if os.geteuid() == 0 else getpass.getuser(),
         data=data,
     )

@@ -97,7 +97,9 @@ def _run(
 
     allow_open_files()
     try:
-        read = functools.partial(load, config, settings + given, flags=flags, checks=DEVICE_CHECKS)
+        read = functools.partial(
+            load, config, settings + given, flags=flags, checks=DEVICE_CHECKS, with_drivers=True
+        )
         warnings: list[str] = []
         configuration = read(doubts=DOUBTS, warn=warnings.append)
         for warning in warnings:

@@ -117,6 +117,7 @@ def _configuration(root: Path, config: Path | None, settings: tuple[str, ...]) -
         checks=DEVICE_CHECKS,
         doubts=[doubt for doubt in DOUBTS if doubt is not shared_pwm],  # the plan knows the model
         warn=lambda sentence: click.echo(f"warning: {printable(sentence)}"),
+        with_drivers=True,
     )
 
 

@@ -12,6 +12,7 @@ from growd.config.devices import Light
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
+from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -69,6 +70,11 @@ class Chamber:
         """The variables that several sensors measure."""
         return tuple(variable for variable in self.measured if len(self.sensors_of(variable)) > 1)
 
+    def may_measure(self, variable: str) -> bool:
+        """Whether a sensor measures a variable, or may: that of a sensor without its driver is not known."""
+        kinds = (SENSOR_KINDS[sensor.kind] for sensor in self.options.sensor)
+        return variable in self.measured or any(isinstance(kind, UnloadedKind) for kind in kinds)
+
     # how fresh
 
     def scaled(self, seconds: float) -> float:
@@ -85,6 +91,8 @@ class Chamber:
 
     def interval_range_s(self, sensor: Sensor) -> tuple[float, float]:
         """The intervals that a client may set: not faster than the chip measures, nor stale in between."""
+        if not sensor.variables and not sensor.confirms:  # its driver is not loaded
+            return min(LEAST_INTERVAL_S, sensor.interval_s), max(sensor.interval_s, 60.0)
         measures = SENSOR_KINDS[sensor.kind].measurement_interval_s
         least = measures(sensor.interval_s) if measures else LEAST_INTERVAL_S
         limits = [self.stale_after_s(variable) for variable in sensor.variables]
@@ -217,7 +225,7 @@ class Chamber:
         if output.needs is not None:
             return output.needs
         usual = output.role.needs if output.role else ""
-        return usual if usual in self.measured else ""
+        return usual if self.may_measure(usual) else ""
 
 
 def _of_relay(relay: RelayOptions) -> Output:

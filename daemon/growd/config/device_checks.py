@@ -14,6 +14,7 @@ from growd.config.output_checks import output_faults, output_names
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.device_kinds import SENSOR_KINDS, kinds_with, with_article
 from growd.variables import FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
+from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -127,7 +128,11 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
     for number, sensor in enumerate(chamber.options.sensor):
         path = chamber.path("sensor", number)
         kind = SENSOR_KINDS[sensor.kind]
-        yield from of_other_kinds(path, sensor, _KINDS_WITH)
+        if isinstance(kind, UnloadedKind):
+            continue
+        yield from of_other_kinds(
+            path, sensor, {name: each for name, each in _KINDS_WITH.items() if name not in kind.options}
+        )
         yield from _missing(path, sensor)
         yield from _beyond(path, sensor)
         if "variable" in kind.options:
@@ -139,16 +144,19 @@ def _sensors(chamber: Chamber) -> Iterator[Finding]:
                 )
         if kind.opens == "messages":
             yield from _received(chamber, path, sensor)
-        if kind.opens != "serial":
-            continue
-        if sensor.port is None and not sensor.address:
-            where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
-            reason = f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
-            yield Finding((*path, "port"), reason)
-        for option, default in (("bus", 1), ("address", 0)):
-            if sensor.port is not None and getattr(sensor, option) != default:
-                reason = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
-                yield Finding((*path, option), reason)
+        if kind.opens == "serial":
+            yield from _on_a_line(path, sensor)
+
+
+def _on_a_line(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    if sensor.port is None and not sensor.address:
+        where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
+        reason = f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
+        yield Finding((*path, "port"), reason)
+    for option, default in (("bus", 1), ("address", 0)):
+        if sensor.port is not None and getattr(sensor, option) != default:
+            reason = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
+            yield Finding((*path, option), reason)
 
 
 def _missing(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
-from growd.device_kinds import LAMP_CHANNELS, SENSOR_KINDS
+from growd.device_kinds import LAMP_CHANNELS, NOT_OF_DRIVERS, SENSOR_KINDS
 from growd.variables import FAN, VALVE
 
 if TYPE_CHECKING:
@@ -130,10 +130,10 @@ class Sensor(Section, frozen=True):
 
     @property
     def line(self) -> str:
-        """Its bus, serial port or pin, each of which has its own thread; or the kind of others."""
+        """Its bus, serial port or pin, each of which has its own thread; or its kind or name for others."""
         if self.is_on_i2c:
             return f"i2c-{self.bus}"
-        by_opening = {"one_wire": "w1", "gpio": f"gpio-{self.pin}"}
+        by_opening = {"one_wire": "w1", "gpio": f"gpio-{self.pin}", "none": self.name}
         return self.port or by_opening.get(SENSOR_KINDS[self.kind].opens, self.kind)
 
     @property
@@ -151,6 +151,22 @@ class Sensor(Section, frozen=True):
     def fresh_s(self) -> float:
         """For how long a reading counts at least."""
         return self.stale_after_s if SENSOR_KINDS[self.kind].opens == "messages" else 2 * self.interval_s
+
+    @property
+    def driver_options(self) -> dict[str, Any]:
+        """The options that its driver takes by name."""
+        names = SENSOR_KINDS[self.kind].options
+        return {name: getattr(self, name) for name in names if name not in NOT_OF_DRIVERS}
+
+
+class OwnSensor(Sensor, frozen=True):
+    """A sensor of a kind of another package, with the options `own` that this kind declares."""
+
+    own: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def driver_options(self) -> dict[str, Any]:
+        return super().driver_options | self.own
 
 
 class ChannelOptions(Section, frozen=True):

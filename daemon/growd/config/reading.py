@@ -25,15 +25,19 @@ from growd.config.device_checks import device_conflicts
 from growd.config.devices import Light
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.lines import lines_of
+from growd.config.own_options import failed_drivers, own_kind, type_of, with_own
 from growd.config.root import Config
 from growd.config.secrets import secret_path
 from growd.config.types import described
+from growd.own_kinds import BUILT_IN, measuring_anything
+from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
     import pathlib
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from growd.config.findings import Doubt, OptionPath
+    from growd_drivers.kinds import DriverOption, SensorKind
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)
@@ -80,27 +84,42 @@ def load(
     checks: Iterable[Callable[[Config], Iterable[Finding]]] = (),
     doubts: Iterable[Doubt] = (),
     warn: Callable[[str], None] = lambda _: None,
+    with_drivers: bool = False,
 ) -> Config:
     """Read a file (None: all defaults). Environment variables override it, and `settings` override both.
 
     A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT; a setting `section.option=value`.
     `flags` has the flag of the command line, such as --port, for settings that have one.
     `checks` are further checks of a valid file; `warn` gets a sentence for each finding of `doubts`.
+    `with_drivers` loads the drivers of other packages that the file names; a failure is a warning.
     Blocking. Raises `ConfigError` with all faults.
     """
     environ = os.environ if environ is None else environ
     tree = _tree(path, settings, environ, flags)
-    reader = _Reader(tree.values)
+    reader = _Reader(tree.values, with_drivers=with_drivers)
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
     wanted = (device_conflicts,) if findings else (device_conflicts, inconsistencies, *checks)
     findings += [finding for check in wanted for finding in check(config)]
-    if findings:
+    of_drivers = [*failed_drivers(config), *_without_drivers(findings, config, wanted)]
+    if findings := [finding for finding in findings if finding not in of_drivers]:
         raise ConfigError(*tree.sentences(findings))
     source = Source(tree.values, environ, path)
-    for sentence in tree.sentences(finding for doubt in doubts for finding in doubt(config, source)):
+    doubtful = [finding for doubt in doubts for finding in doubt(config, source)]
+    for sentence in tree.sentences([*(of_drivers if with_drivers else ()), *doubtful]):
         warn(sentence)
     return config
+
+
+def _without_drivers(
+    findings: Sequence[Finding], config: Config, checks: Iterable[Callable[[Config], Iterable[Finding]]]
+) -> list[Finding]:
+    """Those of `findings` that are there only since it is not known what unloaded drivers measure."""
+    if not findings or not failed_drivers(config):
+        return []
+    with measuring_anything():
+        lasting = [finding for check in checks for finding in check(config)]
+    return [finding for finding in findings if finding not in lasting and not finding.is_numbered]
 
 
 def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> Config | None:
@@ -111,7 +130,7 @@ def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> C
     """
     try:
         tree = _tree(path, settings, os.environ)
-        reader = _Reader(tree.values)
+        reader = _Reader(tree.values, with_drivers=False)  # no driver may delay safe outputs
         config: Config = reader.struct(tree.values, Config, ())
         findings = [*reader.findings, *device_conflicts(config)]
     except ConfigError:
@@ -282,16 +301,26 @@ class _Tree:
 class _Reader:
     """Converts the values to structs. Faulty values are left out and reported in `findings`."""
 
-    def __init__(self, root: Mapping[str, Any]) -> None:
+    def __init__(self, root: Mapping[str, Any], *, with_drivers: bool) -> None:
         self._root = root
+        self._with_drivers = with_drivers
         self.findings: list[Finding] = []
 
     def struct(self, tree: Mapping[str, Any], kind: type[Any], path: OptionPath) -> Any:
         """A section without its faulty values; None if a required one is missing."""
+        own = own_kind(tree, kind, is_loaded=self._with_drivers)
+        if own is not None:
+            return self._own(tree, kind, own, path)
+        return self._struct(tree, kind, path)
+
+    def _struct(
+        self, tree: Mapping[str, Any], kind: type[Any], path: OptionPath, further: Iterable[str] = ()
+    ) -> Any:
+        """The same. Options in `further` are known too."""
         fields = {each.name: each for each in msgspec.structs.fields(kind)}
         for name in tree:
             if name not in fields:
-                self._unknown(name, list(fields), kind, path)
+                self._unknown(name, [*fields, *further], kind, path)
         values: dict[str, Any] = {}
         for name, each in fields.items():
             if name in tree:
@@ -304,6 +333,31 @@ class _Reader:
         if any(each.required and each.name not in values for each in fields.values()):
             return None
         return kind(**values)
+
+    def _own(self, tree: Mapping[str, Any], section: type[Any], kind: SensorKind, path: OptionPath) -> Any:
+        """A section of a kind of another package, with the options that it declares."""
+        declared = {option.name: option for option in kind.own_options}
+        rest = {name: value for name, value in tree.items() if name not in declared}
+        if isinstance(kind, UnloadedKind):
+            own = {name: rest.pop(name) for name in [*rest] if name not in section.__struct_fields__}
+        else:
+            own = dict(self._own_options(tree, declared, path))
+        found = self._struct({**rest, "kind": next(iter(BUILT_IN))}, section, path, declared)
+        return None if found is None else with_own(found, tree["kind"], own)
+
+    def _own_options(
+        self, tree: Mapping[str, Any], declared: Mapping[str, DriverOption], path: OptionPath
+    ) -> Iterator[tuple[str, Any]]:
+        """The valid values of the options that a kind declares."""
+        for name, option in declared.items():
+            if name in tree:
+                value = self._leaf(tree[name], type_of(option), (*path, name))
+                if value is not None:
+                    yield name, value
+            elif option.default is None:
+                self._note((*path, name), f"is missing; it is {described(type_of(option))}")
+            else:
+                yield name, option.default
 
     def _value(self, value: Any, kind: Any, path: OptionPath) -> Any:
         """A value of a type, None if it is faulty."""
@@ -407,6 +461,8 @@ def _hint(path: OptionPath, expected: str, value: Any) -> str:
         return f'; write {option} = ["{value}"]' if "@" not in value or option == "recipients" else ""
     if option == "pin" and isinstance(value, int) and value in HEADER_PINS:
         return f"; pins are GPIO (BCM) numbers: pin {value} of the header is GPIO {HEADER_PINS[value]}"
+    if option == "kind" and "sensor" in path:
+        return "; another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
     if path == ("chamber",) and isinstance(value, list):
         return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
     return ""

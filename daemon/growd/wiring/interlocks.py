@@ -34,7 +34,8 @@ def interlocks_of(
     needed = chamber.needed()
     used = {CARBON_DIOXIDE, TEMPERATURE, *needed} if chamber.lamp_channels or chamber.own_variables else set()
     judged = [variable for variable in chamber.measured if variable in used]
-    readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in judged})
+    # a needed variable may have no sensor, if the driver of its sensor is not loaded
+    readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in {*judged, *needed}})
     valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
     made = [*_of_valve(chamber, valves, fans, readings), *_of_lamp(chamber, lamps, readings, zone)]
     made += [InputUnknown(readings, variable, outputs) for variable, outputs in needed.items()]

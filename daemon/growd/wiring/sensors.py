@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.control.calibration import SteadyAir, steady_reading
 from growd.control.device_services import DeviceService
-from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS
+from growd.device_kinds import SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE
-from growd_drivers.errors import DeviceMissingError
+from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
+from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError
+from growd_drivers.kinds import UnloadedKind
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ _MOST_GAP_S: Final = 30.0  # between two readings of steady air, or two interval
 def open_sensor(hardware: Hardware, sensor: Sensor) -> Any:
     """A new driver of the sensor, which has not talked to it yet. Raises `DriverError`."""
     kind = SENSOR_KINDS[sensor.kind]
+    if isinstance(kind, UnloadedKind):
+        raise HardwareUnavailableError(kind.reason, device=sensor.kind)
     driver = resolve_name(kind.driver)
-    options = {name: getattr(sensor, name) for name in kind.options if name not in NOT_OF_DRIVERS}
+    options = sensor.driver_options
     if kind.measurement_interval_s:
         options["interval_s"] = kind.measurement_interval_s(sensor.interval_s)
     return _OPENERS[kind.opens](hardware, sensor, driver, options)
@@ -57,11 +61,16 @@ def _on_a_pin(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str
     return driver(hardware.gpio, name=sensor.name, **options)
 
 
+def _on_nothing(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
+    return driver(name=sensor.name, sleep=hardware.sleep, monotonic=hardware.monotonic, **options)
+
+
 _OPENERS: Final[dict[Opening, Callable[..., Any]]] = {
     "i2c": _on_i2c,
     "serial": _on_a_line,
     "one_wire": _on_one_wire,
     "gpio": _on_a_pin,
+    "none": _on_nothing,
 }
 
 
@@ -79,12 +88,13 @@ class SensorDevice:
         self._hardware = hardware
         self._sensor = sensor
         self._driver: Any = None
+        self._guard = OwnDriverGuard(sensor.name) if self._kind.api else PlainGuard()
         self._recent = _RecentReadings(sensor, self._kind.calibrations)
 
     @property
     def prepare(self) -> Callable[[], object] | None:
         """What takes long before the first read, if anything does. Blocking; it does not call the device."""
-        module = self._kind.slow_import
+        module = "" if self._kind.api else self._kind.slow_import
         return partial(import_module, module) if module and module not in sys.modules else None
 
     @property
@@ -97,14 +107,18 @@ class SensorDevice:
         confirms. Raises `DriverError`.
         """
         try:
-            sample = self._opened().read()
+            reading = self._guard.call(self._sampled)
         except DeviceMissingError:
             self._recent.clear()  # it may have lost its power
             raise
-        reading = {name: getattr(sample, field) for field, name in self._fields.items()}
         if CARBON_DIOXIDE in reading:
             self._recent.add(self._hardware.monotonic(), reading[CARBON_DIOXIDE])
         return reading
+
+    def _sampled(self) -> dict[str, float]:
+        sample = self._opened().read()
+        reading = {name: getattr(sample, field) for field, name in self._fields.items()}
+        return numbers(reading) if self._kind.api else reading
 
     def _opened(self) -> Any:
         if self._driver is None:
@@ -134,23 +148,19 @@ class SensorDevice:
             )
 
     def _calibrate(self, calibration: CalibrationKind, reference: int | None = None) -> str:
-        method = self._call(calibration.method)
-        if reference is None:
-            method()
-        else:
-            method(reference)
+        arguments = () if reference is None else (reference,)
+        self._call(calibration.method, *arguments)
         ppm = calibration.reference_ppm if reference is None else reference
         return f"the sensor now reads the air around it as {ppm:g} ppm"
 
     def _set_automatic_baseline(self, *, data: bool) -> str:
-        self._call(self._kind.self_calibration_method)(data)
+        self._call(self._kind.self_calibration_method, data)
         return f"the automatic baseline is {'on' if data else 'off'} until growd starts again"
 
-    def _call(self, method: str) -> Callable[..., None]:
-        """A method of the driver that changes what it measures."""
+    def _call(self, method: str, *arguments: float) -> None:
+        """Call a method of the driver that changes what it measures."""
         self._recent.clear()
-        found: Callable[..., None] = getattr(self._opened(), method)
-        return found
+        self._guard.call(lambda: getattr(self._opened(), method)(*arguments))
 
 
 def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from growd.config import chambers_of
+from growd.device_kinds import SENSOR_KINDS
+from growd.own_kinds import BUILT_IN, chip_fault
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
+from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from growd_hwsim.faults import load_faults
 from growd_hwsim.hardware import (
@@ -135,13 +138,12 @@ def _wiring(chamber: Chamber) -> Wiring:
     """The wiring of one environment."""
     options, light = chamber.options, chamber.light
     outputs = (*chamber.outputs, *chamber.channels_by_path.values())
+    sensors = [sensor for sensor in chamber.options.sensor if _has_chip(sensor)]
     return Wiring(
         i2c=tuple(
-            WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
-            for sensor in options.sensor
-            if sensor.is_on_i2c
+            WiredChip(sensor.kind, sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c
         ),
-        serial={sensor.port.replace("*", "0"): sensor.kind for sensor in options.sensor if sensor.port},
+        serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
         thermometers=tuple(
             WiredThermometer(truth_of(sensor, chamber), _simulated_id(chamber, sensor))
             for sensor in options.sensor
@@ -178,3 +180,12 @@ def _simulated_id(chamber: Chamber, sensor: Sensor) -> str:
     if "*" not in sensor.device:
         return sensor.device
     return sensor.device.partition("*")[0] + f"{crc32(chamber.device(sensor.name).encode()):08x}"
+
+
+def _has_chip(sensor: Sensor) -> bool:
+    """Whether the sensor has a simulated chip. One of another package may have none, or one that fails."""
+    if sensor.kind in BUILT_IN or isinstance(kind := SENSOR_KINDS[sensor.kind], UnloadedKind):
+        return sensor.kind in BUILT_IN
+    if fault := chip_fault(kind, sensor.kind):
+        _log.warning("%s is not simulated: %s", sensor.name, fault)
+    return not fault

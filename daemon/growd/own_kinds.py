@@ -1,0 +1,214 @@
+"""Kinds of devices that other packages bring, as entry points.
+
+They are listed without an import. Only kinds that the configuration names are loaded, in a thread with a time
+limit. A kind that does not load becomes an `UnloadedKind`, with the reason.
+"""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from math import inf
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.device_kinds import SENSOR_KINDS
+from growd.variables import VARIABLES
+from growd_drivers.kinds import API_VERSION, CalibrationKind, DriverOption, SensorKind, UnloadedKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from importlib.metadata import EntryPoint
+
+SENSORS_GROUP: Final = "growd.sensors"
+LOAD_S: Final = 20.0
+"""How long the import of a driver may take, in real seconds: Blinka takes several on a small Pi."""
+
+BUILT_IN: Final = frozenset(SENSOR_KINDS)
+_TYPES: Final = (bool, int, float, str)
+_ADDRESSES: Final = range(0x08, 0x78)  # not reserved: NXP UM10204, section 3.1.12
+_OPENINGS: Final = ("i2c", "serial", "gpio", "none")
+_final: set[str] = set()
+
+
+@dataclass(frozen=True)
+class Offer:
+    """A kind that an installed package offers."""
+
+    name: str
+    package: str
+    version: str
+    entry: EntryPoint
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.package} {self.version}"
+
+
+def offers(group: str = SENSORS_GROUP) -> list[Offer]:
+    """What the installed packages offer, sorted. Blocking: reads the metadata of all packages."""
+    from importlib.metadata import entry_points  # noqa: PLC0415  only for kinds of other packages
+
+    found = []
+    for entry in entry_points(group=group):
+        package, version = ("?", "?") if entry.dist is None else (entry.dist.name, entry.dist.version)
+        found.append(Offer(entry.name, package, version, entry))
+    return sorted(found, key=lambda offer: (offer.name, offer.package))
+
+
+def sensor_kind(name: str, *, is_loaded: bool = True) -> SensorKind | None:
+    """The kind of that name, which is in `SENSOR_KINDS` from then on; None if no package offers it.
+
+    Unless `is_loaded`, nothing is imported. Blocking, up to `LOAD_S`. Never raises for a bad driver.
+    """
+    if name in BUILT_IN or name in _final:
+        return SENSOR_KINDS[name]
+    offered = [offer for offer in offers() if offer.name == name]
+    if not offered:
+        return None
+    if is_loaded:
+        _final.add(name)
+        SENSOR_KINDS[name] = loaded(offered)
+    else:
+        SENSOR_KINDS[name] = UnloadedKind(name, "", {}, reason=f"the driver {offered[0]} is not loaded")
+    return SENSOR_KINDS[name]
+
+
+def unloaded() -> list[UnloadedKind]:
+    """The kinds in `SENSOR_KINDS` that could not be loaded."""
+    return [kind for kind in SENSOR_KINDS.values() if isinstance(kind, UnloadedKind)]
+
+
+@contextmanager
+def measuring_anything() -> Iterator[None]:
+    """For the body, the kinds that could not be loaded measure every variable."""
+    was = {name: kind for name, kind in SENSOR_KINDS.items() if isinstance(kind, UnloadedKind)}
+    anything = {name: name for name, variable in VARIABLES.items() if not variable.is_output}
+    SENSOR_KINDS.update({name: replace(kind, variables=anything) for name, kind in was.items()})
+    try:
+        yield
+    finally:
+        SENSOR_KINDS.update(was)
+
+
+def forget(name: str) -> None:
+    """Load the kind of that name again at its next use."""
+    if name not in BUILT_IN:
+        SENSOR_KINDS.pop(name, None)
+        _final.discard(name)
+
+
+def loaded(offered: list[Offer]) -> SensorKind:
+    """The kind that packages offer under one name; an `UnloadedKind` if it can't be used."""
+    offer = offered[0]
+    try:
+        return _loaded(*offered)
+    except _UnusableError as error:
+        return UnloadedKind(offer.name, "", {}, reason=f"the driver {offer} can't be loaded: {error}")
+
+
+def faults_of(kind: SensorKind) -> Iterator[str]:
+    """What is wrong with the description of a kind of another package."""
+    if kind.api != API_VERSION:
+        yield (
+            f"it was written for version {kind.api} of growd's interface for drivers, and this growd has "
+            f"{API_VERSION}; install a version of the package that fits"
+        )
+        return
+    yield from _wrong_types(kind)
+    unknown = [name for name in kind.variables.values() if name and name not in VARIABLES]
+    if unknown:
+        yield f"it measures {', '.join(unknown)}, which growd does not know; docs/variables.md lists them"
+    if not kind.variables:
+        yield "it measures no variable"
+    if kind.opens not in _OPENINGS:
+        yield f"it opens {kind.opens!r}; expected one of {', '.join(_OPENINGS)}"
+    if kind.opens == "i2c" and not kind.addresses:
+        yield "it has no I2C address"
+    for option in kind.own_options:
+        if not option.name.isidentifier():
+            yield f"its option {option.name!r} must be a name of letters, digits and _"
+        if option.kind not in _TYPES:
+            yield f"its option {option.name} must be a bool, int, float or str"
+
+
+def _wrong_types(kind: SensorKind) -> Iterator[str]:
+    """What growd reads of a kind outside of its driver has the right types."""
+    measures = kind.measurement_interval_s
+    checks: dict[str, Callable[[], bool]] = {
+        "part": lambda: isinstance(kind.part, str) and bool(kind.part),
+        "driver": lambda: isinstance(kind.driver, str),
+        "variables": lambda: all(isinstance(each, str) for pair in kind.variables.items() for each in pair),
+        "addresses": lambda: all(address in _ADDRESSES for address in kind.addresses),
+        "options": lambda: all(isinstance(name, str) for name in (*kind.options, *kind.needs, *kind.units)),
+        "own_options": lambda: all(isinstance(option, DriverOption) for option in kind.own_options),
+        "warm_up_s": lambda: 0 <= kind.warm_up_s < inf,
+        "calibrations": lambda: all(isinstance(each, CalibrationKind) for each in kind.calibrations),
+        "measurement_interval_s": lambda: measures is None or measures(2.0) > 0,
+    }
+    for name, is_right in checks.items():
+        try:
+            fits = is_right()
+        except Exception:  # noqa: BLE001  whatever the package put there
+            fits = False
+        if not fits:
+            yield f"its {name} is not as growd_drivers.kinds describes it"
+            return
+
+
+def chip_fault(kind: SensorKind, name: str) -> str:
+    """Import the simulated chip of a kind of another package; why it can't be used, "" if it can."""
+    if not kind.chip:
+        return "its package has no simulated chip"
+    try:
+        chip = _in_time(lambda: resolve_name(kind.chip), f"{kind.chip} can't be imported")
+        if getattr(chip, "name", None) != name or getattr(chip, "measurement", None) is None:
+            return f"its simulated chip {kind.chip} must have the name {name!r} and a measurement"
+        _in_time(lambda: chip(lambda: None, lambda: 0.0, seed=0), f"{kind.chip} can't be made")
+    except _UnusableError as error:
+        return str(error)
+    return ""
+
+
+def _loaded(offer: Offer, *others: Offer) -> SensorKind:
+    """Raises `_UnusableError`."""
+    if others:
+        packages = " and ".join(each.package for each in (offer, *others))
+        raise _UnusableError(f"{packages} both have this kind; uninstall one of them")
+    if offer.name in BUILT_IN:
+        raise _UnusableError("growd has a kind of this name; its package must choose another")
+    found = _in_time(offer.entry.load, "its import failed")
+    if not isinstance(found, SensorKind):
+        raise _UnusableError(f"{offer.entry.value} is no SensorKind of growd_drivers.kinds")
+    for fault in faults_of(found):
+        raise _UnusableError(fault)
+    if not callable(_in_time(lambda: resolve_name(found.driver), f"{found.driver} can't be imported")):
+        raise _UnusableError(f"its driver {found.driver} is no class")
+    return found
+
+
+def _in_time(function: Callable[[], Any], failure: str) -> Any:
+    """Its result. Raises `_UnusableError` for any error, SystemExit included, and after `LOAD_S`."""
+    outcome: list[Any] = []
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            outcome.append(function())
+        except BaseException as error:  # noqa: BLE001  no driver may end growd
+            errors.append(error)
+
+    thread = threading.Thread(target=work, name="load driver", daemon=True)
+    thread.start()
+    thread.join(LOAD_S)
+    if errors:
+        error = errors[0]
+        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise _UnusableError(f"{failure}: {words}")
+    if not outcome:
+        raise _UnusableError(f"{failure}: it took longer than {LOAD_S:g} s")
+    return outcome[0]
+
+
+class _UnusableError(Exception):
+    """Why a kind can't be used."""

@@ -1,0 +1,385 @@
+"""Drivers of other packages: loaded when the configuration names them, and contained when they fail."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd import own_kinds
+from growd.bus.messages import Quality
+from growd.config import ConfigError, load, load_outputs
+from growd.config.devices import OwnSensor
+from growd.wiring.own_drivers import OwnDriverGuard
+from growd_drivers.errors import DriverError
+from growd_drivers.kinds import API_VERSION, UnloadedKind
+from growd_hwsim.faults import Fault
+from support.jumping import rigged
+from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of, written
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHAMBER = """
+[simulator]
+enabled = true
+
+[[sensor]]
+name = "light_meter"
+kind = "bh1750"
+
+[[sensor]]
+name = "air"
+kind = "{kind}"
+"""
+
+GOOD = """
+from types import SimpleNamespace
+from growd_drivers.kinds import DriverOption, SensorKind
+
+class Driver:
+    def __init__(self, *, name, sleep, monotonic, **options):
+        self.options = options
+    def read(self):
+        return SimpleNamespace(celsius=21.5)
+
+KIND = SensorKind("Good", "growd_odd:Driver", {"celsius": "air_temperature"}, opens="none", api=1)
+"""
+
+
+@pytest.fixture(scope="module")
+def example(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("example")
+    return unpacked(wheel_of(EXAMPLE, folder), folder / "installed")
+
+
+@pytest.fixture
+def installed(example):
+    with importable(example):
+        yield
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """Install a package of this source with the kind `odd`."""
+    with importable(tmp_path / "odd"):
+        yield lambda source, **kinds: written(tmp_path / "odd", "growd-odd", kinds or {"odd": "KIND"}, source)
+
+
+def file_of(tmp_path: Path, further: str = "", kind: str = KIND) -> Path:
+    file = tmp_path / "growd.toml"
+    file.write_text(CHAMBER.format(kind=kind) + further)
+    return file
+
+
+def loaded(tmp_path: Path, further: str = "", kind: str = KIND, **options):
+    warnings: list[str] = []
+    read = load(
+        file_of(tmp_path, further, kind), environ={}, with_drivers=True, warn=warnings.append, **options
+    )
+    return read, warnings
+
+
+async def failing(config, words: str, seconds: float = 10.0) -> None:
+    """The chamber runs, its light is measured, and the sensor has failed with these words."""
+    async with rigged(config) as rig:
+        await rig.clock.advance(seconds)
+        assert rig.last("measured/light_illuminance").quality is Quality.OK
+        state = rig.device("samplers/air")
+        assert state["state"] == "failed"
+        assert words in state["message"]
+
+
+# the example: configuration, reading, faults
+
+
+async def test_the_example_measures_fails_and_recovers(installed, tmp_path):
+    config, warnings = await asyncio.to_thread(loaded, tmp_path)
+    assert warnings == []
+    async with rigged(config) as rig:
+        await rig.clock.advance(60)
+        truth = rig.machine.chamber.air()
+        assert rig.last("measured/air_temperature").value == pytest.approx(truth.temperature_degc, abs=0.5)
+        assert rig.last("measured/air_humidity").value == pytest.approx(truth.humidity_percent, abs=2)
+        for kind in ("bad_crc", "absent"):
+            rig.machine.faults.inject(Fault(kind, KIND))
+            await rig.clock.advance(10)
+            assert rig.last("raw/air_temperature").quality is Quality.FAULT
+            assert rig.device("samplers/air")["state"] == "failed"
+            assert rig.last("raw/light_illuminance").quality is Quality.OK
+            rig.machine.faults.clear()
+            await rig.clock.advance(90)
+            assert rig.last("raw/air_temperature").quality is Quality.OK
+            assert rig.device("samplers/air")["state"] == "ok"
+
+
+def test_options_of_a_kind_are_read_and_checked_beside_the_others(installed, tmp_path):
+    config, _ = loaded(tmp_path, 'repeatability = "low"\naddress = 0x45\n')
+    sensor = config.sensor[1]
+    assert isinstance(sensor, OwnSensor)
+    assert sensor.driver_options == {"repeatability": "low"}
+    assert sensor.i2c_address == 0x45
+    assert loaded(tmp_path)[0].sensor[1].driver_options == {"repeatability": "high"}
+    for line, reason in (
+        ('repeatability = "best"', 'must be one of "high", "low", "medium", got \'best\''),
+        ('repeatabilty = "low"', "unknown option; is it repeatability?"),
+        ("range_ppm = 2000", "air is a sht31_example; this is for mhz19, mhz16 only: remove it"),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            loaded(tmp_path, line + "\n")
+        place = re.escape(f"{tmp_path}/growd.toml:12: [sensor]")
+        assert re.match(rf"{place}( air\.| ){line.split()[0]}: ", str(caught.value))
+        assert str(caught.value).endswith(reason)
+
+
+def test_an_option_without_a_default_must_be_given(odd, tmp_path):
+    declared = 'own_options=(DriverOption("gain", int, "Gain.", least=1, most=4),), api=1)'
+    odd(GOOD.replace("api=1)", declared))
+    with pytest.raises(ConfigError, match="gain: is missing; it is a whole number from 1 to 4"):
+        loaded(tmp_path, kind="odd")
+    with pytest.raises(ConfigError, match="gain: must be a whole number from 1 to 4, got 5"):
+        loaded(tmp_path, "gain = 5\n", kind="odd")
+    assert loaded(tmp_path, "gain = 4\n", kind="odd")[0].sensor[1].driver_options == {"gain": 4}
+
+
+def test_an_unknown_kind_is_refused_with_the_command_that_installs_one(tmp_path):
+    with pytest.raises(
+        ConfigError, match=r"must be one of .*, got 'dht22'; .* growd install --with PACKAGE=="
+    ):
+        loaded(tmp_path, kind="dht22")
+
+
+# what is imported, and when
+
+
+def test_only_what_the_configuration_names_is_imported(odd, tmp_path):
+    odd("raise SystemExit(3)")
+    assert [str(offer) for offer in own_kinds.offers()] == ["odd of growd-odd 2.0"]
+    loaded(tmp_path, further="address = 0x5C\n", kind="bh1750")
+    assert "growd_odd" not in sys.modules
+
+
+def test_outputs_are_read_without_an_import(odd, tmp_path):
+    odd("raise SystemExit(3)")
+    config = load_outputs(file_of(tmp_path, "gain = 3\n", kind="odd"))
+    assert config is not None
+    assert config.sensor[1].driver_options == {"gain": 3}
+    assert "growd_odd" not in sys.modules
+    assert load(file_of(tmp_path, kind="odd"), environ={}).sensor[1].kind == "odd"
+    assert "growd_odd" not in sys.modules
+
+
+CANNOT = "the driver odd of growd-odd 2.0 can't be loaded: "
+NOT_MEASURED = (
+    "which no sensor measures; add a [[sensor]] for it, or "
+    'set needs = "" if the valve may open without a sensor'
+)
+UNUSABLE = {
+    "raise SystemExit(3)": "its import failed: SystemExit: 3",
+    "import not_installed_at_all": "its import failed: ModuleNotFoundError: No module named 'not_installed",
+    "KIND = 3": "growd_odd:KIND is no SensorKind",
+    GOOD.replace("api=1", "api=2"): "it was written for version 2 of growd's interface for drivers",
+    GOOD.replace(", api=1", ""): "it was written for version 0 of growd's interface for drivers",
+    GOOD.replace("api=1", "api=1, colour=3"): "unexpected keyword argument 'colour'",
+    GOOD.replace("air_temperature", "air_colour"): "it measures air_colour, which growd does not know",
+    GOOD.replace("growd_odd:Driver", "growd_odd:Missing"): "growd_odd:Missing can't be imported",
+    GOOD.replace('{"celsius": "air_temperature"}', "{}"): "it measures no variable",
+}
+
+
+@pytest.mark.parametrize("source", UNUSABLE, ids=range(len(UNUSABLE)))
+async def test_a_driver_that_does_not_load_is_a_failed_device(source, odd, tmp_path):
+    odd(source)
+    config, warnings = await asyncio.to_thread(loaded, tmp_path, "gain = 3\n", kind="odd")
+    (warning,) = warnings
+    assert warning.startswith(f"{tmp_path}/growd.toml:11: [sensor] kind: air has failed: {CANNOT}")
+    assert UNUSABLE[source] in warning
+    await failing(config, UNUSABLE[source])
+
+
+async def test_an_import_that_does_not_end_is_given_up(odd, tmp_path, monkeypatch):
+    release = threading.Event()
+    monkeypatch.setattr(own_kinds, "LOAD_S", 0.2)
+    sys.modules["growd_held_back"] = release
+    odd("import growd_held_back\ngrowd_held_back.wait()")
+    try:
+        config, (warning,) = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+        assert warning.endswith("its import failed: it took longer than 0.2 s")
+        await failing(config, "it took longer than 0.2 s")
+    finally:
+        release.set()
+        for thread in threading.enumerate():
+            if thread.name == "load driver":
+                thread.join()
+        del sys.modules["growd_held_back"]
+
+
+def test_two_packages_with_one_kind_are_refused(odd, tmp_path):
+    folder = odd(GOOD)
+    written(folder, "growd-even", {"odd": "KIND"}, GOOD)
+    _, (warning,) = loaded(tmp_path, kind="odd")
+    assert "growd-even and growd-odd both have this kind; uninstall one of them" in warning
+
+
+def test_a_package_does_not_replace_a_kind_of_growd(odd, tmp_path):
+    odd("raise SystemExit(3)", bh1750="KIND")
+    config, warnings = loaded(tmp_path, kind="bh1750", further="address = 0x5C\n")
+    assert warnings == []
+    assert not isinstance(config.sensor[1], OwnSensor)
+    (offer,) = own_kinds.offers()
+    kind = own_kinds.loaded([offer])
+    assert isinstance(kind, UnloadedKind)
+    assert "growd has a kind of this name" in kind.reason
+
+
+def test_what_depends_on_a_driver_that_does_not_load_is_a_warning(odd, tmp_path):
+    odd("raise SystemExit(3)")
+    valve = '\n[[relay]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
+    config, warnings = loaded(tmp_path, valve, kind="odd")
+    assert [warning.partition(": ")[2] for warning in warnings] == [
+        f"[sensor] kind: air has failed: {CANNOT}its import failed: SystemExit: 3",
+        f"[relay] needs: valve is a valve for CO2, {NOT_MEASURED}",
+    ]
+    assert config.relay[0].name == "valve"
+    with pytest.raises(ConfigError, match="valve and I2C bus 1 are both on GPIO 2"):
+        loaded(tmp_path, valve.replace("21", "2"), kind="odd")
+
+
+async def test_a_valve_stays_shut_while_the_driver_of_its_sensor_does_not_load(odd, tmp_path):
+    odd("raise SystemExit(3)")
+    valve = '\n[[relay]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
+    config, _ = await asyncio.to_thread(loaded, tmp_path, valve, kind="odd")
+    async with rigged(config) as rig:
+        await rig.clock.advance(30)
+        client = rig.bus.node("client")
+        client.publish_arguments("environment_1/desired/air_carbon_dioxide_valve_on", [1])
+        await rig.clock.advance(30)
+        assert rig.last("commanded/air_carbon_dioxide_valve_on").value == 1
+        assert rig.machine.gpio.high(21) == 0
+        assert rig.device("actuators/valve")["state"] == "ok"
+
+
+# what a driver does when it is read
+
+BROKEN = {
+    "return 1 / 0": "ZeroDivisionError: division by zero",
+    "raise SystemExit(3)": "SystemExit: 3",
+    "raise KeyboardInterrupt": "KeyboardInterrupt",
+    "raise StopIteration": "StopIteration",
+    "return None": "AttributeError: 'NoneType' object has no attribute 'celsius'",
+    "return {'celsius': 1}": "AttributeError: 'dict' object has no attribute 'celsius'",
+    "return SimpleNamespace(celsius='21')": "TypeError: air_temperature must be a number, got '21'",
+    "return SimpleNamespace(celsius=None)": "TypeError: air_temperature must be a number, got None",
+    "return SimpleNamespace(celsius=True)": "TypeError: air_temperature must be a number, got True",
+    "return SimpleNamespace(celsius=10**400)": "OverflowError: int too large to convert to float",
+}
+
+
+@pytest.mark.parametrize("statement", BROKEN)
+async def test_any_error_of_a_driver_is_a_failure_of_its_device(statement, odd, tmp_path):
+    odd(GOOD.replace("return SimpleNamespace(celsius=21.5)", statement))
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    await failing(config, f"the driver of air failed: {BROKEN[statement]}")
+
+
+@pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "1e300", "-300"])
+async def test_a_value_out_of_range_is_a_fault_of_its_variable(value, odd, tmp_path):
+    odd(GOOD.replace("21.5", value))
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    async with rigged(config) as rig:
+        await rig.clock.advance(10)
+        assert rig.last("raw/air_temperature").quality is Quality.FAULT
+        assert rig.last("raw/air_temperature").value is None
+        assert rig.last("measured/light_illuminance").quality is Quality.OK
+
+
+async def test_a_good_driver_without_a_bus_measures(odd, tmp_path):
+    odd(GOOD)
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    async with rigged(config) as rig:
+        await rig.clock.advance(10)
+        assert rig.last("measured/air_temperature").value == 21.5
+
+
+def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more():
+    guard, release = OwnDriverGuard("air"), threading.Event()
+    threads = [threading.Thread(target=guard.call, args=(release.wait,)) for _ in range(2)]
+    for number, thread in enumerate(threads):
+        assert guard.call(lambda number=number: number) == number
+        thread.start()
+    with pytest.raises(
+        DriverError, match="the driver of air has hung 2 times; correct it, and restart growd"
+    ):
+        guard.call(lambda: 1)
+    release.set()
+    for thread in threads:
+        thread.join()
+    assert guard.call(lambda: 1) == 1
+
+
+# chips
+
+
+CHIPLESS = {
+    'chip="growd_odd:Missing"': "growd_odd:Missing can't be imported",
+    'chip="growd_odd:Driver"': "must have the name 'odd' and a measurement",
+    "chip=''": "its package has no simulated chip",
+}
+
+
+@pytest.mark.parametrize("chip", CHIPLESS)
+async def test_a_sensor_without_a_usable_simulated_chip_does_not_answer(chip, odd, tmp_path, caplog):
+    source = GOOD.replace('opens="none"', f"addresses=(0x44,), {chip}")
+    source = source.replace("*, name, sleep, monotonic", "bus, *, address, sleep")
+    odd(
+        source.replace(
+            "return SimpleNamespace", "self.bus.writeto(self.address, b'1')\n        return SimpleNamespace"
+        ).replace("self.options = options", "self.bus, self.address = bus, address")
+    )
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    await failing(config, "does not answer")
+    assert f"air is not simulated: {CHIPLESS[chip]}" in caplog.text or CHIPLESS[chip] in caplog.text
+
+
+# in the program
+
+
+def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    environ = {**os.environ, "PYTHONPATH": str(folder)}
+    return subprocess.run(
+        [sys.executable, "-m", "growd", *arguments],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env=environ,
+        check=False,
+    )
+
+
+def test_growd_check_reads_the_example_over_the_simulated_bus(example, tmp_path):
+    done = growd(example, "check", "--config", str(file_of(tmp_path)), "--hardware")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 of 2 devices answer" in done.stdout
+
+
+def test_growd_check_warns_of_a_driver_that_does_not_load(tmp_path):
+    folder = written(tmp_path / "odd", "growd-odd", {"odd": "KIND"}, "raise SystemExit(3)")
+    done = growd(folder, "check", "--config", str(file_of(tmp_path, kind="odd")))
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "warning: " in done.stdout
+    assert "air has failed: the driver odd of growd-odd 2.0 can't be loaded" in done.stdout
+    hardware = growd(folder, "check", "--config", str(file_of(tmp_path, kind="odd")), "--hardware")
+    assert hardware.returncode == 1
+    assert "1 of 2 devices answer" in hardware.stdout
+
+
+def test_the_version_of_the_interface_is_a_number_that_packages_give():
+    assert API_VERSION == 1
+    assert json.dumps(API_VERSION) in (EXAMPLE / "sht31_example.py").read_text().partition("api=")[2]
