@@ -291,6 +291,14 @@ OUTPUT_KINDS: Final = ("relay", "pwm", "hardware_pwm", "mqtt", "http", "topic")
 
 LAMP_CHANNELS: Final = ("white", "red", "blue")
 
+LUX_PER_UMOL: Final = {"white": 67.0, "red": 7.55, "blue": 6.9}
+"""Illuminance for each umol/m2/s of the light of a channel. White LEDs: Sharakshane (2018, bioRxiv 215095).
+One wavelength, 660 or 450 nm: 683 lm/W times the CIE 1924 luminosity function times 0.1196 J m / wavelength.
+"""
+
+PHOTONS: Final = {"white": 1.0, "red": 0.5, "blue": 0.27}
+"""Photons of the channels at full level, relative to each other, of a lamp with 30, 14 and 7.5 W."""
+
 
 def kinds_with(option: str) -> tuple[str, ...]:
     """The kinds of sensors that have an option of [[sensor]] which not all have."""

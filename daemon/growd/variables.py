@@ -12,10 +12,14 @@ TEMPERATURE: Final = "air_temperature"
 HUMIDITY: Final = "air_humidity"
 VAPOUR_PRESSURE_DEFICIT: Final = "air_vapour_pressure_deficit"
 DEW_POINT: Final = "air_dew_point"
+ABSOLUTE_HUMIDITY: Final = "air_absolute_humidity"
+DEGREE_DAYS: Final = "air_growing_degree_days"
 ILLUMINANCE: Final = "light_illuminance"
 PPFD: Final = "light_ppfd"
 AIR_PRESSURE: Final = "air_pressure"
 DAILY_LIGHT_INTEGRAL: Final = "light_daily_integral"
+EXPECTED_LIGHT_INTEGRAL: Final = "light_daily_integral_expected"
+PHOTOPERIOD: Final = "light_photoperiod"
 WATER_TEMPERATURE: Final = "water_temperature"
 ACIDITY: Final = "water_potential_hydrogen"
 CONDUCTIVITY: Final = "water_electrical_conductivity"
@@ -24,6 +28,9 @@ DISSOLVED_OXYGEN: Final = "water_dissolved_oxygen"
 SOIL_MOISTURE: Final = "soil_moisture"
 VALVE: Final = "air_carbon_dioxide_valve_on"
 FAN: Final = "air_flush_on"
+
+AIR: Final = (TEMPERATURE, HUMIDITY)
+"""What the state of the air is calculated from."""
 
 SHARES: Final = (
     "air_heater", "air_cooler", "air_humidifier", "air_dehumidifier", "air_circulation",
@@ -57,8 +64,13 @@ class Variable:
     jump: float = inf
     relative_jump: float = 0.0
     is_output: bool = False
-    is_derived: bool = False
-    """Calculated from other variables, if nothing measures it."""
+    derived_from: tuple[str, ...] = ()
+    """The variables from which it is calculated, if nothing measures it."""
+
+    @property
+    def is_derived(self) -> bool:
+        """Whether it is calculated from other variables, if nothing measures it."""
+        return bool(self.derived_from)
 
 
 def similar_variable(name: str) -> str:
@@ -93,24 +105,17 @@ VARIABLES: dict[str, Variable] = {
         Variable(FAN, "switch", 0, 1, 0, is_output=True),
         Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),
         Variable(AIR_PRESSURE, "hPa", 300, 1_100, 1, absolute_band=0.5, jump=5),
-        Variable(VAPOUR_PRESSURE_DEFICIT, "kPa", 0, 60, 3, absolute_band=0.02, is_derived=True),
-        Variable(DEW_POINT, "degC", -100, 85, 2, absolute_band=0.1, is_derived=True),
-        Variable("air_absolute_humidity", "g/m3", 0, 400, 2, absolute_band=0.1, is_derived=True),
-        Variable("air_growing_degree_days", "degC d", 0, 100_000, 2, absolute_band=0.1, is_derived=True),
+        Variable(VAPOUR_PRESSURE_DEFICIT, "kPa", 0, 60, 3, absolute_band=0.02, derived_from=AIR),
+        Variable(DEW_POINT, "degC", -100, 85, 2, absolute_band=0.1, derived_from=AIR),
+        Variable(ABSOLUTE_HUMIDITY, "g/m3", 0, 400, 2, absolute_band=0.1, derived_from=AIR),
+        Variable(DEGREE_DAYS, "degC d", 0, 100_000, 2, absolute_band=0.1, derived_from=(TEMPERATURE,)),
         Variable(
-            PPFD,
-            "umol/m2/s",
-            0,
-            5_000,
-            1,
-            absolute_band=1,
-            jump=10,
-            relative_jump=0.5,
-            is_derived=True,
-        ),
-        Variable(DAILY_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.05, is_derived=True),
-        Variable("light_daily_integral_expected", "mol/m2", 0, 500, 2, absolute_band=0.1, is_derived=True),
-        Variable("light_photoperiod", "h", 0, 24, 2, absolute_band=0.05, is_derived=True),
+            PPFD, "umol/m2/s", 0, 5_000, 1, absolute_band=1, jump=10, relative_jump=0.5,
+            derived_from=(ILLUMINANCE,),
+        ),  # fmt: skip
+        Variable(DAILY_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.05, derived_from=(PPFD,)),
+        Variable(EXPECTED_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.1, derived_from=(PPFD,)),
+        Variable(PHOTOPERIOD, "h", 0, 24, 2, absolute_band=0.05, derived_from=(PPFD,)),
         Variable("light_ultraviolet_index", "index", 0, 30, 1, absolute_band=0.1),
         Variable("door_open", "switch", 0, 1, 0),
         Variable(SOIL_MOISTURE, "percent", 0, 100, 1, absolute_band=0.5),

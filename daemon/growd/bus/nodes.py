@@ -204,6 +204,10 @@ class Node:
         """All details by name."""
         return {name: detail() for name, detail in self._details.items()}
 
+    def detail(self, name: str) -> Any:
+        """One detail; KeyError if there is none of this name."""
+        return self._details[name]()
+
     def information(self) -> dict[str, Any]:
         """`node_name`, `pubs`, `subs`, `srvs`, `params`, and the details, as in the API."""
         read = [subscription for subscription in self._subscriptions if not subscription.is_closed]

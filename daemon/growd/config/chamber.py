@@ -11,7 +11,7 @@ from msgspec import structs
 from growd.config.devices import Light
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import ROLES, SENSOR_KINDS
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
 from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
@@ -52,6 +52,22 @@ class Chamber:
     def measured(self) -> tuple[str, ...]:
         """The variables that a sensor measures, sorted."""
         return tuple(sorted({name for sensor in self.options.sensor for name in sensor.variables}))
+
+    @cached_property
+    def derived(self) -> tuple[str, ...]:
+        """The variables that growd calculates: those that no sensor measures, of what is known here."""
+        found: list[str] = []
+        known = set(self.measured)
+        for variable in VARIABLES.values():  # what another one is calculated from comes first
+            if variable.is_derived and variable.name not in known and known.issuperset(variable.derived_from):
+                found.append(variable.name)
+                known.add(variable.name)
+        return tuple(found)
+
+    @cached_property
+    def known(self) -> tuple[str, ...]:
+        """The variables that are measured or calculated, sorted."""
+        return tuple(sorted({*self.measured, *self.derived}))
 
     def sensors_of(self, variable: str) -> tuple[Sensor, ...]:
         """The sensors of a variable, in their order."""

@@ -199,6 +199,21 @@ class InterlockOptions(Section, frozen=True):
         return self.dose_litres / self.valve_flow_l_min * 60.0
 
 
+class DerivedOptions(Section, frozen=True):
+    """Variables that growd calculates, such as the vapour pressure deficit and the daily light integral.
+    docs/variables.md has their formulas.
+    """
+
+    daylight_lux_per_umol: Annotated[float, Meta(gt=0, le=1_000)] = 54.0
+    """Illuminance of light that is not of the lamp for each umol/m2/s; 54 is daylight."""
+
+    base_temperature_degc: Annotated[float, Meta(ge=-20, le=30)] = 10.0
+    """Base temperature of growing degree days: about 10 for maize and tomatoes, 4 for lettuce."""
+
+    photoperiod_umol: Annotated[float, Meta(gt=0, le=1_000)] = 2.0
+    """PPFD from which on it is day for the plants."""
+
+
 class Recipe(Section, frozen=True):
     """How recipes run."""
 

@@ -181,6 +181,15 @@ class ChannelOptions(Section, frozen=True):
     mix: Fraction = 1.0
     """Level of the channel when the whole lamp is at full light."""
 
+    lux_per_umol: Annotated[float, Meta(gt=0, le=1_000)] | None = None
+    """Illuminance of its light for each umol/m2/s, by which growd calculates the PPFD. Default: 67 for white
+    LEDs, 7.55 for red and 6.9 for blue ones. Fluorescent lamps have 74, high-pressure sodium lamps 82, metal
+    halide lamps 71."""
+
+    photons: Annotated[float, Meta(gt=0, le=1_000)] | None = None
+    """Photons of the channel at full level, relative to the other channels. Default: 1 for white, 0.5 for
+    red, 0.27 for blue."""
+
 
 class Light(Section, frozen=True):
     """The lamp, with one to three channels.

@@ -10,7 +10,7 @@ from growd.config.access import Access
 from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.conditions import Condition
-from growd.config.control import CarbonDioxide, FilterOptions, InterlockOptions, Recipe
+from growd.config.control import CarbonDioxide, DerivedOptions, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
 from growd.config.mqtt import Mqtt
 from growd.config.outputs import Output
@@ -55,6 +55,9 @@ class ChamberOptions(Section, frozen=True):
     combine: dict[str, Literal["first", "median"]] = msgspec.field(default_factory=dict)
     """How to combine several sensors of one variable: "first" valid sensor in the file, or "median". The
     median takes three sensors, because with two nothing shows which one is wrong."""
+
+    derived: DerivedOptions = DerivedOptions()
+    """Variables that growd calculates."""
 
     carbon_dioxide: CarbonDioxide = CarbonDioxide()
     """Control of CO2."""

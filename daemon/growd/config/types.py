@@ -11,6 +11,8 @@ from growd.config.base import NAME
 UNITS: Final = {
     "_l_min": "l/min",
     "_per_ppm": "1/ppm",
+    "_per_umol": "lux per umol/m2/s",
+    "_umol": "umol/m2/s",
     "_litres": "l",
     "_hours": "h",
     "_days": "days",

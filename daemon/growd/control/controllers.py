@@ -188,7 +188,8 @@ class LightController(Controller):
     The average waits after a step of the set point, because the filter lags, and while the lamp (whose
     channels take `mix` of the command) does not follow its command: on a ramp, held by an interlock, or with
     a channel set by hand. Without a measured value that is ok and younger than `measured_stale_after_s`, and
-    for a lamp that `is_switched`, control is feed-forward only. A set point of 0 or none gives 0.
+    for a lamp that `is_switched`, control is feed-forward only. A set point of 0 or none gives 0. The detail
+    `elsewhere_lux` has the average.
 
     Parameters under `<environment>/controllers/light_illuminance/`.
     """
@@ -226,6 +227,7 @@ class LightController(Controller):
         self._elsewhere = 0.0
         self._trim_from = 0.0
         self._computed = self._clock.monotonic()
+        self.node.describe("elsewhere_lux", lambda: self._elsewhere)
 
     def drive(self, level: float | None) -> None:
         """Command this level in place of the automatic value, for a calibration; None ends it."""

@@ -105,7 +105,9 @@ def output_level(environment: str, device: str) -> str:
     return f"{environment}/outputs/{device}"
 
 
-def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> None:
+def declare_environment(
+    bus: Bus, environment: str, sensed: Iterable[str], derived: Iterable[str] = ()
+) -> None:
     """Declare every topic that clients may use, before any node starts. Calling it again changes nothing.
 
     `desired` has the variable's range. `commanded` is 0..1 for light and outputs and -1..1 otherwise (cool
@@ -113,10 +115,11 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
     all channels at once. [null] on `desired` or `commanded` releases the value.
 
     Clients may publish on `desired`, on `notes`, on `measured` of variables without a sensor (a pH strip),
-    and on `commanded` once a controller or actuator has opened it.
+    and on `commanded` once a controller or actuator has opened it. Nobody measures the `derived` ones, which
+    growd calculates.
     """
     declare = bus.topics.declare
-    sensed = frozenset(sensed)
+    sensed, derived = frozenset(sensed), frozenset(derived)
     for variable in VARIABLES.values():
         name = variable.name
         ranged = FLOAT64.within(variable.minimum, variable.maximum, variable.unit)
@@ -128,6 +131,7 @@ def declare_environment(bus: Bus, environment: str, sensed: Iterable[str]) -> No
         declare(commanded(environment, name), share, note=missing, is_releasable=True)
         if name in sensed:
             declare(raw(environment, name), FLOAT64)
+        if name in sensed or name in derived:
             declare(measured(environment, name), ranged)
         elif not variable.is_output:
             declare(measured(environment, name), ranged, is_open=True)

@@ -60,7 +60,7 @@ class _Saved(msgspec.Struct):
 
 def unsound_alerts(config: Config) -> Iterator[Finding]:
     """What is invalid in rules and channels beyond single options."""
-    measured = {chamber.environment: chamber.measured for chamber in chambers_of(config)}
+    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
     yield from faults_of_alerts(config.alert, config.notify, measured)
 
 

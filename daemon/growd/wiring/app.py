@@ -35,6 +35,7 @@ from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from growd.wiring.config_checks import check_config
 from growd.wiring.database import configured_database, configured_replicator
+from growd.wiring.derived import derivations_of
 from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.http import serving
 from growd.wiring.mqtt import mqtt_link
@@ -202,6 +203,10 @@ class App:
             config, bus, hardware, memory=memory, report=self._report, zone=zone, hold=self._hold
         )
         await start(chambers.running())
+        derivations = [*derivations_of(config, bus, local, zone)]
+        for each in derivations:
+            stack.push_async_callback(each.close)
+        await start(_running(bus, {each.node.name: each.run for each in derivations}))
         figures = await start(
             figure_keeper(
                 lambda: self._reloader.config, bus, local=local, database=database, storage=storage, zone=zone

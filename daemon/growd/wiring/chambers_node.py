@@ -61,11 +61,11 @@ def _environment(chamber: Chamber, bus: Bus, time_zone: str) -> dict[str, Any]:
 
 
 def _variables(chamber: Chamber) -> Iterator[dict[str, Any]]:
-    """Those that are measured, controlled, or may be measured by hand."""
+    """Those that are measured or calculated, controlled, or may be measured by hand."""
     reach = chamber.reach()
     for variable in VARIABLES.values():
         name = variable.name
-        is_measured = name in chamber.measured
+        is_measured = name in chamber.known
         if is_measured or name in reach or not variable.is_output:
             yield {
                 "variable": name,
@@ -74,6 +74,7 @@ def _variables(chamber: Chamber) -> Iterator[dict[str, Any]]:
                 "maximum": variable.maximum,
                 "precision": variable.precision,
                 "measured": is_measured,
+                "derived": name in chamber.derived,
                 "controlled": name in reach,
                 "manual": not is_measured and not variable.is_output,
                 "reach": reach.get(name),

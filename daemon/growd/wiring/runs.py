@@ -74,7 +74,7 @@ async def figure_keeper(
 
 def run_archive(config: Config, database: Database) -> RunArchive:
     """The runs of all environments, for the API."""
-    measured = {chamber.environment: chamber.measured for chamber in chambers_of(config)}
+    measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
     names = database.names
     return RunArchive(database.couch, names, config.http.name, lambda name: measured.get(name, ()))
 

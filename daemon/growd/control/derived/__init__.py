@@ -1,0 +1,1 @@
+"""Variables that growd calculates from measured ones."""
