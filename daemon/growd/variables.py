@@ -110,9 +110,16 @@ VARIABLES: dict[str, Variable] = {
         Variable(ABSOLUTE_HUMIDITY, "g/m3", 0, 400, 2, absolute_band=0.1, derived_from=AIR),
         Variable(DEGREE_DAYS, "degC d", 0, 100_000, 2, absolute_band=0.1, derived_from=(TEMPERATURE,)),
         Variable(
-            PPFD, "umol/m2/s", 0, 5_000, 1, absolute_band=1, jump=10, relative_jump=0.5,
+            PPFD,
+            "umol/m2/s",
+            0,
+            5_000,
+            1,
+            absolute_band=1,
+            jump=10,
+            relative_jump=0.5,
             derived_from=(ILLUMINANCE,),
-        ),  # fmt: skip
+        ),
         Variable(DAILY_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.05, derived_from=(PPFD,)),
         Variable(EXPECTED_LIGHT_INTEGRAL, "mol/m2", 0, 500, 2, absolute_band=0.1, derived_from=(PPFD,)),
         Variable(PHOTOPERIOD, "h", 0, 24, 2, absolute_band=0.05, derived_from=(PPFD,)),

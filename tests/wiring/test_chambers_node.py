@@ -42,6 +42,7 @@ async def test_a_variable_has_its_range_and_what_drives_it(environments):
         "maximum": 200_000,
         "precision": 1,
         "measured": True,
+        "derived": False,
         "controlled": True,
         "manual": False,
         "reach": (0.0, 9_000.0),
@@ -111,7 +112,12 @@ async def test_the_databases_have_their_prefix():
 async def test_an_environment_without_outputs_controls_nothing(environments):
     _, second = environments
     assert not any(each["controlled"] or each["outputs"] for each in second["variables"])
-    assert [each["variable"] for each in second["variables"] if each["measured"]] == ["light_illuminance"]
+    measured = [each for each in second["variables"] if each["measured"]]
+    assert [each["variable"] for each in measured if not each["derived"]] == ["light_illuminance"]
+    assert [each["variable"] for each in measured if each["derived"]] == [
+        "light_ppfd", "light_daily_integral", "light_daily_integral_expected", "light_photoperiod",
+    ]  # fmt: skip
+    assert not any(each["manual"] for each in measured)
 
 
 async def test_an_environment_has_its_time_zone(environments):
