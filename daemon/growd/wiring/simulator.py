@@ -16,7 +16,7 @@ from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
 from growd_drivers.kinds import UnloadedKind
-from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
+from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.faults import load_faults
 from growd_hwsim.hardware import (
     SimulatedHardware,
@@ -27,6 +27,7 @@ from growd_hwsim.hardware import (
     WiredThermometer,
     Wiring,
 )
+from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
