@@ -170,6 +170,15 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "mhz19": _mhz19("MH-Z19", "Mhz19"),
     "mhz16": _mhz19("MH-Z16", "Mhz16"),
+    "ads1115": SensorKind(
+        "ADS1115",
+        "growd_drivers.ads1115:Ads1115",
+        {"value": ""},
+        addresses=(0x48, 0x49, 0x4A, 0x4B),  # table 7-2
+        options=("variable", "confirms", "channel", "range_mv", "points"),
+        needs=("points",),
+        part_of_chip="channel",
+    ),
     "ds18b20": SensorKind(
         "DS18B20",
         "growd_drivers.ds18b20:Ds18b20",

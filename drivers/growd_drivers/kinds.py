@@ -95,6 +95,9 @@ class SensorKind:
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The ranges of those that are narrower than in [[sensor]]."""
 
+    part_of_chip: str = ""
+    """The option that tells several sensors of one chip apart, "" if a chip is one sensor."""
+
     units: tuple[str, ...] = ()
     """With the option `variable`: the units of the variables that it can measure, none for all."""
 

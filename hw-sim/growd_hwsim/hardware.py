@@ -14,6 +14,7 @@ from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.sc16is750 import place_of
 from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.chips.ads1115 import SimulatedAds1115
 from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
 from growd_hwsim.chips.gpio_input import SimulatedSwitch
 from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
@@ -47,6 +48,22 @@ class WiredChip:
     kind: str
     bus: int
     address: int
+
+
+@dataclass(frozen=True)
+class WiredVoltage:
+    """A sensor that gives an input of an ADS1115 a voltage: the line through `points`, at its truth."""
+
+    truth: Truth
+    bus: int
+    address: int
+    channel: str
+    points: tuple[tuple[float, float], ...]
+
+    def volts(self, value: float) -> float:
+        """The voltage at a value."""
+        (volts, first), (other_volts, last) = self.points
+        return volts + (value - first) * (other_volts - volts) / (last - first)
 
 
 @dataclass(frozen=True)
@@ -106,6 +123,7 @@ class Wiring:
     lamp_pins: Mapping[str, int] = field(default_factory=lambda: MappingProxyType(_LAMP_PINS))
     inverted_lamps: bool = False
     relays: Mapping[int, WiredRelay] = field(default_factory=lambda: MappingProxyType({}))
+    voltages: tuple[WiredVoltage, ...] = ()
     thermometers: tuple[WiredThermometer, ...] = ()
     mqtt: tuple[WiredMqtt, ...] = ()
     switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
@@ -159,6 +177,8 @@ class SimulatedHardware(Hardware):
             )
             for number, (chip, each) in enumerate(on_buses)
         }
+        for each, wired in self._wired:
+            self._connect(each, wired)
         self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
@@ -232,6 +252,16 @@ class SimulatedHardware(Hardware):
         place = place_of(chip.bus, chip.address)
         self.serial_chips[place] = sensor
         return SimulatedSc16is750(sensor, port=place, wire=self.faults.serial_wire)
+
+    def _connect(self, chamber: SimulatedChamber, wiring: Wiring) -> None:
+        """Connect the sensors with a voltage to their ADS1115."""
+        for wired in wiring.voltages:
+            converter = self.chips[wired.bus, wired.address]
+            if isinstance(converter, SimulatedAds1115):
+                converter.connect(wired.channel, functools.partial(self._volts, chamber, wired))
+
+    def _volts(self, chamber: SimulatedChamber, wired: WiredVoltage) -> float:
+        return wired.volts(wired.truth(self, chamber))
 
     def _thermometer(
         self, chamber: SimulatedChamber, wired: WiredThermometer

@@ -442,7 +442,7 @@ def test_no_error_shows_a_password(file: Path, text: str):
         ("[chamber.shelf_2.light]\nlevel = 1", "[chamber.shelf_2.light] level: unknown option"),
         (
             SHELF.replace('"scd30"', '"scd31"'),
-            '[chamber.shelf_2.sensor] scd30_1.kind: must be one of "as7341",',
+            '[chamber.shelf_2.sensor] scd30_1.kind: must be one of "ads1115",',
         ),
         (
             SHELF + "filter.weight = 2",

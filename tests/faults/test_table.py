@@ -148,6 +148,7 @@ _UNREAD = "can't be read: it is in use by gpioset"
 _UNSENT = "no value has come on MQTT topic tank/sensor for 60 s"
 _NAN = "the payload is not JSON: 'nan'"
 
+_STOPS = "did not convert"
 _NO_WIRE = "is not on the 1-wire bus of GPIO 4"
 _EIO = "can't be read: Input/output error"
 
@@ -324,6 +325,18 @@ TABLE: Final = (
     Row("drift",       "ds18b20", OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=60.0),
     Row("saturated",   "ds18b20", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _RANGE),
 
+    # An ADS1115 with a sensor of soil moisture, 0.12 V of whose signal are 7.5 %.
+    Row("absent",      "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _GONE),
+    Row("nak",         "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _GONE),
+    Row("bus_error",   "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _BROKEN),
+    Row("timeout",     "ads1115", FAILED, _FAULT, NOTHING, "open",      TIMES_OUT_S, AGAIN_S,      _HELD),
+    Row("hang",        "ads1115", FAILED, _FAULT, NOTHING, "open",      HANGS_S,     AGAIN_S,      _HANGS),
+    Row("frozen",      "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,     _STOPS),
+    Row("noise",       "ads1115", OK,     _OK,    TRUTH,   "open",      FAILS_S,     FIRST_S,
+        probability=0.03, amount=20.0),
+    Row("drift",       "ads1115", OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=30_000.0),
+    Row("saturated",   "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _FULL),
+
     # What others send: silence, a payload that is no number, an old value.
     Row("absent",      "mqtt",    FAILED, _STALE, NOTHING, "open",      UNSENT_S,    FIRST_S,      _UNSENT),
     Row("garbled",     "mqtt",    FAILED, _FAULT, NOTHING, "open",      UNSENT_S,    FIRST_S,      _NAN),
@@ -393,6 +406,7 @@ def kind_at(device: str) -> str | None:
 
 OF_ANY_VARIABLE: Final = {
     "gpio": {"pin": 17, "variable": "door_open"},
+    "ads1115": {"variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))},
     "ds18b20": {},
     "mqtt": {"topic": "tank/sensor", "key": "door.0.open", "variable": "door_open"},
 }

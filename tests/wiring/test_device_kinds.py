@@ -32,6 +32,7 @@ class Clock(SleepingTime):
 
 NEEDED = {
     "gpio": {"pin": 17, "variable": "door_open"},
+    "ads1115": {"variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))},
     "ds18b20": {},
     "mqtt": {"topic": "door", "variable": "door_open"},
     "topic": {"variable": "door_open"},

@@ -113,3 +113,47 @@ async def test_a_thermometer_measures_the_water_of_the_chamber():
         await rig.clock.advance(10)
         truth = rig.machine.chamber.water().temperature_degc
         assert rig.last("measured/water_temperature").value == pytest.approx(truth, abs=0.2)
+
+
+SOIL = {"name": "soil", "kind": "ads1115", "variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))}
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"points": ()}, "points: is missing; soil is a ads1115, which needs it"),
+        ({"points": ((1.0, 0.0),)}, "points: must be two points, got 1"),
+        ({"points": ((1.0, 0.0), (1.0, 100.0))}, "points: must differ in volts and in value"),
+        ({"points": ((1.0, 0.0), (2.0, 0.0))}, "points: must differ in volts and in value"),
+        ({"points": ((0.0, 0.0), (5.0, 100.0))}, "points: 5 V is beyond range_mv, 4096"),
+        (
+            {"points": ((0.0, 0.0), (3.0, 200.0))},
+            "200 is beyond the range of soil_moisture, 0 to 100 percent",
+        ),
+        ({"variable": "light_daily_integral"}, "growd calculates light_daily_integral"),
+    ],
+)
+def test_points_of_a_voltage_are_checked(options, reason):
+    assert reason in findings(Sensor(**SOIL | options))
+
+
+def test_inputs_of_one_chip_differ_and_share_it_with_no_other():
+    first, second = Sensor(**SOIL), Sensor(**SOIL | {"name": "second"})
+    assert "channel: soil and second are both on input 0" in findings(first, second)
+    stranger = Sensor(name="air", kind="scd30", address=0x48)
+    assert "soil and air are both at 0x48 on bus 1" in findings(first, stranger)
+    assert "air and soil are both at 0x48 on bus 1" in findings(stranger, first)
+
+
+async def test_two_inputs_of_one_chip_are_two_sensors():
+    current = {"confirms": "exhaust", "variable": "", "channel": "1", "points": ((0.0, 0.0), (1.0, 5.0))}
+    sensors = (Sensor(**SOIL), Sensor(**SOIL | current | {"name": "current"}))
+    async with rigged(Config(sensor=sensors, relay=(FAN,))) as rig:
+        await rig.clock.advance(10)
+        truth = rig.machine.chamber.soil_moisture_percent()
+        assert rig.last("measured/soil_moisture").value == pytest.approx(truth, abs=0.5)
+        assert rig.last("feedback/exhaust").value == pytest.approx(0, abs=0.01)
+        rig.bus.node("client").publish_arguments("environment_1/desired/air_flush_on", [1])
+        await rig.clock.advance(10)
+        assert rig.last("feedback/exhaust").value == pytest.approx(1, abs=0.01)
+        assert len(rig.machine.chips) == 1

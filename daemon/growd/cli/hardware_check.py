@@ -314,6 +314,9 @@ def _name_of(sensor: Sensor) -> str:
         return f"{kind.part} {sensor.device}"
     if kind.opens == "messages":
         return f"{kind.part} on {sensor.topic or f'topic posted/{sensor.name}'}"
+    if kind.part_of_chip:
+        channel = getattr(sensor, kind.part_of_chip)
+        return f"input {channel} of {kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
     if kind.opens == "i2c":
         return f"{kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
     return f"{kind.part} on {sensor.port or place_of(sensor.bus, sensor.i2c_address)}"

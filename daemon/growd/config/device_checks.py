@@ -8,16 +8,14 @@ from typing import TYPE_CHECKING, Final
 from growd.config.chamber import chambers_of
 from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
-from growd.config.findings import Finding, of_other_kinds, once
-from growd.config.mqtt import fault_of_topic
+from growd.config.findings import Finding, once
 from growd.config.output_checks import output_faults, output_names
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
-from growd.device_kinds import SENSOR_KINDS, kinds_with, with_article
-from growd.variables import FAN, ILLUMINANCE, PPFD, VALVE, VARIABLES, similar_variable
-from growd_drivers.kinds import UnloadedKind
+from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
+from growd.variables import FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from growd.config.chamber import Chamber
     from growd.config.findings import OptionPath
@@ -33,8 +31,6 @@ _UARTS: Final = ("/dev/serial0", "/dev/ttyAMA0", "/dev/ttyS0")
 _DEFAULT_RANGE_PPM: Final = 10_000
 """As `growd_drivers.mhz19.DEFAULT_RANGE_PPM`."""
 
-_KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
-_PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
 _OF_DIMMING: Final = ("minimum_duty", "gamma", "ramp_s", "hardware_pwm")
 _DIMMED: Final = Light()
 
@@ -49,18 +45,18 @@ def device_conflicts(config: Config) -> Iterator[Finding]:
 def device_inconsistencies(config: Config) -> Iterator[Finding]:
     """Options of devices that do not go together, in a file where each is valid by itself."""
     for chamber in chambers_of(config):
-        yield from _sensors(chamber)
+        yield from sensor_faults(chamber)
         yield from _lamp(chamber)
         yield from output_faults(chamber)
         yield from _limits(chamber)
         yield from faults_of_conditions(chamber)
         yield from _combined(chamber)
         yield from _unmeasured(chamber)
-    yield from _shared_places(config)
+    yield from shared_places(config)
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
         if name not in known:
-            yield Finding(("store", "variable", name), _no_variable(name))
+            yield Finding(("store", "variable", name), no_variable(name))
 
 
 def is_header_port(port: str) -> bool:
@@ -123,139 +119,6 @@ def _pins_of(sensor: Sensor, name: str) -> dict[int, str]:
     return dict.fromkeys(pins, f"sensor {name} at {sensor.port}")
 
 
-def _sensors(chamber: Chamber) -> Iterator[Finding]:
-    """No sensor has an option of another kind, and a serial sensor is at a port or behind a bridge."""
-    for number, sensor in enumerate(chamber.options.sensor):
-        path = chamber.path("sensor", number)
-        kind = SENSOR_KINDS[sensor.kind]
-        if isinstance(kind, UnloadedKind):
-            continue
-        yield from of_other_kinds(
-            path, sensor, {name: each for name, each in _KINDS_WITH.items() if name not in kind.options}
-        )
-        yield from _missing(path, sensor)
-        yield from _beyond(path, sensor)
-        if "variable" in kind.options:
-            yield from _purpose(chamber, path, sensor)
-        for option in ("bus", "address") if kind.opens not in ("i2c", "serial") else ():
-            if getattr(sensor, option) != getattr(_PLAIN, option):
-                yield Finding(
-                    (*path, option), f"{sensor.name} is a {sensor.kind}, which is not on an I2C bus"
-                )
-        if kind.opens == "messages":
-            yield from _received(chamber, path, sensor)
-        if kind.opens == "serial":
-            yield from _on_a_line(path, sensor)
-
-
-def _on_a_line(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    if sensor.port is None and not sensor.address:
-        where = "on a serial line such as /dev/serial0; behind an SC16IS750 bridge set its address"
-        reason = f"is missing; {sensor.name} is a {sensor.kind}, {where} instead, such as 0x4D"
-        yield Finding((*path, "port"), reason)
-    for option, default in (("bus", 1), ("address", 0)):
-        if sensor.port is not None and getattr(sensor, option) != default:
-            reason = f"{sensor.name} is at {sensor.port}, and not behind a bridge on an I2C bus"
-            yield Finding((*path, option), reason)
-
-
-def _missing(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    for option in SENSOR_KINDS[sensor.kind].needs:
-        if getattr(sensor, option) in (None, "", ()):
-            yield Finding((*path, option), f"is missing; {sensor.name} is a {sensor.kind}, which needs it")
-
-
-def _received(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    if sensor.interval_s != _PLAIN.interval_s:
-        reason = f"{sensor.name} is not read, but sent by others; stale_after_s says how long a value counts"
-        yield Finding((*path, "interval_s"), reason)
-    if not sensor.scale:
-        yield Finding((*path, "scale"), f"must not be 0; {sensor.name} would always have one value")
-    if sensor.kind != "mqtt":
-        return
-    if sensor.topic and (fault := fault_of_topic(sensor.topic)):
-        yield Finding((*path, "topic"), fault)
-    if not chamber.config.mqtt.host:
-        yield Finding(("mqtt", "host"), f"is missing; sensor {chamber.device(sensor.name)} is on this broker")
-
-
-def _purpose(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    """A sensor of any variable measures one that fits it, or confirms an output."""
-    if sensor.confirms:
-        yield from _confirmed(chamber, path, sensor)
-        return
-    (name,) = sensor.fields.values()
-    variable, units = VARIABLES.get(name), SENSOR_KINDS[sensor.kind].units
-    if not name:
-        reason = f"is missing; {sensor.name} needs the variable that it measures, or confirms = an output"
-        yield Finding((*path, "variable"), reason)
-    elif variable is None:
-        yield Finding((*path, "variable"), _no_variable(name))
-    elif variable.is_output:
-        reason = f"{name} is what an output does, which no sensor measures; to watch an output, set confirms"
-        yield Finding((*path, "variable"), reason)
-    elif variable.is_derived and name != PPFD:
-        yield Finding((*path, "variable"), f"growd calculates {name} from other variables")
-    elif units and variable.unit not in units:
-        reason = f"{name} is in {variable.unit}, and a {sensor.kind} measures {' or '.join(units)}"
-        yield Finding((*path, "variable"), reason)
-
-
-def _confirmed(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    known = chamber.output_names
-    if sensor.variable:
-        yield Finding((*path, "variable"), f"{sensor.name} confirms {sensor.confirms} instead: remove one")
-    if sensor.confirms not in known:
-        there = f"there is {', '.join(known)}" if known else "there is none"
-        yield Finding((*path, "confirms"), f"there is no output {sensor.confirms}; {there}")
-    elif sensor is not chamber.confirming(sensor.confirms)[0]:
-        yield Finding((*path, "confirms"), f"another sensor confirms {sensor.confirms}: remove one of them")
-
-
-def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    """Options beyond what this kind of sensor takes, where others take more."""
-    kind = SENSOR_KINDS[sensor.kind]
-    for option, (minimum, maximum) in kind.limits.items():
-        value = getattr(sensor, option)
-        if value is not None and not minimum <= value <= maximum:
-            part = with_article(kind.part)
-            reason = f"{value:g} is not between {minimum:g} and {maximum:g}, the range of {part}"
-            yield Finding((*path, option), reason)
-
-
-def _shared_places(config: Config) -> Iterator[Finding]:
-    """Sensors of any environment at one address of a bus, or at one serial port."""
-    taken: dict[tuple[int, int], str] = {}
-    ports: list[tuple[str, str]] = []
-    ids: list[tuple[str, str]] = []
-    for chamber in chambers_of(config):
-        for number, sensor in enumerate(chamber.options.sensor):
-            path, name = chamber.path("sensor", number), chamber.device(sensor.name)
-            if sensor.port is not None:
-                yield from _shared_port(path, name, sensor.port, ports)
-                ports.append((name, sensor.port))
-            if sensor.one_wire_pin is not None:
-                yield from _shared_port(path, name, sensor.device, ids, "device")
-                ids.append((name, sensor.device))
-            if not sensor.is_on_i2c:
-                continue
-            place = (sensor.bus, sensor.i2c_address)
-            if place in taken:
-                both = f"{taken[place]} and {name} are both at {place[1]:#04x} on bus {place[0]}"
-                yield Finding((*path, "address"), both)
-            taken.setdefault(place, name)
-
-
-def _shared_port(
-    path: OptionPath, name: str, port: str, others: Sequence[tuple[str, str]], option: str = "port"
-) -> Iterator[Finding]:
-    """A pattern opens the first port that it matches, so no other sensor may be at one of those."""
-    for other_name, other in others:
-        if fnmatchcase(other, port) or fnmatchcase(port, other):
-            shared = port if fnmatchcase(port, other) else other
-            yield Finding((*path, option), f"{other_name} and {name} are both at {shared}")
-
-
 def _lamp(chamber: Chamber) -> Iterator[Finding]:
     light = chamber.options.light
     if light.enabled and not light.channel and not chamber.channels_by_path:
@@ -298,7 +161,7 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
             yield Finding(path, f"{open_s:g} is above [interlock] {option}, {most:g}")
     for number, sensor in enumerate(chamber.options.sensor if chamber.own_variables & {VALVE, FAN} else ()):
         range_ppm = sensor.range_ppm or _DEFAULT_RANGE_PPM
-        if sensor.kind in _KINDS_WITH["range_ppm"] and range_ppm - 1 < limits.ceiling_ppm:
+        if sensor.kind in KINDS_WITH["range_ppm"] and range_ppm - 1 < limits.ceiling_ppm:
             yield Finding(
                 chamber.path("sensor", number, "range_ppm"),
                 f"{sensor.name} ends at {range_ppm}, so it cannot measure [interlock] ceiling_ppm, "
@@ -310,7 +173,7 @@ def _combined(chamber: Chamber) -> Iterator[Finding]:
     for variable in chamber.options.combine:
         path = chamber.path("combine", variable)
         if variable not in VARIABLES:
-            yield Finding(path, _no_variable(variable))
+            yield Finding(path, no_variable(variable))
         elif variable not in chamber.shared:
             yield Finding(path, "only a variable with two or more sensors can be combined")
 
@@ -319,8 +182,3 @@ def _unmeasured(chamber: Chamber) -> Iterator[Finding]:
     """Options of the lamp that imply a variable that no sensor measures."""
     if chamber.options.light.needs_sensor and ILLUMINANCE not in chamber.measured:
         yield Finding(chamber.path("light", "needs_sensor"), f"no sensor measures {ILLUMINANCE}")
-
-
-def _no_variable(name: str) -> str:
-    meant = similar_variable(name)
-    return "there is no variable of this name" + (f"; did you mean {meant}?" if meant else "")

@@ -89,6 +89,17 @@ class Sensor(Section, frozen=True):
     stale_after_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
     """A value is not known any more this long after it came. Take two intervals of the sender."""
 
+    channel: Literal["0", "1", "2", "3", "0-1", "0-3", "1-3", "2-3"] = "0"
+    """The input, or two for the difference of their voltages. Each input is a sensor with its own section."""
+
+    range_mv: Literal[6_144, 4_096, 2_048, 1_024, 512, 256] = 4_096
+    """Full scale. A smaller one has finer steps. An input must stay below the supply voltage in any case."""
+
+    points: tuple[tuple[float, float], ...] = ()
+    """Two points of a straight line, each with the volts at the input and the value there, such as
+    [[2.80, 0], [1.20, 100]]. They are the ends of what the sensor can measure: a value further beyond them
+    than 5 % of the span is a fault."""
+
     device: Annotated[str, Meta(pattern=r"^28-[0-9a-f*]{1,12}$")] = "28-*"
     """Its id on the 1-wire bus, such as 28-0316a4ef5dff, or a pattern that only one device matches."""
 

@@ -24,6 +24,7 @@ UNITS: Final = {
     "_hz": "Hz",
     "_mb": "MB",
     "_s": "s",
+    "_mv": "mV",
     "_m": "m",
 }
 """Units by the ending of an option's name."""
@@ -55,6 +56,8 @@ def _words(info: inspect.Type) -> str:  # noqa: PLR0911  one for each type
             return "one of " + ", ".join(_shown(value) for value in info.values)
         case inspect.VarTupleType():
             return f"a list, each {_words(info.item_type)}"
+        case inspect.TupleType():
+            return f"a list of {len(info.item_types)} numbers"
         case inspect.DictType():
             return f"a table, each {_words(info.value_type)}"
         case _:

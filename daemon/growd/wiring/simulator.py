@@ -25,6 +25,7 @@ from growd_hwsim.hardware import (
     WiredRelay,
     WiredSwitch,
     WiredThermometer,
+    WiredVoltage,
     Wiring,
 )
 from growd_hwsim.parameters import ChamberParameters
@@ -142,9 +143,20 @@ def _wiring(chamber: Chamber) -> Wiring:
     sensors = [sensor for sensor in chamber.options.sensor if _has_chip(sensor)]
     return Wiring(
         i2c=tuple(
-            WiredChip(sensor.kind, sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c
+            dict.fromkeys(
+                WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
+                for sensor in sensors
+                if sensor.is_on_i2c
+            )
         ),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
+        voltages=tuple(
+            WiredVoltage(
+                truth_of(sensor, chamber), sensor.bus, sensor.i2c_address, sensor.channel, sensor.points
+            )
+            for sensor in options.sensor
+            if sensor.kind == "ads1115"
+        ),
         thermometers=tuple(
             WiredThermometer(truth_of(sensor, chamber), _simulated_id(chamber, sensor))
             for sensor in options.sensor
