@@ -21,6 +21,8 @@ from growd.control.actuation import SwitchActuator
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.lamp import DEFAULT_MIX, LightActuator
+from growd.control.loop import LoopController, usual_settings
+from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chips import scd30
@@ -151,6 +153,24 @@ class Setting:
     fan: bool = True
     time_of_day_s: float = 8 * 3600.0
     seed: int = 1
+
+
+def co2_controller(
+    bus: Bus, *, fans: Sequence[str] = (), environment: str = ENVIRONMENT, **settings: Any
+) -> LoopController:
+    """The controller of CO2 with the usual settings but these."""
+    usual = replace(usual_settings(CO2), **settings)
+    return LoopController(bus, environment, CO2, usual, raises=("valve",), lowers=fans)
+
+
+def valve_controller(bus: Bus, *, environment: str = ENVIRONMENT, **options: Any) -> OutputController:
+    """The doses of the valve."""
+    return OutputController(bus, environment, VALVE, [Demand(CO2)], **options)
+
+
+def fan_controller(bus: Bus, *, environment: str = ENVIRONMENT, **options: Any) -> OutputController:
+    """The doses of the exhaust fan."""
+    return OutputController(bus, environment, FAN, [Demand(CO2, raises=False)], **options)
 
 
 class Loop:

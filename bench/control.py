@@ -24,13 +24,25 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Lamp, LightLoop, Loop, Setting
+from closed_loop import (
+    CO2,
+    ENVIRONMENT,
+    FAN,
+    VALVE,
+    Lamp,
+    LightLoop,
+    Loop,
+    Setting,
+    co2_controller,
+    fan_controller,
+    valve_controller,
+)
 from courses import Course, Plot, draw_courses
 from measuring import Options, Row, limited, machine, main
 
 from growd.bus.messages import Quality
 from growd.control.autotune import Autotuner
-from growd.control.carbon_dioxide import USUAL_GAINS, CarbonDioxideController, DosedSwitchController
+from growd.control.loop import usual_settings
 from growd_hwsim.parameters import ChamberParameters
 
 if TYPE_CHECKING:
@@ -111,7 +123,8 @@ class SimplePid:
 
     def __init__(self, loop: Loop) -> None:
         package: Any = importlib.import_module(SIMPLE_PID)
-        kp, ti_s, td_s = USUAL_GAINS.kp, USUAL_GAINS.ti_s, USUAL_GAINS.td_s
+        gains = usual_settings(CO2).gains
+        kp, ti_s, td_s = gains.kp, gains.ti_s, gains.td_s
         self._pid = package.PID(kp, kp / ti_s, kp * td_s, sample_time=None)
         self._pid.output_limits = (-1 if loop.setting.fan else 0, 1)
         self._clock = loop.clock
@@ -138,18 +151,16 @@ class SimplePid:
 
 def switches(loop: Loop) -> list[Part]:
     """What gives the doses of valve and fan."""
-    made: list[Part] = [DosedSwitchController(loop.bus, ENVIRONMENT, VALVE)]
+    made: list[Part] = [valve_controller(loop.bus)]
     if loop.setting.fan:
-        fan = DosedSwitchController(loop.bus, ENVIRONMENT, FAN, minimum_on_s=10.0, minimum_off_s=10.0)
-        made.append(fan)
+        made.append(fan_controller(loop.bus, minimum_on_s=10.0, minimum_off_s=10.0))
     return made
 
 
 def growd(loop: Loop, *, on_off: bool = False) -> list[Part]:
     """As the daemon has it, with its usual gains."""
-    controller = CarbonDioxideController(
-        loop.bus, ENVIRONMENT, on_off=on_off, valves=("valve",), fans=loop.fans, fan_band_ppm=FAN_BAND_PPM
-    )
+    method = "on_off" if on_off else "pid"
+    controller = co2_controller(loop.bus, fans=loop.fans, method=method, lowers_band=FAN_BAND_PPM)
     tuner = Autotuner(loop.bus, ENVIRONMENT, controller, ("valve",), fans=loop.fans)
     return [controller, *switches(loop), tuner]
 

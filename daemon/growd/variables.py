@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
+ROOM_TEMPERATURE: Final = "room_temperature"
+ROOM_HUMIDITY: Final = "room_humidity"
 CARBON_DIOXIDE: Final = "air_carbon_dioxide"
 TEMPERATURE: Final = "air_temperature"
 HUMIDITY: Final = "air_humidity"
@@ -101,6 +103,9 @@ VARIABLES: dict[str, Variable] = {
         Variable(CARBON_DIOXIDE, "ppm", 0, 40_000, 0, absolute_band=2, jump=150, relative_jump=0.2),
         Variable(TEMPERATURE, "degC", -40, 85, 2, absolute_band=0.1, jump=3),
         Variable(HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15),
+        # the air that fans draw in
+        Variable(ROOM_TEMPERATURE, "degC", -40, 85, 2, absolute_band=0.1, jump=3),
+        Variable(ROOM_HUMIDITY, "percent", 0, 100, 1, absolute_band=0.5, jump=15),
         Variable(VALVE, "switch", 0, 1, 0, is_output=True),
         Variable(FAN, "switch", 0, 1, 0, is_output=True),
         Variable(ILLUMINANCE, "lux", 0, 200_000, 1, absolute_band=1, jump=500, relative_jump=0.5),

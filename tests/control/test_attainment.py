@@ -7,13 +7,24 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from closed_loop import CO2, ENVIRONMENT, FAN, LUX, VALVE, Lamp, LightLoop, Loop, Setting
+from closed_loop import (
+    CO2,
+    ENVIRONMENT,
+    FAN,
+    LUX,
+    VALVE,
+    Lamp,
+    LightLoop,
+    Loop,
+    Setting,
+    co2_controller,
+    valve_controller,
+)
 
 from growd.alerts.watch import QUIET_S, Watch
 from growd.bus.messages import Quality
 from growd.config.alerts import DEFAULT_ALERTS
-from growd.control.attainment import MISSED_S, AttainmentWatch, carbon_dioxide_loop, light_loop
-from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
+from growd.control.attainment import MISSED_S, AttainmentWatch, light_loop, output_loop
 from growd.control.health import Health
 from growd.control.topics import LIGHT_CHANNELS
 from growd.status.status_node import StatusNode
@@ -92,10 +103,10 @@ async def light(lamp=Lamp()):  # noqa: B008  it is frozen
 @asynccontextmanager
 async def carbon_dioxide(**setting):
     loop = Loop(Setting(**setting))
-    on = Watched(loop, carbon_dioxide_loop(has_fan=bool(loop.fans)))
+    on = Watched(loop, output_loop(CO2, raising=[VALVE], lowering=[FAN] * len(loop.fans)))
     controllers = [
-        CarbonDioxideController(loop.bus, ENVIRONMENT, valves=("valve",), fans=loop.fans),
-        DosedSwitchController(loop.bus, ENVIRONMENT, VALVE),
+        co2_controller(loop.bus, fans=loop.fans),
+        valve_controller(loop.bus),
     ]
     async with loop.running([*controllers, on.watch, on.alerts]):
         await loop.clock.advance(QUIET_S)

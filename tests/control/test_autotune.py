@@ -4,11 +4,20 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Loop, Setting
+from closed_loop import (
+    CO2,
+    ENVIRONMENT,
+    FAN,
+    VALVE,
+    Loop,
+    Setting,
+    co2_controller,
+    fan_controller,
+    valve_controller,
+)
 
 from growd.bus.messages import Quality
 from growd.control.autotune import Autotuner
-from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
 from growd.control.pulse_test import PulseTest, Response, TuneError
 from growd_hwsim.parameters import ChamberParameters
 
@@ -24,7 +33,7 @@ class Rig(Loop):
         super().__init__(setting)
         self.held = ""
         self.client = self.bus.node("another client")
-        self.controller = CarbonDioxideController(self.bus, ENVIRONMENT, valves=("valve",), fans=self.fans)
+        self.controller = co2_controller(self.bus, fans=self.fans)
         self.tuner = Autotuner(
             self.bus,
             ENVIRONMENT,
@@ -33,9 +42,9 @@ class Rig(Loop):
             fans=self.fans,
             why_held=lambda: self.held,
         )
-        self.control = [self.controller, DosedSwitchController(self.bus, ENVIRONMENT, VALVE), self.tuner]
+        self.control = [self.controller, valve_controller(self.bus), self.tuner]
         if self.fans:
-            self.control.append(DosedSwitchController(self.bus, ENVIRONMENT, FAN))
+            self.control.append(fan_controller(self.bus))
 
     async def ask(self):
         return await self.bus.services.get(f"{CONTROLLER}/autotune").call()

@@ -3,12 +3,20 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 
 import pytest
-from closed_loop import CO2, ENVIRONMENT, FAN, VALVE, Loop, Setting
+from closed_loop import (
+    CO2,
+    FAN,
+    VALVE,
+    Loop,
+    Setting,
+    co2_controller,
+    fan_controller,
+    valve_controller,
+)
 
 from growd.bus import Bus
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
-from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
 from growd.control.pid import Gains
 from growd.control.topics import declare_environment
 from support.clock import ManualClock
@@ -26,11 +34,9 @@ class Rig:
         declare_environment(self.bus, "e", [CO2])
         self.node = self.bus.node("client")
         self.actuators = {name: self.bus.node(name) for name in ("valve", "fan")}
-        self.controller = CarbonDioxideController(
-            self.bus, "e", valves=("valve",), fans=("fan",), **{"gains": Gains(0.002, 1000.0)} | options
-        )
-        self.valve = DosedSwitchController(self.bus, "e", VALVE, minimum_on_s=2.0, minimum_off_s=2.0)
-        self.fan = DosedSwitchController(self.bus, "e", FAN, minimum_on_s=10.0, minimum_off_s=10.0)
+        self.controller = co2_controller(self.bus, fans=("fan",), **{"gains": Gains(0.002, 1000.0)} | options)
+        self.valve = valve_controller(self.bus, minimum_on_s=2.0, minimum_off_s=2.0)
+        self.fan = fan_controller(self.bus, minimum_on_s=10.0, minimum_off_s=10.0)
         self.parts = (self.controller, self.valve, self.fan)
 
     def publish(self, topic, value, quality=Quality.OK):
@@ -87,7 +93,7 @@ async def test_the_fan_runs_only_beyond_its_band(rig):
 async def test_without_a_fan_the_command_is_never_negative():
     rig = Rig()
     rig.controller.node.close()
-    alone = CarbonDioxideController(rig.bus, "e", valves=("valve",))
+    alone = co2_controller(rig.bus, environment="e")
     async with running(rig.clock, alone):
         await rig.want(1000.0, 3000.0)
         assert rig.last().value == 0.0
@@ -133,7 +139,7 @@ async def test_a_silent_sensor_shuts_the_valve(rig):
 
 
 async def test_a_new_recipe_starts_with_an_integral_of_0(rig):
-    rig.actuators["valve"].publisher("e/switches/valve").publish(1.0)
+    rig.actuators["valve"].publisher("e/outputs/valve").publish(1.0)
     await rig.want(1000.0, 900.0)
     await rig.measure(900.0, 2000)
     assert rig.last().value > 0.8
@@ -151,7 +157,7 @@ async def test_a_valve_that_an_interlock_holds_shut_does_not_wind_up_the_integra
 
 
 async def test_co2_above_the_set_point_that_the_fan_ignores_lowers_the_integral(rig):
-    valve = rig.actuators["valve"].publisher("e/switches/valve")
+    valve = rig.actuators["valve"].publisher("e/outputs/valve")
     await rig.want(1000.0, 1000.0)
     valve.publish(1.0)
     await rig.measure(1000.0, 40)
@@ -170,17 +176,17 @@ async def test_a_fan_that_the_controller_runs_counts_as_its_output():
         async with rigged(gains=Gains(0.002, 1000.0, weight=0.5)) as rig:
             await rig.want(1000.0, 1500.0)
             assert rig.last().value < 0
-            rig.actuators["fan"].publisher("e/switches/fan").publish(fan_on)
+            rig.actuators["fan"].publisher("e/outputs/fan").publish(fan_on)
             await rig.measure(1500.0, 400)
             await rig.measure(500.0)  # the proportional term is 0
             after.append(rig.last().value)
     assert after[1] < after[0] - 0.1
 
 
-@pytest.mark.parametrize("on_off", [False, True])
+@pytest.mark.parametrize("method", ["pid", "on_off"])
 @pytest.mark.parametrize("set_point", [0.0, 400.0])
-async def test_the_fan_does_not_run_for_a_set_point_below_fresh_air(set_point, on_off):
-    async with rigged(on_off=on_off) as rig:
+async def test_the_fan_does_not_run_for_a_set_point_below_fresh_air(set_point, method):
+    async with rigged(method=method) as rig:
         await rig.want(set_point, 445.0)
         assert rig.last().value == 0.0
         await rig.measure(460.0)
@@ -210,7 +216,7 @@ async def test_a_changed_method_takes_effect_within_a_second(rig):
 
 
 async def test_on_off_opens_below_its_band_and_shuts_at_the_set_point():
-    async with rigged(on_off=True, band_ppm=20.0, fan_band_ppm=100.0) as rig:
+    async with rigged(method="on_off", band=20.0, lowers_band=100.0) as rig:
         said = []
         for ppm in (990.0, 979.0, 995.0, 1000.0, 990.0, 1050.0):
             await rig.want(1000.0, ppm)
@@ -223,7 +229,7 @@ async def test_on_off_opens_below_its_band_and_shuts_at_the_set_point():
 
 
 async def test_on_off_does_not_use_the_fan_against_its_own_overshoot():
-    async with rigged(on_off=True) as rig:
+    async with rigged(method="on_off") as rig:
         await rig.want(1000.0, 420.0)
         await rig.measure(1000.0)
         await rig.measure(1180.0, 60)
@@ -359,9 +365,9 @@ async def controlled(setting, *steps, seconds=1200, fan=None, **options):
     """Control CO2 for `seconds` at each set point. Returns CO2 each `LOOK_S` of each step, and the fan's."""
     loop, courses, fans_on = Loop(setting), [], []
     controllers = [
-        CarbonDioxideController(loop.bus, ENVIRONMENT, valves=("valve",), fans=loop.fans, **options),
-        DosedSwitchController(loop.bus, ENVIRONMENT, VALVE),
-        DosedSwitchController(loop.bus, ENVIRONMENT, FAN, minimum_on_s=10.0),
+        co2_controller(loop.bus, fans=loop.fans, **options),
+        valve_controller(loop.bus),
+        fan_controller(loop.bus, minimum_on_s=10.0),
     ]
     async with loop.running(controllers):
         if fan is not None:
@@ -394,6 +400,6 @@ async def test_a_fan_that_a_client_runs_leaves_no_lasting_error():
 
 
 async def test_on_off_control_stays_near_the_set_point_without_the_fan():
-    (course,), fans_on = await controlled(Setting(), 1000.0, seconds=3_600, on_off=True)
+    (course,), fans_on = await controlled(Setting(), 1000.0, seconds=3_600, method="on_off")
     assert course[-360:] == pytest.approx([1000] * 360, abs=150)
     assert not any(fans_on)

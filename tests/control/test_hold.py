@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from growd.bus import Bus
 from growd.cli.status_table import report
 from growd.config import Config, Light, RelayOptions, Sensor
-from growd.control.carbon_dioxide import DosedSwitchController
 from growd.control.hold import OutputHold
+from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
 from growd.host.hold import Hold, Holder, file_of, read_holds, release_hold, save_hold
 from growd.status.status_node import StatusNode
@@ -361,7 +361,9 @@ async def test_the_pause_of_a_dose_is_kept_after_a_short_hold(tmp_path):
     bus = Bus(clock)
     declare_environment(bus, "e", [])
     hold = OutputHold(bus, tmp_path, ["e"])
-    controller = DosedSwitchController(bus, "e", VALVE.variable, minimum_on_s=4.0, minimum_off_s=10.0)
+    controller = OutputController(
+        bus, "e", VALVE.variable, [Demand("air_carbon_dioxide")], minimum_on_s=4.0, minimum_off_s=10.0
+    )
     hold.watch(controller.end_dose)
     await hold.read()
     node = bus.node("controller")

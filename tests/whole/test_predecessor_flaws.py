@@ -22,11 +22,11 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
+from closed_loop import co2_controller, valve_controller
 
 from growd.bus import Bus
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
-from growd.control.carbon_dioxide import CarbonDioxideController, DosedSwitchController
 from growd.control.filters import Filter
 from growd.control.pid import Gains, Pid
 from growd.control.topics import declare_environment
@@ -219,8 +219,8 @@ class Doser:
     def __init__(self, bus):
         self.bus = bus
         bus.node("valve")
-        self.controller = CarbonDioxideController(bus, "e", valves=("valve",), gains=Gains(0.002, 1000.0))
-        self.valve = DosedSwitchController(bus, "e", VALVE, minimum_on_s=2.0, minimum_off_s=2.0)
+        self.controller = co2_controller(bus, environment="e", gains=Gains(0.002, 1000.0))
+        self.valve = valve_controller(bus, environment="e", minimum_on_s=2.0, minimum_off_s=2.0)
 
     def commanded(self):
         last = self.bus.topics.get(f"e/commanded/{VALVE}").last

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from growd.config.devices import Light
+from growd.config.loops import LoopOptions, of_carbon_dioxide
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import ROLES, SENSOR_KINDS
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd.loops import loop_kind
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VARIABLES
 from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
@@ -192,7 +194,11 @@ class Chamber:
 
     def drivers_of(self, variable: str) -> tuple[Output, ...]:
         """The outputs that a controller of this variable uses."""
-        return tuple(each for each in self.outputs if variable in each.drives)
+        return tuple(each for each in self.outputs if variable in each.moved)
+
+    def names_of_drivers(self, variable: str, *, raises: bool) -> tuple[str, ...]:
+        """The names of the outputs that raise a variable, or of those that lower it."""
+        return tuple(each.name for each in self.outputs if each.moved.get(variable) is raises)
 
     @cached_property
     def own_variables(self) -> frozenset[str]:
@@ -206,7 +212,23 @@ class Chamber:
     @cached_property
     def controls_carbon_dioxide(self) -> bool:
         """There are a sensor and a valve for it."""
-        return CARBON_DIOXIDE in self.measured and VALVE in self.own_variables
+        return CARBON_DIOXIDE in self.loops
+
+    @cached_property
+    def loops(self) -> tuple[str, ...]:
+        """The measured variables that a controller moves with outputs, sorted. The lamp has its own."""
+        return tuple(each for each in self.measured if each != ILLUMINANCE and self._is_controllable(each))
+
+    def _is_controllable(self, variable: str) -> bool:
+        ways = {each.moved[variable] for each in self.drivers_of(variable)}
+        return True in ways or (False in ways and not loop_kind(variable).needs_raising)
+
+    def loop_options(self, variable: str) -> LoopOptions:
+        """How a variable is controlled; [carbon_dioxide] is a short form."""
+        given = self.options.control.get(variable)
+        if given is None and variable == CARBON_DIOXIDE:
+            return of_carbon_dioxide(self.options.carbon_dioxide)
+        return given or LoopOptions()
 
     @cached_property
     def controls_illuminance(self) -> bool:
@@ -222,6 +244,8 @@ class Chamber:
             reach[variable] = (0.0, 1.0)
         for output in sorted(self.outputs, key=lambda each: each.own_variable):
             reach[output.own_variable] = (0.0, output.full)
+        for variable in self.loops:
+            reach[variable] = VARIABLES[variable].minimum, VARIABLES[variable].maximum
         if self.controls_carbon_dioxide:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
         return reach

@@ -157,6 +157,13 @@ class Output(Section, frozen=True):
         return 60 * (self.flow_ml_min or 0.0) if self.unit == "ml/h" else 1.0
 
     @property
+    def moved(self) -> dict[str, bool]:
+        """The variables that it moves, and whether it raises each; without `drives` the one of its role."""
+        if not self.drives and self.role is not None and self.role.drives:
+            return {self.role.drives: self.role.raises}
+        return dict.fromkeys(self.drives, self.direction == "raises")
+
+    @property
     def can_dim(self) -> bool:
         """Whether it takes levels between off and on."""
         return self.kind in DIMMED and self.unit != "switch"

@@ -12,6 +12,7 @@ from growd.config.base import Name, Section
 from growd.config.conditions import Condition
 from growd.config.control import CarbonDioxide, DerivedOptions, FilterOptions, InterlockOptions, Recipe
 from growd.config.devices import Light, RelayOptions, Sensor
+from growd.config.loops import LoopOptions
 from growd.config.mqtt import Mqtt
 from growd.config.outputs import Output
 from growd.config.retention import Retention
@@ -61,6 +62,9 @@ class ChamberOptions(Section, frozen=True):
 
     carbon_dioxide: CarbonDioxide = CarbonDioxide()
     """Control of CO2."""
+
+    control: dict[Name, LoopOptions] = msgspec.field(default_factory=dict)
+    """Control of single variables."""
 
     interlock: InterlockOptions = InterlockOptions()
     """Safety limits."""

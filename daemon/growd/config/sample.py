@@ -51,8 +51,13 @@ def toml(value: Any) -> str:
 def _all() -> Iterator[Group]:
     """The sections of the daemon, then those of an environment."""
     of_a_chamber = {field.name for field in msgspec.structs.fields(ChamberOptions)}
-    for group in sorted(groups(Config), key=lambda group: group.header.strip("[]") in of_a_chamber):
+    for group in sorted(groups(Config), key=lambda group: _section(group.header) in of_a_chamber):
         yield from group.all()
+
+
+def _section(header: str) -> str:
+    """The name of the outermost section of a header."""
+    return header.strip("[]").partition(".")[0]
 
 
 def _sampled(group: Group) -> Iterator[str]:

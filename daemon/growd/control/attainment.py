@@ -9,14 +9,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
-from growd.control.carbon_dioxide import FRESH_AIR_PPM
 from growd.control.health import LEVELS, State
 from growd.control.topics import commanded, desired, diagnostics, measured
+from growd.device_kinds import ROLES
+from growd.loops import loop_kind
 from growd.runtime.text import duration
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -34,7 +35,10 @@ PROGRESS: Final = 0.9
 """An error that shrinks below this share of itself makes progress: its time starts again."""
 
 AT_LIMIT: Final = 0.99
-_DEVICES: Final = {VALVE: "the valve", FAN: "the fan"}
+_NO_BOTTLE: Final = (
+    "the valve is open all the time: check the bottle, the valve, and whether the door is open"
+)
+_NAMES: Final = {VALVE: "the valve", FAN: "the fan"}
 
 
 class Attainment(StrEnum):
@@ -51,7 +55,7 @@ class Loop:
     """A measured variable that growd controls.
 
     The band is `relative` of the set point, at least `least` in the variable's unit, on both sides, or only
-    below if no output `lowers` the variable. Set points up to `idle_up_to` need no output.
+    on one side if no output `lowers` or `raises` the variable. Set points up to `idle_up_to` need no output.
     """
 
     variable: str
@@ -67,8 +71,14 @@ class Loop:
     """The reason when the command is at its upper limit."""
     at_least: str
     """The reason when the command is at its lower limit."""
-    limits: tuple[float, float] = (0.0, AT_LIMIT)
+    limits: tuple[float, float] = (-AT_LIMIT, AT_LIMIT)
     """The commands that count as the lower and the upper limit."""
+    raises: bool = True
+    """Whether an output raises it; else too little does not count."""
+    lowering: frozenset[str] = frozenset()
+    """Those of `outputs` that lower it."""
+    full: Mapping[str, float] = field(default_factory=dict)
+    """The set point of full level of an output, if it is not 1."""
 
     def band(self, set_point: float) -> float:
         """The allowed distance from the set point."""
@@ -93,19 +103,30 @@ def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: b
     )
 
 
-def carbon_dioxide_loop(devices: Iterable[str] = (), *, has_fan: bool) -> Loop:
-    """CO2: within 50 ppm or 5 %, about the accuracy of the sensors. Too much counts only with a fan."""
+def output_loop(
+    variable: str,
+    *,
+    raising: Iterable[str],
+    lowering: Iterable[str] = (),
+    devices: Iterable[str] = (),
+    full: Mapping[str, float] | None = None,
+) -> Loop:
+    """A variable that outputs move, by their own variables; its band is about the accuracy of sensors."""
+    kind, raising, lowering = loop_kind(variable), tuple(raising), tuple(lowering)
+    relative, least = kind.tolerance
     return Loop(
-        CARBON_DIOXIDE,
-        (VALVE, FAN),
+        variable,
+        tuple(dict.fromkeys((*raising, *lowering))),
         tuple(devices),
-        relative=0.05,
-        least=50.0,
-        lowers=has_fan,
-        idle_up_to=FRESH_AIR_PPM,
-        at_most="the valve is open all the time: check the bottle, the valve, and whether the door is open",
-        at_least="the fan runs all the time",
-        limits=(-AT_LIMIT, AT_LIMIT),
+        relative=relative,
+        least=least,
+        lowers=bool(lowering),
+        raises=bool(raising),
+        lowering=frozenset(lowering),
+        full=full or {},
+        idle_up_to=kind.least,
+        at_most=_at_limit(raising) if variable != CARBON_DIOXIDE else _NO_BOTTLE,
+        at_least=_at_limit(lowering),
     )
 
 
@@ -265,7 +286,8 @@ class AttainmentWatch:
     def _judge(self, track: _LoopState, set_point: float, value: float, now: float, *, is_step: bool) -> None:
         loop, recent = track.loop, [wanted for _, wanted in track.set_points]
         lowest, highest = min(recent), max(recent)
-        if abs(value - set_point) <= loop.band(set_point) or (value > set_point and not loop.lowers):
+        is_free = not loop.lowers if value > set_point else not loop.raises
+        if abs(value - set_point) <= loop.band(set_point) or is_free:
             track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
         elif is_step or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} moves to its set point")
@@ -335,11 +357,12 @@ class AttainmentWatch:
             last = self._last(desired(self._environment, output))
             if last is None or last.quality is not Quality.OK:
                 continue
-            raises = 1.0 - last.value if output == FAN else float(last.value)
+            level = float(last.value) / loop.full.get(output, 1.0)
+            raises = 1.0 - level if output in loop.lowering else level
             if raises < 1.0 if is_low else raises > 0.0:
                 whose = "of the recipe" if last.node == f"{self._environment}/recipe_runner" else "by hand"
                 name = output.removeprefix("light_intensity_")
-                part = f"the channel {name}" if name != output else _DEVICES.get(output, output)
+                part = f"the channel {name}" if name != output else _name_of(output)
                 yield f"{part} is held at {float(last.value):.3g} by the set point {output} {whose}"
 
     def _limit(self, loop: Loop, *, is_low: bool) -> str:
@@ -363,3 +386,16 @@ class AttainmentWatch:
 
     def _last(self, topic: str) -> Message | None:
         return self._bus.topics.get(topic).last
+
+
+def _name_of(output: str) -> str:
+    """An output for people, by its own variable."""
+    return _NAMES.get(output) or (f"the {ROLES[output].name}" if output in ROLES else output)
+
+
+def _at_limit(outputs: tuple[str, ...]) -> str:
+    """The reason when these outputs are at full level."""
+    names = [_NAMES.get(each, _name_of(each)) for each in dict.fromkeys(outputs)]
+    if len(names) == 1:
+        return f"{names[0]} {'runs' if outputs == (FAN,) else 'is on'} all the time"
+    return f"{' and '.join(names)} are on all the time"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription
-    from growd.control.carbon_dioxide import CarbonDioxideController
+    from growd.control.loop import LoopController
     from growd.control.pulse_test import Response
 
 logger = logging.getLogger(__name__)
@@ -61,7 +61,7 @@ class Autotuner:
         self,
         bus: Bus,
         environment: str,
-        controller: CarbonDioxideController,
+        controller: LoopController,
         valves: tuple[str, ...],
         *,
         fans: tuple[str, ...] = (),
@@ -166,7 +166,7 @@ class Autotuner:
         """Why it cannot run, or ""."""
         if self._stopped:
             return self._stopped
-        if self._controller.measured_ppm is None:
+        if self._controller.measured_value is None:
             return "CO2 is unknown"
         if self._controller.set_point is not None:
             topic = desired(self._environment, CARBON_DIOXIDE)

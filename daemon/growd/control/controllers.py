@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from growd.bus.parameter_rules import Parameter
     from growd.bus.topics import Subscription
     from growd.control.hold import OutputHold
+    from growd.runtime.clock import Cancellable
 
 PERIOD_S: Final = 1.0
+SHORTEST_S: Final = 0.01  # between two checks of the same edge
 OVERRIDE_S: Final = 600.0
 STEP: Final = 0.02  # of full scale: after a larger step the trim waits for the filter
 SETTLE_S: Final = 20.0
@@ -42,7 +44,8 @@ class Controller(ABC):
     is safe then. `.../override_left` has the remaining seconds. A hold of all outputs ends it, and while the
     outputs are held there is none, so that a release of the hold carries out no old command.
 
-    Without a value to command, one message of quality stale is published, and then nothing.
+    Without a value to command, one message of quality stale is published, and then nothing. An edge that
+    comes sooner than in a second (`_until_edge`) is published when it is due.
     """
 
     def __init__(
@@ -70,17 +73,21 @@ class Controller(ABC):
         self._output.topic.remarks.append(self._remark)
         self._commanding = False
         self._is_held: Callable[[], bool] = bool
+        self._edge: Cancellable | None = None
 
     async def run(self) -> None:
         """Control until cancelled."""
-        with self.node.inbox(self._output.topic.name, self._end_topic, *self._inputs) as inbox:
-            if not inbox.is_resumed:
-                self._catch_up()
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
-                async for message in inbox:
-                    if self.node.attempt(self._take, message):
-                        self._act(inbox)
+        try:
+            with self.node.inbox(self._output.topic.name, self._end_topic, *self._inputs) as inbox:
+                if not inbox.is_resumed:
+                    self._catch_up()
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
+                    async for message in inbox:
+                        if self.node.attempt(self._take, message):
+                            self._act(inbox)
+        finally:
+            self._forget_edge()
 
     @property
     def is_overridden(self) -> bool:
@@ -162,6 +169,19 @@ class Controller(ABC):
         elif self._commanding:
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None
+        self._forget_edge()
+        wait = math.inf if self._override is not None else self._until_edge()
+        if wait < PERIOD_S:
+            self._edge = self._clock.call_later(max(wait, SHORTEST_S), lambda: self._act(inbox))
+
+    def _until_edge(self) -> float:
+        """Seconds until the automatic value changes by itself; infinity if that is not known."""
+        return math.inf
+
+    def _forget_edge(self) -> None:
+        if self._edge is not None:
+            self._edge.cancel()
+            self._edge = None
 
     def _overridden(self) -> float | None:
         value, left = None, 0.0

@@ -33,8 +33,8 @@ class Gains:
 class Pid:
     """A PID in the standard form, with `minimum` <= output <= `maximum`.
 
-    The derivative acts on the measured value, so a new set point gives no kick. The integral stays within
-    `integral_minimum` and `maximum`.
+    The derivative acts on the measured value, so a new set point gives no kick. The integral, together with
+    the feed-forward, stays within `integral_limits`.
 
     Against windup the integral tracks the real output of the actuator, with `ti_s` as tracking time
     (back-calculation). If `ti_s` is the time constant of the process, the integral converges to the steady
@@ -47,7 +47,9 @@ class Pid:
         self._gains = gains
         self._minimum = minimum
         self._maximum = maximum
-        self._integral_minimum = minimum if integral_minimum is None else integral_minimum
+        self.integral_limits = (minimum if integral_minimum is None else integral_minimum, maximum)
+        """The lowest and the highest sum of integral and feed-forward."""
+        self._feed_forward = 0.0
         self._integral = 0.0
         self._filtered: float | None = None  # the measured value, through the lag of the derivative
         self._last: tuple[float, float] | None = None  # set point and measured value
@@ -72,16 +74,22 @@ class Pid:
         return self._integral
 
     def update(
-        self, set_point: float, measured: float, seconds: float, applied: float | None = None
+        self,
+        set_point: float,
+        measured: float,
+        seconds: float,
+        applied: float | None = None,
+        feed_forward: float = 0.0,
     ) -> float:
         """The output after `seconds` with the measured value `measured`.
 
-        `applied` is the actuator's average output in that time, None if it followed. All numbers are finite,
-        and `seconds` is not negative.
+        `applied` is the actuator's average output in that time, None if it followed. `feed_forward` is added
+        to the output. All numbers are finite, and `seconds` is not negative.
         """
+        self._feed_forward = feed_forward
         self._advance_derivative(measured, seconds)
         self._last = (set_point, measured)
-        beside = self._proportional(set_point, measured) + self._derivative(measured)
+        beside = feed_forward + self._proportional(set_point, measured) + self._derivative(measured)
         if applied is None:
             applied = self._clamped(beside + self._integral)
         gains = self._gains
@@ -122,7 +130,8 @@ class Pid:
             self._filtered += (measured - self._filtered) * -math.expm1(-seconds / lag)
 
     def _bounded(self, integral: float) -> float:
-        return max(self._integral_minimum, min(self._maximum, integral))
+        least, most = self.integral_limits
+        return max(least - self._feed_forward, min(most - self._feed_forward, integral))
 
     def _clamped(self, output: float) -> float:
         return max(self._minimum, min(self._maximum, output))

@@ -5,18 +5,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from growd.control.attainment import AttainmentWatch, Loop, carbon_dioxide_loop, light_loop
+from growd.control.attainment import AttainmentWatch, Loop, light_loop
 from growd.control.autotune import Autotuner
-from growd.control.carbon_dioxide import (
-    COMMAND_STALE_S,
-    DIRECTIONS,
-    CarbonDioxideController,
-    DosedSwitchController,
-)
 from growd.control.controllers import Controller, DirectController, LightController
+from growd.control.fresh_air import FreshAir
+from growd.control.lamp_share import LampShare
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
-from growd.control.pid import Gains
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd.wiring.loops import loop_controller, output_controller, watched_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +22,8 @@ if TYPE_CHECKING:
     from growd.config import Chamber, Output
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
+    from growd.control.loop import LoopController
+    from growd.control.output_control import OutputController
 
 
 class NodeTask(Protocol):
@@ -49,14 +47,16 @@ class ControlOfChamber:
         self._bus = bus
         self._interlocks = interlocks
         self._hold = hold
+        self._air = FreshAir(bus, chamber.environment)
+        self._lamp = LampShare(bus, chamber.environment, chamber.lamp_mix, chamber.light.gamma)
         self._experiments: list[Autotuner | LightCalibration] = []
 
     def components(self) -> list[NodeTask]:
         """All components, new."""
         control: list[NodeTask] = [
             *self._light_control(),
-            *self._switch_control(),
-            *self._carbon_dioxide_control(),
+            *self._output_control(),
+            *self._loop_control(),
         ]
         for each in control:
             if self._hold is not None and isinstance(each, Controller):
@@ -104,62 +104,43 @@ class ControlOfChamber:
             others=self._running_experiment,
         )
 
-    def _switch_control(self) -> Iterator[DirectController | DosedSwitchController]:
-        for variable, output in {each.own_variable: each for each in self.chamber.outputs}.items():
-            if self.chamber.controls_carbon_dioxide and variable in DIRECTIONS:
-                yield self._dosed(output)
+    def _output_control(self) -> Iterator[DirectController | OutputController]:
+        by_variable: dict[str, list[Output]] = {}
+        for output in self.chamber.outputs:
+            by_variable.setdefault(output.own_variable, []).append(output)
+        for variable, outputs in by_variable.items():
+            is_driven = any(each in self.chamber.loops for each in outputs[0].moved)
+            if is_driven or VARIABLES[variable].unit != "switch":
+                controller = output_controller(self.chamber, self._bus, variable, outputs, self._air)
+                if self._hold is not None:
+                    self._hold.watch(controller.end_dose)
+                yield controller
             else:
-                yield self._direct(variable, output.override_s)
+                yield self._direct(variable, outputs[0].override_s)
 
     def _direct(self, variable: str, override_s: float) -> DirectController:
         return DirectController(self._bus, self._environment, variable, override_s=override_s)
 
-    def _dosed(self, output: Output) -> DosedSwitchController:
-        options, is_valve = self._options.carbon_dioxide, output.own_variable == VALVE
-        controller = DosedSwitchController(
-            self._bus,
-            self._environment,
-            output.own_variable,
-            minimum_on_s=options.minimum_on_s if is_valve else options.fan_minimum_on_s,
-            minimum_off_s=options.minimum_off_s if is_valve else options.fan_minimum_off_s,
-            command_stale_after_s=self.chamber.scaled(COMMAND_STALE_S),
-            override_s=output.override_s,
-        )
-        if self._hold is not None:
-            self._hold.watch(controller.end_dose)
-        return controller
+    def _loop_control(self) -> Iterator[LoopController | Autotuner]:
+        for variable in self.chamber.loops:
+            controller = loop_controller(self.chamber, self._bus, variable, self._air, self._lamp)
+            yield controller
+            if variable == CARBON_DIOXIDE:
+                tuner = self._autotuner(controller)
+                self._experiments.append(tuner)
+                yield tuner
 
-    def _carbon_dioxide_control(self) -> Iterator[CarbonDioxideController | Autotuner]:
-        if not self.chamber.controls_carbon_dioxide:
-            return
-        options = self._options.carbon_dioxide
-        valves, fans = self.chamber.names_of_outputs(VALVE), self.chamber.names_of_outputs(FAN)
-        controller = CarbonDioxideController(
-            self._bus,
-            self._environment,
-            gains=Gains(options.kp_per_ppm, options.ti_s, options.td_s, options.set_point_weight),
-            on_off=options.method == "on_off",
-            band_ppm=options.band_ppm,
-            fan_band_ppm=options.fan_band_ppm,
-            valves=valves,
-            fans=fans,
-            measured_stale_after_s=self.chamber.stale_after_s(CARBON_DIOXIDE),
-            override_s=options.override_s,
-            is_simulated=self.chamber.config.simulator.enabled,
-        )
-        yield controller
-        tuner = Autotuner(
+    def _autotuner(self, controller: LoopController) -> Autotuner:
+        return Autotuner(
             self._bus,
             self._environment,
             controller,
-            valves,
-            fans=fans,
+            self.chamber.names_of_drivers(CARBON_DIOXIDE, raises=True),
+            fans=self.chamber.names_of_drivers(CARBON_DIOXIDE, raises=False),
             why_held=partial(self._interlocks.why_held, [VALVE]),
-            most_open_s=options.autotune_open_s,
+            most_open_s=self._options.carbon_dioxide.autotune_open_s,
             others=self._running_experiment,
         )
-        self._experiments.append(tuner)
-        yield tuner
 
     def _running_experiment(self) -> str:
         """The autotune or calibration that runs, in words, or ""; they would disturb each other."""
@@ -172,6 +153,5 @@ class ControlOfChamber:
             yield light_loop(
                 light.full_scale_lux, self.chamber.lamp_channels, is_switched=self.chamber.is_lamp_switched
             )
-        if self.chamber.controls_carbon_dioxide:
-            fans = self.chamber.names_of_outputs(FAN)
-            yield carbon_dioxide_loop((*self.chamber.names_of_outputs(VALVE), *fans), has_fan=bool(fans))
+        for variable in self.chamber.loops:
+            yield watched_loop(self.chamber, variable)

@@ -1,0 +1,154 @@
+"""Sections of control loops: [control.<variable>], one for each variable that outputs drive."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta
+
+from growd.config.base import Fraction, Seconds, Section
+from growd.config.control import CarbonDioxide
+from growd.config.findings import Finding
+from growd.loops import loop_kind
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VARIABLES, similar_variable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config.chamber import Chamber
+
+Gain = Annotated[float, Meta(ge=0, le=1_000)]
+IntegralTime = Annotated[float, Meta(ge=1, le=864_000)]
+DerivativeTime = Annotated[float, Meta(ge=0, le=3_600)]
+Band = Annotated[float, Meta(ge=0, le=10_000)]
+Volume = Annotated[float, Meta(ge=0, le=100_000)]
+
+
+class LoopGains(Section, frozen=True):
+    """Gains in place of those of the loop. What is not given is as in the loop."""
+
+    kp: Gain | None = None
+    """Gain of the PID."""
+
+    ti_s: IntegralTime | None = None
+    """Integral time of the PID."""
+
+    td_s: DerivativeTime | None = None
+    """Derivative time of the PID."""
+
+
+class LoopOptions(Section, frozen=True):
+    """Control of one variable that a sensor measures and outputs move, such as [control.air_temperature].
+
+    What is not given is as in the table of docs/control.md. [carbon_dioxide] is the short form of
+    [control.air_carbon_dioxide].
+    """
+
+    method: Literal["pid", "on_off", "dose"] | None = None
+    """pid: shares of time, or levels. on_off: on from band below the set point up to it. dose: doses with a
+    pause for mixing, for pumps."""
+
+    kp: Gain | None = None
+    """Gain of the PID: share of the outputs for each unit below the set point."""
+
+    ti_s: IntegralTime | None = None
+    """Integral time of the PID."""
+
+    td_s: DerivativeTime | None = None
+    """Derivative time of the PID."""
+
+    set_point_weight: Fraction = 1.0
+    """Share of a set point step that the proportional part sees."""
+
+    band: Band | None = None
+    """Hysteresis of on_off; an error that needs no dose."""
+
+    lowers_band: Band | None = None
+    """Outputs that lower it run from this far above the set point, and those that raise it again from as far
+    below."""
+
+    lowering: LoopGains | None = None
+    """Gains of the outputs that lower it, if they are stronger or weaker."""
+
+    night: LoopGains | None = None
+    """Gains while the lamp is dark."""
+
+    feed_forward: Annotated[float, Meta(ge=-1, le=1)] = 0.0
+    """What the lamp at full light adds to the variable, as a share of the outputs that raise it; below 0 if
+    it takes away. The output changes with the lamp before the sensor sees it."""
+
+    tank_litres: Annotated[float, Meta(gt=0, le=100_000)] = 20.0
+    """For doses: water in the tank and the pipes."""
+
+    ml_per_unit_litre: Volume | None = None
+    """For doses: volume that raises one litre by one unit."""
+
+    lowering_ml_per_unit_litre: Volume | None = None
+    """For doses: volume that lowers one litre by one unit."""
+
+    mixing_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
+    """For doses: pause after a dose, until the water has mixed and the sensor follows. Default: [interlock]
+    mixing_pause_s and ten seconds."""
+
+    most_ml: Annotated[float, Meta(gt=0, le=100_000)] = 50.0
+    """For doses: the largest dose."""
+
+    autotune_on_s: Annotated[float, Meta(ge=1, le=3_600)] | None = None
+    """The longest test of the autotune."""
+
+    override_s: Seconds = 600.0
+    """How long an override holds."""
+
+
+def loop_faults(chamber: Chamber) -> Iterator[Finding]:
+    """Sections of loops that nothing uses, or whose options do not go together."""
+    for variable, options in chamber.options.control.items():
+        path = chamber.path("control", variable)
+        if reason := _unusable(chamber, variable):
+            yield Finding(path, reason)
+        elif (options.method or loop_kind(variable).method) != "dose":
+            continue
+        elif options.feed_forward:
+            yield Finding((*path, "feed_forward"), "is for a PID, and this variable is controlled by doses")
+    for variable in chamber.loops:
+        yield from _without_flow(chamber, variable)
+    if CARBON_DIOXIDE in chamber.options.control and chamber.options.carbon_dioxide != CarbonDioxide():
+        reason = "is the short form of [control.air_carbon_dioxide]; remove one of them"
+        yield Finding(chamber.path("carbon_dioxide"), reason)
+
+
+def _unusable(chamber: Chamber, variable: str) -> str:
+    """Why there is no such loop, "" if there may be one."""
+    if variable not in VARIABLES or VARIABLES[variable].is_output:
+        meant = similar_variable(variable)
+        return f"there is no such variable to control{f'; did you mean {meant}?' if meant else ''}"
+    if variable == ILLUMINANCE:
+        return "the light is controlled by the section [light]"
+    if variable in chamber.loops:
+        return ""
+    missing = "sensor measures" if variable not in chamber.measured else "output moves"
+    return f"no {missing} {variable}, so nothing controls it"
+
+
+def _without_flow(chamber: Chamber, variable: str) -> Iterator[Finding]:
+    """Outputs of doses whose flow is not known."""
+    if (chamber.loop_options(variable).method or loop_kind(variable).method) != "dose":
+        return
+    for path, output in chamber.outputs_by_path.items():
+        if variable in output.moved and output.flow_ml_min is None:
+            yield Finding((*path, "flow_ml_min"), f"is missing; {output.name} gives doses for {variable}")
+
+
+def of_carbon_dioxide(short: CarbonDioxide) -> LoopOptions:
+    """What [carbon_dioxide] says, as [control.air_carbon_dioxide]."""
+    return LoopOptions(
+        method=short.method,
+        kp=short.kp_per_ppm,
+        ti_s=short.ti_s,
+        td_s=short.td_s,
+        set_point_weight=short.set_point_weight,
+        band=short.band_ppm,
+        lowers_band=short.fan_band_ppm,
+        autotune_on_s=short.autotune_open_s,
+        override_s=short.override_s,
+    )

@@ -1,0 +1,124 @@
+"""From demands of control loops, and set points of its own, to the level of an output."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.messages import Quality
+from growd.control.controllers import OVERRIDE_S, Controller
+from growd.control.dosing import Doser
+from growd.control.topics import commanded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+
+COMMAND_STALE_S: Final = 5.0
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A control loop that an output works for."""
+
+    variable: str
+    raises: bool = True
+    """Whether the output raises the variable: it follows a command above 0, else one below 0."""
+    helps: Callable[[], bool] = lambda: True
+    """Whether the output can move the variable that way now."""
+
+
+class OutputController(Controller):
+    """The level of the outputs of one own variable, 0..1, from the largest demand of all their loops.
+
+    A set point of the own variable wins; `full` is its value at full level. A dimmed output gets the level
+    itself. A switched one gets doses (`growd.control.dosing`) whose share of time is the level; a set point
+    of 0 or full level switches it at once. Without a set point or a fresh command of any loop nothing is
+    commanded, and no dose is due. Edges come when they are due, not at the next second.
+
+    Parameters of a switched one under `<environment>/controllers/<variable>/`: `minimum_on` and `minimum_off`
+    (s).
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        variable: str,
+        demands: Iterable[Demand] = (),
+        *,
+        can_dim: bool = False,
+        full: float = 1.0,
+        minimum_on_s: float = 4.0,
+        minimum_off_s: float = 2.0,
+        command_stale_after_s: float = COMMAND_STALE_S,
+        override_s: float = OVERRIDE_S,
+    ) -> None:
+        self._demands = {commanded(environment, each.variable): each for each in demands}
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=tuple(self._demands))
+        self._can_dim = can_dim
+        self._full = full
+        self._doser = Doser(minimum_on_s, minimum_off_s)
+        if not can_dim:
+            self._minimum_on = self._number("minimum_on", minimum_on_s, 0.1, 3_600, "s")
+            self._minimum_off = self._number("minimum_off", minimum_off_s, 0.1, 3_600, "s")
+        self._command_stale_after = command_stale_after_s
+        self._desired: float | None = None
+        self._commands: dict[str, tuple[float, float]] = {}  # by topic: level, arrival
+        self._demand: float | None = None  # of the doser, None while it is not dosing
+        self._advanced = self._clock.monotonic()
+
+    def end_dose(self) -> None:
+        """End a dose and drop what is due: the switch is off from now on, for `minimum_off` at least."""
+        self._doser.end()
+        self._advanced = self._clock.monotonic()
+
+    def _take_input(self, message: Message) -> None:
+        value = message.value if message.quality is Quality.OK else None
+        if message.topic == self._desired_topic:
+            self._desired = None if value is None else max(0.0, min(1.0, value / self._full))
+        elif value is None:
+            self._commands.pop(message.topic, None)
+        else:
+            sign = 1.0 if self._demands[message.topic].raises else -1.0
+            level = max(0.0, min(1.0, sign * value))
+            self._commands[message.topic] = level, self._published_at(message)
+
+    def _automatic(self) -> float | None:
+        level = self._level()
+        if self._can_dim:
+            return level
+        return self._dosed(level, is_at_once=self._desired in (0.0, 1.0))
+
+    def _dosed(self, level: float | None, *, is_at_once: bool) -> float | None:
+        now = self._clock.monotonic()
+        seconds, self._advanced = now - self._advanced, now
+        demand = None if is_at_once else level
+        if (
+            demand is None or seconds > self._command_stale_after
+        ):  # an override was active: restart dosing from zero
+            self._doser.shut()
+        elif self._demand is not None:
+            self._doser.advance(self._demand, seconds)
+        self._doser.minimum_on_s = self._minimum_on.value
+        self._doser.minimum_off_s = self._minimum_off.value
+        self._demand = demand
+        return level if demand is None else float(self._doser.advance(demand, 0.0))
+
+    def _level(self) -> float | None:
+        """The level that is asked for, None for no command."""
+        if self._desired is not None:
+            return self._desired
+        now = self._clock.monotonic()
+        fresh = [
+            level if self._demands[topic].helps() else 0.0
+            for topic, (level, came) in self._commands.items()
+            if now - came <= self._command_stale_after
+        ]
+        return max(fresh, default=None)
+
+    def _until_edge(self) -> float:
+        return math.inf if self._can_dim or self._demand is None else self._doser.until_edge(self._demand)

@@ -1,0 +1,133 @@
+"""The table of control loops: for each variable how it is controlled, and the figures to start from.
+
+The gains were found in the simulated chamber of 100 l and its tank of 20 l (`bench/run control`). They are
+cautious in other chambers; the autotune finds the gains of a real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf
+from typing import Final
+
+from growd.device_kinds import OutputClass
+from growd.variables import (
+    ACIDITY,
+    CARBON_DIOXIDE,
+    CONDUCTIVITY,
+    DISSOLVED_OXYGEN,
+    HUMIDITY,
+    SOIL_MOISTURE,
+    TEMPERATURE,
+    VARIABLES,
+    WATER_LEVEL,
+    WATER_TEMPERATURE,
+)
+
+FRESH_AIR_PPM: Final = 420.0
+"""CO2 of outside air (NOAA, Mauna Loa, 2023): a fan cannot reach less."""
+
+
+@dataclass(frozen=True)
+class LoopKind:
+    """How one variable is controlled, unless the configuration says otherwise. Bands in its unit."""
+
+    band: float
+    """Hysteresis of on_off, and the error that needs no dose."""
+
+    lowers_band: float
+    """Outputs that lower it run from this far above the set point."""
+
+    method: str = "pid"
+    """pid, on_off or dose."""
+
+    kp: float = 0.0
+    ti_s: float = 600.0
+    td_s: float = 0.0
+
+    lowers_by_integral: bool = True
+    """Whether the PID holds it from above too. Else outputs that lower it only remove what is too much."""
+
+    lowering_kp: float | None = None
+    """kp of the outputs that lower it, if it differs."""
+
+    needs_raising: bool = False
+    """Without an output that raises it there is no controller."""
+
+    least: float = -inf
+    """No output that lowers it reaches less."""
+
+    ml_per_unit_litre: float = 0.0
+    """For doses: volume that raises one litre of water by one unit."""
+
+    lowering_ml_per_unit_litre: float = 0.0
+    """For doses: volume that lowers one litre of water by one unit."""
+
+    tolerance: tuple[float, float] = (0.0, 0.0)
+    """What counts as reached: a share of the set point, and at least this much."""
+
+    name: str = ""
+    """For people, if it is not the variable's."""
+
+
+LOOPS: Final[dict[str, LoopKind]] = {
+    CARBON_DIOXIDE: LoopKind(
+        # a chamber of 100 l with 1.5 air changes per hour, a valve of 50 ml/min, an SCD30 (response 20 s)
+        kp=0.003, ti_s=2400.0, td_s=20.0, band=20.0, lowers_band=30.0, lowers_by_integral=False,
+        needs_raising=True, least=FRESH_AIR_PPM, tolerance=(0.05, 50.0), name="CO2",
+    ),
+    TEMPERATURE: LoopKind(
+        # a heater of 200 W, and a sensor that lags by 10 to 30 s
+        kp=0.3, ti_s=900.0, td_s=20.0, band=0.5, lowers_band=1.0, tolerance=(0.0, 1.0),
+    ),
+    HUMIDITY: LoopKind(
+        # an ultrasonic humidifier of 40 g/h
+        kp=0.03, ti_s=600.0, td_s=10.0, band=3.0, lowers_band=5.0, tolerance=(0.0, 5.0),
+    ),
+    WATER_TEMPERATURE: LoopKind(kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0)),
+    ACIDITY: LoopKind(
+        # acid and base sold for hydroponics, in water of medium hardness
+        method="dose", band=0.1, lowers_band=0.3, tolerance=(0.0, 0.3),
+        ml_per_unit_litre=0.5, lowering_ml_per_unit_litre=0.5,
+    ),
+    CONDUCTIVITY: LoopKind(
+        # concentrates in two parts, 1:100; fresh water replaces a share of what is there
+        method="dose", band=0.05, lowers_band=0.2, tolerance=(0.05, 0.1),
+        ml_per_unit_litre=5.0, lowering_ml_per_unit_litre=600.0,
+    ),
+    WATER_LEVEL: LoopKind(method="on_off", band=5.0, lowers_band=5.0, tolerance=(0.0, 10.0)),
+    DISSOLVED_OXYGEN: LoopKind(method="on_off", band=0.5, lowers_band=1.0, tolerance=(0.1, 1.0)),
+    SOIL_MOISTURE: LoopKind(method="on_off", band=3.0, lowers_band=5.0, tolerance=(0.0, 6.0)),
+}  # fmt: skip
+
+SWITCHING_S: Final[dict[OutputClass, tuple[float, float]]] = {
+    OutputClass.HEATER: (10.0, 10.0),  # a relay's contacts last 100 000 cycles at full load
+    OutputClass.COOLER: (120.0, 180.0),  # compressors need minutes between two starts
+    OutputClass.HUMIDIFIER: (4.0, 4.0),
+    OutputClass.DEHUMIDIFIER: (120.0, 180.0),
+    OutputClass.VALVE: (4.0, 2.0),
+    OutputClass.FAN: (10.0, 10.0),
+    OutputClass.PUMP: (5.0, 5.0),
+    OutputClass.DOSING: (0.5, 0.5),
+}
+"""The shortest time on and off of a switched output in s, by its class."""
+
+_OTHER_SWITCHING_S: Final = (10.0, 10.0)
+
+
+def loop_kind(variable: str) -> LoopKind:
+    """How a variable is controlled; one that is not in the table by hysteresis."""
+    if variable in LOOPS:
+        return LOOPS[variable]
+    known = VARIABLES[variable]
+    band = 5 * max(known.absolute_band, 10.0**-known.precision)
+    return LoopKind(
+        method="on_off", band=band, lowers_band=2 * band, tolerance=(known.relative_band, 2 * band)
+    )
+
+
+def switching_s(output_class: OutputClass | None) -> tuple[float, float]:
+    """The shortest time on and off of a switched output of a class, in s."""
+    if output_class is None:
+        return _OTHER_SWITCHING_S
+    return SWITCHING_S.get(output_class, _OTHER_SWITCHING_S)

@@ -1,0 +1,176 @@
+"""Control loops of one environment, from its configuration: settings, and who moves what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from growd.control.attainment import Loop, output_loop
+from growd.control.loop import Doses, LoopController, LoopSettings
+from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
+from growd.control.pid import Gains
+from growd.device_kinds import OutputClass
+from growd.loops import loop_kind, switching_s
+from growd.variables import CARBON_DIOXIDE, FAN, VALVE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.bus import Bus
+    from growd.config import Chamber, Output
+    from growd.config.loops import LoopGains, LoopOptions
+    from growd.control.fresh_air import FreshAir
+    from growd.control.lamp_share import LampShare
+    from growd.loops import LoopKind
+
+MIXED_S = 10.0
+"""A dose begins this long after the interlock of the last one has ended."""
+WITHIN = 0.9
+"""Share of the longest dose of the interlocks that a dose may take."""
+
+
+def loop_controller(
+    chamber: Chamber, bus: Bus, variable: str, air: FreshAir, lamp: LampShare
+) -> LoopController:
+    """The controller of one variable."""
+    options = chamber.loop_options(variable)
+    lowering = [each for each in chamber.drivers_of(variable) if not each.moved[variable]]
+    only_fans = bool(lowering) and all(map(_exchanges_air, lowering))
+    section = "carbon_dioxide" if variable == CARBON_DIOXIDE else f"control.{variable}"
+    return LoopController(
+        bus,
+        chamber.environment,
+        variable,
+        loop_settings(chamber, variable),
+        raises=chamber.names_of_drivers(variable, raises=True),
+        lowers=chamber.names_of_drivers(variable, raises=False),
+        floor=partial(air.floor, variable) if only_fans else None,
+        lamp=lamp,
+        measured_stale_after_s=chamber.stale_after_s(variable),
+        override_s=options.override_s,
+        needs_tuning="" if chamber.config.simulator.enabled else f"the gains in [{section}]",
+    )
+
+
+def output_controller(
+    chamber: Chamber, bus: Bus, variable: str, outputs: Iterable[Output], air: FreshAir
+) -> OutputController:
+    """The controller of the outputs of one own variable."""
+    outputs = tuple(outputs)
+    on_s, off_s = _switching_s(chamber, variable, outputs)
+    first = outputs[0]
+    demands = [
+        Demand(each, first.moved[each], partial(air.helps, each) if _exchanges_air(first) else _always)
+        for each in chamber.loops
+        if each in first.moved
+    ]
+    return OutputController(
+        bus,
+        chamber.environment,
+        variable,
+        demands,
+        can_dim=all(each.can_dim for each in outputs),
+        full=first.full,
+        minimum_on_s=on_s,
+        minimum_off_s=off_s,
+        command_stale_after_s=chamber.scaled(COMMAND_STALE_S),
+        override_s=first.override_s,
+    )
+
+
+def loop_settings(chamber: Chamber, variable: str) -> LoopSettings:
+    """The settings of one variable: what is configured, else what the table of loops says."""
+    kind, options = loop_kind(variable), chamber.loop_options(variable)
+    gains = Gains(
+        _given(options.kp, kind.kp),
+        _given(options.ti_s, kind.ti_s),
+        _given(options.td_s, kind.td_s),
+        options.set_point_weight,
+    )
+    method = options.method or kind.method
+    lowering = _gains(options.lowering, gains)
+    if lowering is None and kind.lowering_kp is not None and options.kp is None:
+        lowering = replace(gains, kp=kind.lowering_kp)
+    return LoopSettings(
+        gains,
+        _given(options.band, kind.band),
+        _given(options.lowers_band, kind.lowers_band),
+        method,
+        lowering=lowering,
+        night=_gains(options.night, gains),
+        feed_forward=options.feed_forward,
+        doses=_doses(chamber, variable, options, kind) if method == "dose" else None,
+    )
+
+
+def watched_loop(chamber: Chamber, variable: str) -> Loop:
+    """What the watch on set points has to know of one variable."""
+    drivers = chamber.drivers_of(variable)
+    return output_loop(
+        variable,
+        raising=[each.own_variable for each in drivers if each.moved[variable]],
+        lowering=[each.own_variable for each in drivers if not each.moved[variable]],
+        devices=[each.name for each in drivers],
+        full={each.own_variable: each.full for each in drivers},
+    )
+
+
+def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind) -> Doses:
+    limits, litres = chamber.options.interlock, options.tank_litres
+    ml_s, lowering_ml_s = (_flow_ml_s(chamber, variable, raises=raises) for raises in (True, False))
+    longest = WITHIN * limits.dose_longest_s
+    return Doses(
+        litres * _given(options.ml_per_unit_litre, kind.ml_per_unit_litre),
+        litres * _given(options.lowering_ml_per_unit_litre, kind.lowering_ml_per_unit_litre),
+        ml_s,
+        lowering_ml_s,
+        mixing_s=_given(options.mixing_s, limits.mixing_pause_s + MIXED_S),
+        most_ml=options.most_ml,
+        longest_s=longest,
+    )
+
+
+def _flow_ml_s(chamber: Chamber, variable: str, *, raises: bool) -> float:
+    """The flow of all outputs that raise a variable, or lower it; 1 without any."""
+    drivers = (each for each in chamber.drivers_of(variable) if each.moved[variable] is raises)
+    return sum(each.flow_ml_min or 0.0 for each in drivers) / 60 or 1.0
+
+
+def _gains(given: LoopGains | None, usual: Gains) -> Gains | None:
+    if given is None:
+        return None
+    return Gains(
+        _given(given.kp, usual.kp),
+        _given(given.ti_s, usual.ti_s),
+        _given(given.td_s, usual.td_s),
+        usual.weight,
+    )
+
+
+def _given(option: float | None, usual: float) -> float:
+    return usual if option is None else option
+
+
+def _switching_s(chamber: Chamber, variable: str, outputs: tuple[Output, ...]) -> tuple[float, float]:
+    """The shortest time on and off: that of the class, or a longer one of the outputs."""
+    short = chamber.options.carbon_dioxide
+    if variable == VALVE:
+        on_s, off_s = short.minimum_on_s, short.minimum_off_s
+    elif variable == FAN:
+        on_s, off_s = short.fan_minimum_on_s, short.fan_minimum_off_s
+    else:
+        role = outputs[0].role
+        on_s, off_s = switching_s(role.output_class if role else None)
+    return (
+        max(on_s, *(each.minimum_on_s for each in outputs)),
+        max(off_s, *(each.minimum_off_s or 0.0 for each in outputs)),
+    )
+
+
+def _exchanges_air(output: Output) -> bool:
+    return output.role is not None and output.role.output_class is OutputClass.FAN
+
+
+def _always() -> bool:
+    return True
