@@ -302,7 +302,7 @@ class LightLoop:
                 write=self._write,
                 worker=worker,
                 ramp_s=lamp.ramp_s,
-                is_switched=lamp.is_switched,
+                switched=DEFAULT_MIX if lamp.is_switched else (),
                 guard=self.hold,
             ),
             LightController(

@@ -11,6 +11,7 @@ from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.gpio_lines import GpioLines, header_chip
 from growd_drivers.hardware_pwm import SysfsFiles
 from growd_drivers.i2c import I2CBus, cannot_clear
+from growd_drivers.network_switch import ask_http
 from growd_drivers.one_wire import SysfsOneWire
 from growd_drivers.sc16is750 import with_bridges
 from growd_drivers.serial_line import SerialLine, open_port
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
     from growd_drivers.mqtt import MqttClient
+    from growd_drivers.network_switch import AskHttp
     from growd_drivers.one_wire import OneWireFiles
     from growd_drivers.serial_line import OpenSerial
 
@@ -53,10 +55,14 @@ class Hardware:
         bus_speed_hz: Callable[[int], int | None] = bus_speed_hz,
         mqtt: MqttClient | None = None,
         one_wire: OneWireFiles | None = None,
+        ask_http: AskHttp = ask_http,
     ) -> None:
         self.one_wire = one_wire or SysfsOneWire()
         self.gpio = gpio
         self.mqtt = mqtt
+        self.own_mqtt: dict[str, MqttClient] = {}
+        """Connections of single outputs, by topic, whose last will makes them safe."""
+        self.ask_http = ask_http
         self.pwm_files = pwm_files or SysfsFiles()
         self.sleep = sleep
         self.monotonic = monotonic

@@ -23,8 +23,13 @@ class SimulatedBroker:
     """
 
     def __init__(
-        self, sensors: Sequence[SimulatedMqttSensor], faults: Faults, monotonic: Callable[[], float]
+        self,
+        sensors: Sequence[SimulatedMqttSensor],
+        faults: Faults,
+        monotonic: Callable[[], float],
+        on_send: Callable[[str, bytes], None] = lambda _topic, _body: None,
     ) -> None:
+        self._on_send = on_send
         self.history: deque[tuple[str, bytes, bool]] = deque(maxlen=HISTORY_LENGTH)
         self.sensors = tuple(sensors)
         self._faults = faults
@@ -44,6 +49,7 @@ class SimulatedBroker:
     def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """As `MqttClient`."""
         self.history.append((topic, body, retain))
+        self._on_send(topic, body)
 
     def publish(self, topic: str, body: bytes, *, is_retained: bool = False) -> None:
         """Give a message of another client to the receivers. On the event loop."""

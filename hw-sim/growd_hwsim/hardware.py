@@ -22,6 +22,7 @@ from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
+from growd_hwsim.network_switches import SimulatedNetwork
 from growd_hwsim.one_wire import SimulatedOneWire
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 from growd_hwsim.uart import SerialPorts, UartSlave
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
+    from growd_hwsim.network_switches import WiredNetwork
 
 USUAL_BUS_HZ = 50_000  # Sensirion's recommendation for the SCD30
 
@@ -126,6 +128,7 @@ class Wiring:
     voltages: tuple[WiredVoltage, ...] = ()
     thermometers: tuple[WiredThermometer, ...] = ()
     mqtt: tuple[WiredMqtt, ...] = ()
+    network: tuple[WiredNetwork, ...] = ()
     switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -169,6 +172,14 @@ class SimulatedHardware(Hardware):
             pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm
         }
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
+        self.network = SimulatedNetwork(
+            [
+                (output, functools.partial(_move, each, output.moves, output.channel))
+                for each, wired in self._wired
+                for output in wired.network
+            ],
+            monotonic,
+        )
         self.serial_chips: dict[str, UartSlave] = {}
         on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
         self.chips: dict[tuple[int, int], I2CSlave] = {
@@ -214,7 +225,9 @@ class SimulatedHardware(Hardware):
                 [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt],
                 self.faults,
                 monotonic,
+                on_send=self.network.receive,
             ),
+            ask_http=self.network.ask_http,
             bus_speed_hz=lambda number: self.wiring.bus_hz.get(number, USUAL_BUS_HZ),
         )
 
@@ -321,11 +334,14 @@ def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[flo
 
 
 def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
-    level = high if relay.active_high else 1.0 - high
-    if relay.moves:
-        chamber.set_actuator(relay.moves, level)
-    if relay.channel:
-        chamber.set_lamp(relay.channel, level)
+    _move(chamber, relay.moves, relay.channel, high if relay.active_high else 1.0 - high)
+
+
+def _move(chamber: SimulatedChamber, actuator: str, channel: str, level: float) -> None:
+    if actuator:
+        chamber.set_actuator(actuator, level)
+    if channel:
+        chamber.set_lamp(channel, level)
 
 
 def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring

@@ -232,7 +232,7 @@ async def test_an_internal_error_makes_the_outputs_safe(idle, monkeypatch):
 
 
 async def test_a_switched_lamp_is_fully_on_or_dark():
-    rig = Rig(is_switched=True)
+    rig = Rig(switched=DARK)
     async with running(rig.clock, rig.actuator):
         assert await rig.given("light_intensity_white", 0.5) == {"white": 1.0, "red": 0.0, "blue": 0.0}
         assert rig.output.last.value == {"x": 1.0, "y": 0.0, "z": 0.0}

@@ -158,9 +158,16 @@ class Chamber:
         return mix | {each.channel: each.mix for each in self.channels_by_path.values()}
 
     @cached_property
+    def switched_channels(self) -> tuple[str, ...]:
+        """The channels of the lamp that cannot be dimmed."""
+        on_pins = [each.name for each in self.light.channel if self.light.switched]
+        others = [each.channel for each in self.channels_by_path.values() if not each.can_dim]
+        return (*on_pins, *others)
+
+    @cached_property
     def is_lamp_switched(self) -> bool:
         """Whether a channel of the lamp cannot be dimmed."""
-        return self.light.switched or any(not each.can_dim for each in self.channels_by_path.values())
+        return bool(self.switched_channels)
 
     @cached_property
     def pwm_pins(self) -> dict[int, tuple[int, str]]:

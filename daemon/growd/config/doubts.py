@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from growd.config.chamber import chambers_of
 from growd.config.control import InterlockOptions
 from growd.config.findings import Finding
+from growd.config.outputs import ON_A_PIN
 from growd.device_kinds import SENSOR_KINDS
 from growd.variables import CARBON_DIOXIDE, VALVE
 
@@ -67,6 +68,23 @@ def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
             yield Finding((*path, "needs"), reason)
 
 
+def _without_timer(config: Config, _: Source) -> Iterator[Finding]:
+    """Outputs that must be off without growd, on devices that may stay on."""
+    for chamber in chambers_of(config):
+        for path, output in chamber.outputs_by_path.items():
+            is_on_pin = output.kind in ON_A_PIN
+            role = output.role
+            if is_on_pin or output.has_timer or output.may_stay_on or role is None:
+                continue
+            if role.must_be_safe_off:
+                reason = (
+                    f"{output.name} is a {role.name} on a device without a timer, so it may stay on when "
+                    "growd or the network fails; take a pin, or a Shelly or Tasmota device, or set "
+                    "may_stay_on = true"
+                )
+                yield Finding((*path, "kind"), reason)
+
+
 def _self_calibrations(config: Config, _: Source) -> Iterator[Finding]:
     """CO2 sensors that calibrate themselves, where a valve raises the CO2."""
     for chamber in chambers_of(config):
@@ -122,6 +140,7 @@ def _median_of_two(config: Config, _: Source) -> Iterator[Finding]:
 DOUBTS: Final[tuple[Doubt, ...]] = (
     _high_limits,
     _unguarded_valves,
+    _without_timer,
     _self_calibrations,
     _odd_addresses,
     _empty_chambers,

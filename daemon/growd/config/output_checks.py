@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from growd.config.findings import Finding, of_other_kinds, once
+from growd.config.mqtt import fault_of_topic
 from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ
+from growd.config.web import without_login
 from growd.variables import ILLUMINANCE, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
@@ -33,15 +36,26 @@ def output_names(chamber: Chamber) -> Iterator[Finding]:
 def output_faults(chamber: Chamber) -> Iterator[Finding]:
     """Options of outputs that do not go together, in a file where each is valid by itself."""
     for path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
+        unknown = [*_unknown(path, output)]
+        yield from unknown
         if not output.own_variable:
-            yield _not_derivable(path, output)
+            yield from [] if unknown else [_not_derivable(path, output)]
             continue
         yield from _of_kind(path, output)
+        yield from _of_network(chamber, path, output)
         yield from _of_variables(path, output)
         yield from _of_role(path, output)
         yield from _unmeasured(chamber, path, output)
     yield from _channels(chamber)
     yield from _shared(chamber)
+
+
+def _unknown(path: OptionPath, output: Output) -> Iterator[Finding]:
+    for variable in output.drives:
+        if variable not in VARIABLES:
+            meant = similar_variable(variable)
+            reason = f"there is no variable {variable}" + (f"; did you mean {meant}?" if meant else "")
+            yield Finding((*path, "drives"), reason)
 
 
 def _not_derivable(path: OptionPath, output: Output) -> Finding:
@@ -73,14 +87,64 @@ def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
         yield Finding((*path, "kind"), reason)
 
 
+def _of_network(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[Finding]:
+    """A device in the network has a place, and cannot stay on for ever if that is dangerous."""
+    yield from _place(path, output)
+    yield from _of_mqtt(chamber, path, output)
+    if output.kind in ON_A_PIN or output.has_timer or output.may_stay_on:
+        return
+    if output.own_variable == VALVE:
+        reason = (
+            f"{output.name} is a valve for CO2, and nothing closes it when growd or the network fails: take "
+            "a relay on a pin, or a Shelly or Tasmota device, which has a timer; true accepts the risk"
+        )
+        yield Finding((*path, "may_stay_on"), reason)
+
+
+def _place(path: OptionPath, output: Output) -> Iterator[Finding]:
+    needed: tuple[str, ...] = ()
+    if output.kind == "http":
+        needed = ("url_on", "url_off") if output.protocol == "plain" else ("url",)
+    elif output.kind == "mqtt":
+        needed = ("topic",)
+    for option in needed:
+        value = getattr(output, option)
+        if not value:
+            yield Finding((*path, option), f"is missing; {output.name} is driven over {output.kind}")
+        elif option == "topic" and (reason := fault_of_topic(value)):
+            yield Finding((*path, option), reason)
+        elif option != "topic" and not _is_address(value):
+            shown = without_login(value)
+            reason = f"must be an address such as http://192.168.1.40, without a login, got {shown}"
+            yield Finding((*path, option), reason)
+    for option in ("url", "url_on", "url_off"):
+        if output.kind == "http" and option not in needed and getattr(output, option):
+            yield Finding((*path, option), f'has no effect with protocol = "{output.protocol}"')
+
+
+def _of_mqtt(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[Finding]:
+    if output.kind == "mqtt" and not chamber.config.mqtt.host and not chamber.config.simulator.enabled:
+        yield Finding((*path, "kind"), "needs a broker: set host in [mqtt]")
+    if output.kind == "mqtt" and output.protocol == "shelly_gen1":
+        reason = "is for http; over mqtt take plain, with payloads on and off, which has no timer"
+        yield Finding((*path, "protocol"), reason)
+    if output.payload != "on_off" and (output.protocol != "plain" or output.unit == "switch"):
+        reason = f"{output.name} is only switched on and off"
+        yield Finding((*path, "payload"), reason)
+
+
+def _is_address(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and "@" not in parts.netloc
+    except ValueError:
+        return False
+
+
 def _of_variables(path: OptionPath, output: Output) -> Iterator[Finding]:
-    """What it drives is known, and fits what it does."""
+    """What it drives fits what it does."""
     for variable in output.drives:
-        if variable not in VARIABLES:
-            meant = similar_variable(variable)
-            reason = f"there is no variable {variable}" + (f"; did you mean {meant}?" if meant else "")
-            yield Finding((*path, "drives"), reason)
-        elif VARIABLES[variable].is_output and variable != output.own_variable:
+        if variable in VARIABLES and VARIABLES[variable].is_output and variable != output.own_variable:
             reason = f"{variable} is what another output does; name what {output.name} moves"
             yield Finding((*path, "drives"), reason)
     role = output.role

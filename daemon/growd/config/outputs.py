@@ -18,13 +18,20 @@ else:
     OutputVariable = Literal[(*ROLES, *(f"light_intensity_{channel}" for channel in LAMP_CHANNELS))]
 
 DIMMED: Final = ("pwm", "hardware_pwm", "topic")
-"""The kinds that take any level between off and on."""
+"""The kinds that take any level between off and on; mqtt does with some payloads."""
+
+IN_THE_NETWORK: Final = ("http", "mqtt")
+WITH_TIMER: Final = ("shelly_gen1", "shelly_gen2", "tasmota")
+"""Protocols of devices with a timer of their own."""
 
 PWM_PINS: Final = (12, 13, 18, 19)
 """Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
 
 SOFTWARE_PWM_HZ: Final = 1000.0
 """As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
+
+REPEAT_S: Final = 10.0
+"""How often a device in the network without a timer is told its level."""
 
 ON_A_PIN: Final = ("relay", "pwm", "hardware_pwm")
 KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
@@ -33,6 +40,12 @@ KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
     "frequency_hz": ("pwm", "hardware_pwm"),
     "minimum_duty": ("pwm", "hardware_pwm"),
     "pwm_chip": ("hardware_pwm",),
+    "protocol": IN_THE_NETWORK,
+    "relay_number": IN_THE_NETWORK,
+    "timer_s": IN_THE_NETWORK,
+    **dict.fromkeys(("url", "url_on", "url_off", "user", "password_file"), ("http",)),
+    **dict.fromkeys(("topic", "payload", "payload_on", "payload_off"), ("mqtt",)),
+    "may_stay_on": (*IN_THE_NETWORK, "topic"),
 }
 """The kinds that have an option which not all have."""
 
@@ -73,6 +86,49 @@ class Output(Section, frozen=True):
 
     pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
     """Number of the PWM chip in /sys/class/pwm."""
+
+    protocol: Literal["shelly_gen1", "shelly_gen2", "tasmota", "plain"] = "plain"
+    """What the device speaks: shelly_gen1, shelly_gen2 (also Gen3 and Gen4), tasmota, or plain for any device
+    that takes two addresses (http) or the payloads below (mqtt)."""
+
+    url: str = ""
+    """Address of the Shelly or Tasmota device, such as "http://192.168.1.40"."""
+
+    url_on: str = ""
+    """Address that switches a plain device on."""
+
+    url_off: str = ""
+    """Address that switches a plain device off."""
+
+    user: str = "admin"
+    """User of the device, with password_file."""
+
+    password_file: str = ""
+    """File with the password of the device. A bare name is a systemd credential."""
+
+    topic: str = ""
+    """Topic at the broker of [mqtt]: of a Tasmota device its own topic, of a Shelly its MQTT prefix, of a
+    plain device the whole topic of its commands."""
+
+    payload: Literal["on_off", "level", "percent"] = "on_off"
+    """What a plain device takes: payload_on and payload_off, a level from 0 to 1, or percent."""
+
+    payload_on: str = "ON"
+    """Message that switches a plain device on."""
+
+    payload_off: str = "OFF"
+    """Message that switches a plain device off."""
+
+    relay_number: Annotated[int, Meta(ge=0, le=7)] = 0
+    """Relay of a Shelly or Tasmota device, counted from 0."""
+
+    timer_s: Annotated[float, Meta(ge=12, le=600)] = 60.0
+    """A Shelly or Tasmota device becomes safe by its own timer after this time without growd, which starts
+    the timer again every quarter of it."""
+
+    may_stay_on: bool = False
+    """The output may stay on when growd or the network fails. growd refuses a valve for CO2 without a timer
+    in the device unless this is true, and warns of other outputs that must be off."""
 
     mix: Fraction = 1.0
     """For a channel of the lamp: its level when the whole lamp is at full light."""
@@ -166,7 +222,21 @@ class Output(Section, frozen=True):
     @property
     def can_dim(self) -> bool:
         """Whether it takes levels between off and on."""
-        return self.kind in DIMMED and self.unit != "switch"
+        is_dimmed = self.kind in DIMMED or (self.kind == "mqtt" and self.payload != "on_off")
+        return is_dimmed and self.unit != "switch"
+
+    @property
+    def has_timer(self) -> bool:
+        """Whether the device makes itself safe without growd. Tasmota's timer only switches off."""
+        is_known = self.kind in IN_THE_NETWORK and self.protocol in WITH_TIMER
+        return is_known and not (self.protocol == "tasmota" and self.safe == "on")
+
+    @property
+    def repeat_s(self) -> float | None:
+        """How often an unchanged level is written again, None for never."""
+        if self.kind in ON_A_PIN:
+            return None
+        return self.timer_s / 4 if self.has_timer else REPEAT_S
 
 
 def usual_variable(drives: tuple[str, ...], direction: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from abc import ABC, abstractmethod
+from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
@@ -40,7 +41,8 @@ class Actuator(ABC):
 
     The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
     `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
-    anything else. An unchanged level is not written again.
+    anything else. An unchanged level is not written again, except every `repeat_s` if that is given: such a
+    device becomes safe by itself without a command.
 
     `write(output, level)` runs in the worker. An OSError, RuntimeError or ValueError is a failure of the
     device: the level of the output is unknown then, so the write is repeated after a growing delay
@@ -61,6 +63,7 @@ class Actuator(ABC):
         write_timeout_s: float,
         retries: Retries,
         guard: Guard | None,
+        repeat_s: float | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
         self._guard = guard
@@ -77,6 +80,8 @@ class Actuator(ABC):
         self._calls = DeviceCalls(device, worker, bus.clock, write_timeout_s)
         self._health = Health(self.node, environment, device, bus.clock)
         self._written: dict[str, float] = {}
+        self._repeat_s = inf if repeat_s is None else repeat_s
+        self._wrote_at: dict[str, float] = {}
         self._changed = asyncio.Event()
         if guard is not None:
             guard.watch(self._changed.set)
@@ -196,11 +201,13 @@ class Actuator(ABC):
         if self._returned != self._worker.returned:  # a hung write may have been carried out late
             self._returned = self._worker.returned
             self._written.clear()
-        waiting = self._failing if self._clock.monotonic() < self._retry_at else set()
+        now = self._clock.monotonic()
+        waiting = self._failing if now < self._retry_at else set()
+        due = {name for name, at in self._wrote_at.items() if now - at >= self._repeat_s}
         changes = {
             name: level
             for name, level in target.items()
-            if name not in waiting and self._written.get(name) != level
+            if name not in waiting and (self._written.get(name) != level or name in due)
         }
         if not changes:
             return
@@ -228,6 +235,7 @@ class Actuator(ABC):
     def _note(self, changes: dict[str, float], failures: Mapping[str, Exception]) -> None:
         was_well = not self._failing
         self._written.update(changes)
+        self._wrote_at |= dict.fromkeys(changes, self._clock.monotonic())
         for output in failures:
             self._written.pop(output, None)  # the old level or the new one
         if self._guard is not None:
@@ -273,6 +281,7 @@ class OutputActuator(Actuator):
         write_timeout_s: float = 2.0,
         retries: Retries = RETRIES,
         guard: Guard | None = None,
+        repeat_s: float | None = None,
     ) -> None:
         super().__init__(
             bus,
@@ -286,6 +295,7 @@ class OutputActuator(Actuator):
             write_timeout_s=write_timeout_s,
             retries=retries,
             guard=guard,
+            repeat_s=repeat_s,
         )
         self._variable = variable
         self._level = self.node.advertise(output_level(environment, device), OUTPUT_LEVEL)

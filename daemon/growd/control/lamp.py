@@ -10,7 +10,7 @@ from growd.control.ramps import Ramp
 from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -27,8 +27,8 @@ class LightActuator(Actuator):
 
     A channel follows its own fresh command (`light_intensity_<channel>`, or its field of `light_channels`),
     else its share (`mix`) of the command for `light_illuminance`. `ramp_s` is the time from dark to full.
-    Without a command, or without permission of the guard, a channel is dark at once. A lamp that
-    `is_switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
+    Without a command, or without permission of the guard, a channel is dark at once. A channel
+    that is `switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
     "light_illuminance", the command for all channels.
 
     The levels are published on `<environment>/light_channels` when they change.
@@ -43,15 +43,16 @@ class LightActuator(Actuator):
         worker: Worker,
         mix: Mapping[str, float] = DEFAULT_MIX,
         ramp_s: float = 0.0,
-        is_switched: bool = False,
+        switched: Collection[str] = (),
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
         retries: Retries = RETRIES,
         guard: Guard | None = None,
+        repeat_s: float | None = None,
         device: str = "light",
     ) -> None:
         self._mix = dict(mix)
-        self._is_switched = is_switched
+        self._switched = frozenset(switched)
         self._ramps = {channel: Ramp(ramp_s) for channel in self._mix}
         self._illuminance_topic = commanded(environment, "light_illuminance")
         self._all_channels_topic = commanded(environment, "light_channels")
@@ -68,6 +69,7 @@ class LightActuator(Actuator):
             write_timeout_s=write_timeout_s,
             retries=retries,
             guard=guard,
+            repeat_s=repeat_s,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
         self.node.open(self._all_channels_topic)
@@ -96,7 +98,7 @@ class LightActuator(Actuator):
         if level is None or is_dark:
             ramp.jump(SAFE_LEVEL)
         else:
-            level = float(level >= ON_FROM) if self._is_switched else level
+            level = float(level >= ON_FROM) if channel in self._switched else level
             ramp.send(max(0.0, min(1.0, level)), now)
         return round(ramp.at(now), DECIMALS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.config.outputs import IN_THE_NETWORK
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.runtime.worker import WorkerError
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 DEVICE_TIMEOUT_S: Final = 2.0
+NETWORK_TIMEOUT_S: Final = 4.0
+"""Above `growd_drivers.network_switch.NETWORK_LIMIT_S`, so that the driver says what is wrong."""
+
 DEVICE_CLOSE_S: Final = 5.0  # time limit for closing an output at shutdown
 
 
@@ -66,6 +70,8 @@ class ChamberOutputs:
             return
         lamp = Lamp(self._hardware, self._chamber)
         worker = self._worker("light", lamp.devices)
+        channels = self._chamber.channels_by_path.values()
+        repeats = [each.repeat_s for each in channels if each.repeat_s is not None]
         yield LightActuator(
             self._bus,
             self._chamber.environment,
@@ -73,9 +79,10 @@ class ChamberOutputs:
             worker=worker,
             mix=self._chamber.lamp_mix,
             ramp_s=self._chamber.light.ramp_s,
-            is_switched=self._chamber.is_lamp_switched,
+            switched=self._chamber.switched_channels,
             stale_after_s=self._chamber.scaled(self._chamber.light.stale_after_s),
-            write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S),
+            write_timeout_s=self._chamber.scaled(max(map(_limit_s, channels), default=DEVICE_TIMEOUT_S)),
+            repeat_s=min(repeats, default=None),
             guard=interlocks.guard("light", {}),
         )
 
@@ -92,7 +99,8 @@ class ChamberOutputs:
             worker=self._worker(output.name, [device]),
             safe_on=safe_on,
             stale_after_s=self._chamber.scaled(output.stale_after_s),
-            write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S),
+            write_timeout_s=self._chamber.scaled(_limit_s(output)),
+            repeat_s=output.repeat_s,
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
         )
 
@@ -114,6 +122,10 @@ class ChamberOutputs:
     def _report(self, sentence: str) -> None:
         several = bool(self._chamber.config.chamber)
         self._report_unsafe(f"in {self._chamber.environment} {sentence}" if several else sentence)
+
+
+def _limit_s(output: Output) -> float:
+    return NETWORK_TIMEOUT_S if output.kind in IN_THE_NETWORK else DEVICE_TIMEOUT_S
 
 
 async def all_of(report: Callable[[str], None], steps: Iterable[Awaitable[object]]) -> None:

@@ -7,8 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from growd.config import ConfigError, chambers_of
+from growd.wiring.files import read_line
 from growd_drivers.errors import DriverError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
+from growd_drivers.network_switch import (
+    ON_FROM,
+    HttpSwitch,
+    Login,
+    MqttOutput,
+    ShellyGen1,
+    ShellyGen2,
+    Tasmota,
+    TwoAddresses,
+    shelly_messages,
+    tasmota_messages,
+)
 from growd_drivers.pwm_light import PwmLight
 from growd_drivers.pwm_output import PwmOutput
 from growd_drivers.relay import Relay
@@ -21,6 +34,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd_drivers.gpio import GpioLike
     from growd_drivers.hardware import Hardware
+    from growd_drivers.network_switch import SwitchProtocol
 
 
 class Closable(Protocol):
@@ -30,6 +44,11 @@ class Closable(Protocol):
         """Leave the outputs safe. Raises `DriverError` if they may not be."""
 
 
+_PROTOCOLS: Final[dict[str, Callable[[str, int], SwitchProtocol]]] = {
+    "shelly_gen1": ShellyGen1,
+    "shelly_gen2": ShellyGen2,
+    "tasmota": Tasmota,
+}
 OpenDriver: TypeAlias = "Callable[[Hardware, config.Output], OutputDriver]"
 D = TypeVar("D", bound=Closable)
 
@@ -147,7 +166,11 @@ def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int,
 
 def output_device(hardware: Hardware, output: config.Output) -> OutputDevice[OutputDriver]:
     """One output. Its driver makes it safe when it is opened."""
-    return OutputDevice(f"the {output.kind} {output.name}", partial(_DRIVERS[output.kind], hardware, output))
+    return OutputDevice(_named(output), partial(_DRIVERS[output.kind], hardware, output))
+
+
+def _named(output: config.Output) -> str:
+    return f"the relay {output.name}" if output.kind == "relay" else f"the output {output.name}"
 
 
 def _relay(hardware: Hardware, output: config.Output) -> Relay:
@@ -183,6 +206,54 @@ def _pin_of(output: config.Output) -> int:
     return output.pin
 
 
+def _http(hardware: Hardware, output: config.Output) -> HttpSwitch:
+    return HttpSwitch(
+        protocol_of(output),
+        hardware.ask_http,
+        name=output.name,
+        safe_on=output.safe == "on",
+        timer_s=output.timer_s if output.has_timer else None,
+        login=partial(login_of, output),
+    )
+
+
+def protocol_of(output: config.Output) -> SwitchProtocol:
+    """What a device that is driven over HTTP takes."""
+    if output.protocol == "plain":
+        return TwoAddresses(output.url_on, output.url_off)
+    return _PROTOCOLS[output.protocol](output.url.rstrip("/"), output.relay_number)
+
+
+def login_of(output: config.Output) -> Login | None:
+    """User and password of a device. Blocking. Raises `SettingError` if the file can't be read."""
+    try:
+        password = read_line(f"{output.name}: password_file", output.password_file)
+    except ConfigError as error:
+        raise SettingError(str(error), device=output.name) from None
+    return Login(output.user, password) if password else None
+
+
+def messages_of(output: config.Output, level: float) -> list[tuple[str, bytes]]:
+    """The topics and bodies that set a device driven over MQTT to a level."""
+    timer_s = output.timer_s if output.has_timer else None
+    if output.protocol == "tasmota":
+        return tasmota_messages(output.topic, output.relay_number, timer_s, level)
+    if output.protocol == "shelly_gen2":
+        safe_on = output.safe == "on"
+        return shelly_messages(output.topic, output.relay_number, timer_s, level, safe_on=safe_on)
+    if output.payload == "on_off":
+        body = output.payload_on if level >= ON_FROM else output.payload_off
+    else:
+        body = f"{level:g}" if output.payload == "level" else f"{100 * level:g}"
+    return [(output.topic, body.encode())]
+
+
+def _mqtt(hardware: Hardware, output: config.Output) -> MqttOutput:
+    client = hardware.own_mqtt.get(output.topic, hardware.mqtt)
+    messages = partial(messages_of, output)
+    return MqttOutput(client, messages, name=output.name, safe_on=output.safe == "on")
+
+
 class _OnTopic:
     """An output of another program, which follows the topic of the levels."""
 
@@ -200,6 +271,8 @@ _DRIVERS: Final[dict[str, OpenDriver]] = {
     "relay": _relay,
     "pwm": _pwm,
     "hardware_pwm": _pwm,
+    "http": _http,
+    "mqtt": _mqtt,
     "topic": _OnTopic,
 }
 

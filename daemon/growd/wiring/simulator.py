@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from growd.config import chambers_of
+from growd.config.outputs import IN_THE_NETWORK
 from growd.device_kinds import SENSOR_KINDS
 from growd.own_kinds import BUILT_IN, chip_fault
 from growd.runtime.clock import AcceleratedClock, RealClock
@@ -28,11 +30,12 @@ from growd_hwsim.hardware import (
     WiredVoltage,
     Wiring,
 )
+from growd_hwsim.network_switches import WiredNetwork
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
-    from growd.config import Chamber, Config, Sensor
+    from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
     from growd_hwsim.broker import SimulatedBroker
@@ -185,6 +188,18 @@ def _wiring(chamber: Chamber) -> Wiring:
             for output in outputs
             if output.pin is not None
         },
+        network=tuple(
+            WiredNetwork(
+                output.url.rstrip("/") or output.topic,
+                output.protocol,
+                output.relay_number,
+                output.role.moves if output.role else "",
+                output.channel,
+                partial(_level_of, output),
+            )
+            for output in outputs
+            if output.kind in IN_THE_NETWORK
+        ),
     )
 
 
@@ -202,3 +217,14 @@ def _has_chip(sensor: Sensor) -> bool:
     if fault := chip_fault(kind, sensor.kind):
         _log.warning("%s is not simulated: %s", sensor.name, fault)
     return not fault
+
+
+def _level_of(output: Output, place: str, body: bytes) -> float | None:
+    """The level that a request or message asks of an output without a protocol, None for another output."""
+    if output.kind == "http":
+        return {output.url_on: 1.0, output.url_off: 0.0}.get(place)
+    if place != output.topic:
+        return None
+    if output.payload == "on_off":
+        return float(body.decode() == output.payload_on)
+    return float(body) / (100 if output.payload == "percent" else 1)

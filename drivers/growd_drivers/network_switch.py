@@ -1,0 +1,302 @@
+"""Outputs in the network: switches of Shelly and Tasmota, and any device with two addresses or a topic.
+
+Such a device must not stay on when growd ends or the network fails. Shelly's and Tasmota's have a timer that
+switches them to their safe state; each command that leaves this state starts it again.
+
+Sources: Shelly API Reference, "/relay/{index}" (Gen1) and "Switch.Set" (Gen2); Tasmota documentation,
+"Commands", Power and PulseTime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from urllib.parse import quote, urlencode
+
+from growd_drivers.errors import HardwareUnavailableError, SettingError
+
+if TYPE_CHECKING:
+    from growd_drivers.mqtt import MqttClient
+
+NETWORK_LIMIT_S: Final = 3.0
+"""Time limit of one command, with all its requests."""
+
+ON_FROM: Final = 0.5
+_MOST_BYTES: Final = 65_536
+_SHOWN: Final = 80
+_PULSE_OFFSET: Final = 100  # Tasmota: PulseTime 130 is 30 s, for 12 s and more
+_LEAST_PULSE_S: Final = 12
+_UNAUTHORIZED: Final = (401, 403)
+_OK: Final = range(200, 300)
+
+
+class Login(NamedTuple):
+    """User and password of a device."""
+
+    user: str
+    password: str
+
+
+class Request(NamedTuple):
+    """One request, and what its answer must have. The address may hold a password, so it is not shown."""
+
+    address: str
+    is_answer: Callable[[Any], bool]
+
+
+AskHttp = Callable[[str, Login | None], tuple[int, bytes]]
+"""GET an address: status and body. Blocking. Raises OSError."""
+
+
+class SwitchProtocol(Protocol):
+    """The requests of one relay of a device."""
+
+    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+        """Switch the relay, back after `timer_s`."""
+
+
+@dataclass(frozen=True)
+class ShellyGen1:
+    """Shelly 1, 2.5, Plug S and others of the first generation. `relay` counts from 0."""
+
+    base: str
+    relay: int = 0
+
+    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+        """As `SwitchProtocol`."""
+        del login  # in the header
+        options = {"turn": "on" if on else "off"} | ({} if timer_s is None else {"timer": f"{timer_s:.0f}"})
+        address = f"{self.base}/relay/{self.relay}?{urlencode(options)}"
+        return [Request(address, lambda answer: answer["ison"] is on)]
+
+
+@dataclass(frozen=True)
+class ShellyGen2:
+    """Shelly Plus, Pro, Gen3 and Gen4. `relay` counts from 0."""
+
+    base: str
+    relay: int = 0
+
+    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+        """As `SwitchProtocol`."""
+        del login
+        options = {"id": str(self.relay), "on": "true" if on else "false"}
+        if timer_s is not None:
+            options["toggle_after"] = f"{timer_s:g}"
+        address = f"{self.base}/rpc/Switch.Set?{urlencode(options)}"
+        return [Request(address, lambda answer: isinstance(answer["was_on"], bool))]
+
+
+@dataclass(frozen=True)
+class Tasmota:
+    """A device with Tasmota. `relay` counts from 0, Tasmota from 1."""
+
+    base: str
+    relay: int = 0
+
+    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+        """As `SwitchProtocol`. The timer, which is a setting, only ends a relay that is on."""
+        number, wanted = self.relay + 1, "ON" if on else "OFF"
+        power = Request(
+            self._address(f"Power{number} {wanted}", login),
+            lambda answer: (answer.get(f"POWER{number}") or answer["POWER"]) == wanted,
+        )
+        if timer_s is None:
+            return [power]
+        pulse = f"PulseTime{number}"
+        timer = Request(
+            self._address(f"{pulse} {pulse_time(timer_s)}", login),
+            lambda answer: _pulse_of(answer[pulse]) == pulse_time(timer_s),
+        )
+        return [timer, power]
+
+    def _address(self, command: str, login: Login | None) -> str:
+        options = {"cmnd": command} | ({} if login is None else login._asdict())
+        return f"{self.base}/cm?{urlencode(options, quote_via=quote)}"
+
+
+@dataclass(frozen=True)
+class TwoAddresses:
+    """Any device that is switched by a GET of one address or another. It has no timer."""
+
+    on: str
+    off: str
+
+    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+        """As `SwitchProtocol`."""
+        del timer_s, login
+        return [Request(self.on if on else self.off, lambda _: True)]
+
+
+def pulse_time(seconds: float) -> int:
+    """Tasmota's number for a time of at least 12 s."""
+    return _PULSE_OFFSET + max(_LEAST_PULSE_S, round(seconds))
+
+
+def _pulse_of(answer: Any) -> int:
+    """{"Set": 130, "Remaining": 0}, or "130 (Active 0)" of older versions."""
+    return int(answer["Set"]) if isinstance(answer, dict) else int(str(answer).split()[0])
+
+
+class HttpSwitch:
+    """A switch that is commanded over HTTP. It is in its safe state (`safe_on`) from the start.
+
+    While it is not in its safe state, its own timer makes it safe after `timer_s` unless `write` is called
+    again (None: without a timer). `login()` gives user and password. All methods raise
+    `HardwareUnavailableError`.
+    """
+
+    def __init__(
+        self,
+        protocol: SwitchProtocol,
+        ask: AskHttp,
+        *,
+        name: str,
+        safe_on: bool = False,
+        timer_s: float | None = None,
+        login: Callable[[], Login | None] = lambda: None,
+    ) -> None:
+        self._protocol = protocol
+        self._ask = ask
+        self._name = name
+        self._safe_on = safe_on
+        self._timer_s = timer_s
+        self._login = login()
+        self._set(safe_on)
+
+    def write(self, level: float) -> None:
+        """Switch on from a level of one half, else off. A command is sent also for an unchanged state."""
+        self._set(level >= ON_FROM)
+
+    def close(self) -> None:
+        """Make it safe."""
+        self._set(self._safe_on)
+
+    def _set(self, on: bool) -> None:  # noqa: FBT001
+        timer_s = None if on == self._safe_on else self._timer_s
+        for request in self._protocol.requests(on, timer_s, self._login):
+            try:
+                status, body = self._ask(request.address, self._login)
+            except OSError as error:
+                reason = str(error) or type(error).__name__
+                raise self._failure(f"can't be reached: {reason}") from error
+            if status in _UNAUTHORIZED:
+                raise self._failure("refuses the user or the password")
+            if status not in _OK:
+                raise self._failure(f"answers with HTTP status {status}")
+            self._check(request, body)
+
+    def _check(self, request: Request, body: bytes) -> None:
+        if isinstance(self._protocol, TwoAddresses):
+            return
+        try:
+            is_done = request.is_answer(json.loads(body))
+        except (ValueError, LookupError, TypeError, AttributeError):
+            is_done = False
+        if not is_done:
+            shown = body[:_SHOWN].decode(errors="replace")
+            raise self._failure(f"gives an unexpected answer: {shown!r}")
+
+    def _failure(self, what: str) -> HardwareUnavailableError:
+        return HardwareUnavailableError(f"{self._name} {what}", device=self._name)
+
+
+def ask_http(address: str, login: Login | None, *, limit_s: float = NETWORK_LIMIT_S) -> tuple[int, bytes]:
+    """As `AskHttp`. A login is sent by Digest authentication (RFC 7616), or by Basic if the device asks so.
+
+    Blocking, for worker threads: it runs an event loop of its own.
+    """
+    try:
+        return asyncio.run(_get(address, login, limit_s))
+    except TimeoutError:
+        raise TimeoutError(f"no answer within {limit_s:g} s") from None
+
+
+async def _get(address: str, login: Login | None, limit_s: float) -> tuple[int, bytes]:
+    import aiohttp  # noqa: PLC0415  imported only for an output in the network
+
+    digest = [] if login is None else [aiohttp.DigestAuthMiddleware(*login)]
+    try:
+        async with asyncio.timeout(limit_s):
+            status, scheme, body = await _answer(address, middlewares=digest)
+            if status == _UNAUTHORIZED[0] and login is not None and scheme.lower().startswith("basic"):
+                status, _, body = await _answer(
+                    address, headers={"Authorization": aiohttp.encode_basic_auth(*login)}
+                )
+            return status, body
+    except (aiohttp.ClientError, ValueError) as error:
+        raise OSError(str(error) or type(error).__name__) from error
+
+
+async def _answer(address: str, **options: Any) -> tuple[int, str, bytes]:
+    """Status, the scheme of authentication that is asked for, and the begin of the body."""
+    import aiohttp  # noqa: PLC0415  likewise
+
+    async with (
+        aiohttp.ClientSession(**options) as session,
+        session.get(address, allow_redirects=False) as response,
+    ):
+        scheme = response.headers.get("WWW-Authenticate", "")
+        return response.status, scheme, await response.content.read(_MOST_BYTES)
+
+
+Messages = Callable[[float], list[tuple[str, bytes]]]
+"""The topics and bodies of the messages for a level."""
+
+
+class MqttOutput:
+    """An output that is commanded over MQTT. It is at its safe level from the start.
+
+    A command is sent also for an unchanged level. All methods raise `HardwareUnavailableError`, also without
+    a connection. The broker acknowledges a command, not the device.
+    """
+
+    def __init__(self, client: MqttClient | None, messages: Messages, *, name: str, safe_on: bool) -> None:
+        if client is None:
+            raise SettingError(f"{name}: there is no MQTT broker", device=name)
+        self._client = client
+        self._messages = messages
+        self._name = name
+        self._safe = float(safe_on)
+        self.write(self._safe)
+
+    def write(self, level: float) -> None:
+        """Command a level, 0..1."""
+        try:
+            for topic, body in self._messages(level):
+                self._client.send(topic, body)
+        except OSError as error:
+            raise HardwareUnavailableError(f"{self._name}: {error}", device=self._name) from error
+
+    def close(self) -> None:
+        """Command the safe level."""
+        self.write(self._safe)
+
+
+def tasmota_messages(topic: str, relay: int, timer_s: float | None, level: float) -> list[tuple[str, bytes]]:
+    """The commands of a device with Tasmota, whose own topic is `topic`; `timer_s` while it is on."""
+    on = level >= ON_FROM
+    power = (f"cmnd/{topic}/POWER{relay + 1}", b"ON" if on else b"OFF")
+    if timer_s is None or not on:
+        return [power]
+    return [(f"cmnd/{topic}/PulseTime{relay + 1}", b"%d" % pulse_time(timer_s)), power]
+
+
+def shelly_messages(
+    prefix: str,
+    relay: int,
+    timer_s: float | None,
+    level: float,
+    *,
+    safe_on: bool,
+) -> list[tuple[str, bytes]]:
+    """The command of a Shelly of the second generation or later, whose MQTT prefix is `prefix`."""
+    on = level >= ON_FROM
+    params: dict[str, float] = {"id": relay, "on": on}
+    if timer_s is not None and on != safe_on:
+        params["toggle_after"] = timer_s
+    call = {"id": 1, "src": "growd", "method": "Switch.Set", "params": params}
+    return [(f"{prefix}/rpc", json.dumps(call).encode())]

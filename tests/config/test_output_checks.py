@@ -1,0 +1,165 @@
+"""What growd says of outputs that do not go together."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.config import ConfigError, load
+from growd.config.doubts import DOUBTS
+
+AIR = '[[sensor]]\nname = "air"\nkind = "scd30"\n'
+HEATER = '[[output]]\nname = "heater"\ndrives = ["air_temperature"]\npin = 17\n'
+FAN = '[[output]]\nname = "fan"\ndrives = ["air_carbon_dioxide"]\ndirection = "lowers"\npin = 18\n'
+VALVE = '[[output]]\nname = "valve"\ndrives = ["air_carbon_dioxide"]\n'
+PLUG = 'kind = "http"\nprotocol = "shelly_gen2"\nurl = "http://192.168.1.40"\n'
+BROKER = '[mqtt]\nhost = "broker"\n'
+REAL = "[simulator]\nenabled = false\n"
+
+
+def loaded(tmp_path, text: str, sensors: str = AIR):
+    file = tmp_path / "growd.toml"
+    file.write_text(sensors + text)
+    warnings: list[str] = []
+    config = load(file, environ={}, doubts=DOUBTS, warn=warnings.append)
+    return config, "\n".join(warnings)
+
+
+def refused(tmp_path, text: str, sensors: str = AIR) -> str:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, text, sensors)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        HEATER,
+        HEATER + "power_w = 200\nflow_ml_min = 1\n",
+        FAN + 'safe = "on"\n',
+        HEATER + 'kind = "pwm"\nfrequency_hz = 1\nminimum_duty = 0.2\n',
+        HEATER.replace("17", "12") + 'kind = "hardware_pwm"\nfrequency_hz = 25000\n',
+        VALVE + PLUG,
+        VALVE + 'kind = "mqtt"\nprotocol = "tasmota"\ntopic = "plug"\n' + BROKER,
+        VALVE + 'kind = "topic"\nmay_stay_on = true\n',
+        '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_humidity"]\n',
+        '[[output]]\nname = "a"\npin = 17\nvariable = "nutrient_a"\nflow_ml_min = 40\nneeds = ""\n',
+        (
+            '[[output]]\nname = "cooler"\npin = 17\nvariable = "air_flush_on"\ndrives = ["air_temperature"]\n'
+            'direction = "lowers"\n'
+        ),
+    ],
+)
+def test_valid_outputs(tmp_path, text):
+    loaded(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (HEATER + HEATER.replace('"heater"', '"second"'), "second and heater are both on GPIO 17"),
+        (HEATER + HEATER.replace("17", "18"), "heater is given 2 times"),
+        (HEATER.replace('"heater"', '"air"'), "name: air is the name of another device"),
+        (HEATER.replace('"heater"', '"light"'), "name: light is the name of another device"),
+        (
+            HEATER + '[[relay]]\nname = "heater"\npin = 5\nvariable = "air_flush_on"\n',
+            "name: heater is the name of another device",
+        ),
+        (HEATER.replace("pin = 17\n", ""), "pin: is missing; heater is a relay on a pin"),
+        (HEATER.replace("17", "2"), "heater and I2C bus 1 are both on GPIO 2"),
+        (HEATER + "frequency_hz = 5\n", "heater is a relay; this is for pwm, hardware_pwm only: remove it"),
+        (HEATER + 'url = "http://x"\n', "url: heater is a relay; this is for http only: remove it"),
+        (HEATER + 'kind = "hardware_pwm"\n', "heater has hardware PWM, which is for GPIO 12, 13, 18, 19"),
+        (HEATER + 'kind = "pwm"\nfrequency_hz = 5000\n', "software PWM, of at most 1000 Hz"),
+        (FAN + 'kind = "pwm"\n', "fan is for air_flush_on, which is only on or off"),
+        (HEATER.replace("air_temperature", "air_temprature"), "did you mean air_temperature?"),
+        (
+            HEATER.replace("air_temperature", "air_cooler") + 'variable = "air_heater"\n',
+            "another output does",
+        ),
+        (HEATER.replace("air_temperature", "air_humidity") + 'variable = "air_heater"\n', "drives air_temp"),
+        (
+            HEATER + 'variable = "air_heater"\ndirection = "lowers"\n',
+            "direction: air_heater is a heater, which raises air_temperature",
+        ),
+        (
+            HEATER.replace("air_temperature", "air_pressure"),
+            "variable: is missing; no output usually raises air_pressure, so set one, such as auxiliary_1",
+        ),
+        ('[[output]]\nname = "it"\npin = 4\n', "drives: is missing; say what it drives"),
+        (VALVE + 'pin = 17\nsafe = "on"\n', "valve is a valve for CO2, which is safe when it is off"),
+        (HEATER + 'safe = "on"\n', "heater is a heater, which is safe when it is off"),
+        (HEATER + 'needs = "water_level"\n', "needs: heater needs water_level, which no sensor measures"),
+        (HEATER.replace("air_temp", "water_temp"), "heater is a water heater, and needs water_temperature"),
+        (
+            '[[output]]\nname = "a"\npin = 17\nvariable = "nutrient_a"\nneeds = ""\n',
+            "flow_ml_min: is missing; commands of nutrient_a are in ml/h",
+        ),
+        (
+            FAN + FAN.replace('"fan"', '"second"').replace("18", "19") + "override_s = 5\n",
+            "override_s: fan and second are both for air_flush_on, so they must agree",
+        ),
+        (HEATER + "mix = 0.5\n", "mix: is for a channel of the lamp, and heater is a heater"),
+        (VALVE + 'kind = "http"\n', "url_on: is missing; valve is driven over http"),
+        (VALVE + PLUG.replace("192", "admin:x@192"), "without a login, got http://192.168.1.40"),
+        (VALVE + PLUG.replace("http://", ""), "must be an address such as http://192.168.1.40"),
+        (VALVE + PLUG + 'url_on = "http://x"\n', 'url_on: has no effect with protocol = "shelly_gen2"'),
+        (
+            VALVE + 'kind = "http"\nurl_on = "http://x/1"\nurl_off = "http://x/0"\n',
+            "may_stay_on: valve is a valve for CO2, and nothing closes it when growd or the network fails",
+        ),
+        (VALVE + 'kind = "topic"\n', "may_stay_on: valve is a valve for CO2"),
+        (VALVE + 'kind = "mqtt"\ntopic = "a/b"\n' + BROKER, "may_stay_on: valve is a valve for CO2"),
+        (
+            HEATER.replace("pin = 17\n", 'kind = "mqtt"\ntopic = "a/#"\n') + BROKER,
+            "topic: must not be empty, contain # or +",
+        ),
+        (
+            HEATER.replace("pin = 17\n", 'kind = "mqtt"\ntopic = "a"\n') + REAL,
+            "kind: needs a broker: set host in [mqtt]",
+        ),
+        (
+            HEATER.replace("pin = 17\n", 'kind = "mqtt"\ntopic = "a"\nprotocol = "shelly_gen1"\n') + BROKER,
+            "protocol: is for http",
+        ),
+        (
+            HEATER.replace("pin = 17\n", 'kind = "mqtt"\ntopic = "a"\nprotocol = "tasmota"\n')
+            + 'payload = "level"\n'
+            + BROKER,
+            "payload: heater is only switched on and off",
+        ),
+        (
+            "[light]\n" + '[[light.channel]]\nname = "red"\npin = 17\n'
+            '[[output]]\nname = "panel"\npin = 18\ndrives = ["light_intensity_red"]\n',
+            "panel and channel red of [light] are both the lamp's channel red",
+        ),
+        (
+            '[[output]]\nname = "panel"\npin = 18\ndrives = ["light_illuminance", "air_temperature"]\n',
+            "panel is a channel of the lamp, which drives light_illuminance only",
+        ),
+    ],
+)
+def test_what_does_not_go_together_is_refused(tmp_path, text, sentence):
+    assert sentence in refused(tmp_path, text)
+
+
+def test_a_finding_names_the_section_that_the_user_wrote(tmp_path):
+    relay = '[[relay]]\nname = "valve"\npin = 5\nvariable = "air_carbon_dioxide_valve_on"\n'
+    light = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
+    assert "[relay] needs: valve is a valve for CO2, which no sensor measures" in refused(
+        tmp_path, relay, light
+    )
+    assert "[output] needs: valve is a valve for CO2, which no sensor measures" in refused(
+        tmp_path, VALVE + "pin = 17\n", light
+    )
+
+
+def test_growd_warns_of_a_heater_that_may_stay_on(tmp_path):
+    plain = HEATER.replace("pin = 17\n", 'kind = "http"\nurl_on = "http://x/1"\nurl_off = "http://x/0"\n')
+    assert "heater is a heater on a device without a timer, so it may stay on" in loaded(tmp_path, plain)[1]
+    assert "timer" not in loaded(tmp_path, f"{plain}may_stay_on = true\n")[1]
+
+
+def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
+    pump = HEATER.replace("17", "12").replace('"heater"', '"b"') + 'kind = "hardware_pwm"\n'
+    heater = HEATER.replace("17", "18") + 'kind = "hardware_pwm"\nvariable = "auxiliary_1"\n'
+    assert "GPIO 12 and GPIO 18 share one PWM channel" in loaded(tmp_path, pump + heater)[1]

@@ -1,0 +1,229 @@
+"""Switches in the network, over real HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from urllib.parse import unquote
+
+import pytest
+
+from growd_drivers.errors import HardwareUnavailableError, SettingError
+from growd_drivers.network_switch import (
+    HttpSwitch,
+    Login,
+    MqttOutput,
+    ShellyGen1,
+    ShellyGen2,
+    Tasmota,
+    TwoAddresses,
+    ask_http,
+    pulse_time,
+    shelly_messages,
+    tasmota_messages,
+)
+from growd_hwsim.network_switches import SimulatedSwitch
+from support.clock import ManualClock
+from support.switches import served
+from support.waiting import PATIENCE_S
+
+PROTOCOLS = {"shelly_gen1": ShellyGen1, "shelly_gen2": ShellyGen2, "tasmota": Tasmota}
+LOGIN = Login("admin", "to:p&s cret")
+asking = partial(ask_http, limit_s=PATIENCE_S)
+
+
+async def opened(device, protocol: str, *, relay: int = 1, ask=asking, **options) -> HttpSwitch:
+    options = {"timer_s": 60.0, **options}
+    made = PROTOCOLS[protocol](device.url, relay)
+    return await asyncio.to_thread(partial(HttpSwitch, made, ask, name="heater", **options))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_relay_is_switched_and_safe_at_the_begin_and_the_end(protocol):
+    async with served(protocol) as device:
+        await asyncio.to_thread(device.switch.get, first_on(protocol))
+        assert device.switch.is_on(1)
+        switch = await opened(device, protocol)
+        assert not device.switch.is_on(1)
+        await asyncio.to_thread(switch.write, 1.0)
+        assert device.switch.is_on(1)
+        assert not device.switch.is_on(0)
+        await asyncio.to_thread(switch.write, 0.0)
+        assert not device.switch.is_on(1)
+        await asyncio.to_thread(switch.write, 0.5)
+        await asyncio.to_thread(switch.close)
+        assert not device.switch.is_on(1)
+
+
+def first_on(protocol: str) -> str:
+    """The request of a person who switched the relay on."""
+    return {
+        "shelly_gen1": "/relay/1?turn=on",
+        "shelly_gen2": "/rpc/Switch.Set?id=1&on=true",
+        "tasmota": "/cm?cmnd=Power2%20On",
+    }[protocol]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_relay_that_nobody_commands_any_more_becomes_safe_by_its_timer(protocol):
+    async with served(protocol) as device:
+        switch = await opened(device, protocol)
+        await asyncio.to_thread(switch.write, 1.0)
+        await device.clock.advance(45)
+        await asyncio.to_thread(switch.write, 1.0)  # starts it again
+        await device.clock.advance(59)
+        assert device.switch.is_on(1)
+        await device.clock.advance(2)
+        assert not device.switch.is_on(1)
+
+
+@pytest.mark.parametrize("protocol", ["shelly_gen1", "shelly_gen2"])
+async def test_an_output_that_is_safe_when_on_is_switched_on_by_the_timer(protocol):
+    async with served(protocol) as device:
+        switch = await opened(device, protocol, safe_on=True)
+        assert device.switch.is_on(1)
+        await asyncio.to_thread(switch.write, 0.0)
+        assert not device.switch.is_on(1)
+        await device.clock.advance(61)
+        assert device.switch.is_on(1)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_restart_of_the_device_is_followed_by_the_next_command(protocol):
+    async with served(protocol) as device:
+        switch = await opened(device, protocol)
+        await asyncio.to_thread(switch.write, 1.0)
+        device.switch.restart()
+        assert not device.switch.is_on(1)
+        await asyncio.to_thread(switch.write, 1.0)
+        assert device.switch.is_on(1)
+
+
+@pytest.mark.parametrize("scheme", ["digest", "basic"])
+async def test_a_login_is_sent_as_the_device_asks_for_it(scheme):
+    async with served("shelly_gen2", login=LOGIN, scheme=scheme) as device:
+        switch = await opened(device, "shelly_gen2", login=lambda: LOGIN)
+        await asyncio.to_thread(switch.write, 1.0)
+        assert device.switch.is_on(1)
+        assert not any("secret" in path for path in device.asked)
+        for wrong in (Login("admin", "wrong"), None):
+            with pytest.raises(HardwareUnavailableError, match=r"^heater refuses the user or the password$"):
+                await opened(device, "shelly_gen2", login=lambda wrong=wrong: wrong)
+
+
+async def test_a_tasmota_device_gets_the_login_in_the_address_and_no_error_shows_it():
+    async with served("tasmota") as device:
+        switch = await opened(device, "tasmota", login=lambda: LOGIN)
+        assert [*map(unquote, device.asked)] == ["/cm?cmnd=Power2 OFF&user=admin&password=to:p&s cret"]
+        device.fault = "garbage"
+        with pytest.raises(HardwareUnavailableError) as caught:
+            await asyncio.to_thread(switch.write, 1.0)
+        assert "cret" not in str(caught.value)
+    with pytest.raises(HardwareUnavailableError, match=r"^heater can't be reached: ") as caught:
+        await asyncio.to_thread(switch.write, 1.0)
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("broken", "answers with HTTP status 500"),
+        ("moved", "answers with HTTP status 302"),
+        ("garbage", "gives an unexpected answer: '<html>"),
+    ],
+)
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_wrong_answers_are_failures(protocol, fault, words):
+    async with served(protocol) as device:
+        switch = await opened(device, protocol)
+        device.fault = fault
+        with pytest.raises(HardwareUnavailableError) as caught:
+            await asyncio.to_thread(switch.write, 1.0)
+        assert str(caught.value).startswith(f"heater {words}")
+        device.fault = ""
+        await asyncio.to_thread(switch.write, 1.0)
+        assert device.switch.is_on(1)
+
+
+async def test_a_slow_device_is_a_failure_after_the_time_limit():
+    async with served("shelly_gen1") as device:
+        device.fault = "slow"
+        ask = partial(ask_http, limit_s=0.05)
+        with pytest.raises(HardwareUnavailableError, match=r"can't be reached: no answer within 0.05 s"):
+            await opened(device, "shelly_gen1", ask=ask)
+
+
+async def test_a_relay_that_did_not_switch_is_a_failure():
+    def stuck(_address, _login):
+        return 200, b'{"ison": false}'
+
+    with pytest.raises(HardwareUnavailableError, match="unexpected answer"):
+        HttpSwitch(ShellyGen1("http://x"), stuck, name="heater").write(1.0)
+
+
+async def test_any_device_with_two_addresses():
+    async with served("shelly_gen1") as device:
+        on, off = f"{device.url}/relay/0?turn=on", f"{device.url}/relay/0?turn=off"
+        switch = await asyncio.to_thread(partial(HttpSwitch, TwoAddresses(on, off), asking, name="heater"))
+        await asyncio.to_thread(switch.write, 1.0)
+        assert device.switch.is_on(0)
+        await asyncio.to_thread(switch.close)
+        assert not device.switch.is_on(0)
+
+
+def test_the_timer_of_an_older_tasmota_is_understood():
+    answers = {"Power1%20OFF": b'{"POWER":"OFF"}', "Power1%20ON": b'{"POWER":"ON"}'}
+    asked = []
+
+    def ask(address, _login):
+        command = address.partition("cmnd=")[2]
+        asked.append(command)
+        return 200, answers.get(command, b'{"PulseTime1":"160 (Active 160)"}')
+
+    HttpSwitch(Tasmota("http://x"), ask, name="heater", timer_s=60.0).write(1.0)
+    assert asked == ["Power1%20OFF", "PulseTime1%20160", "Power1%20ON"]
+    assert pulse_time(1.0) == 112
+
+
+class Client:
+    """A connection whose messages reach a device."""
+
+    def __init__(self, device: SimulatedSwitch) -> None:
+        self.device = device
+        self.problem = ""
+
+    def subscribe(self, topic, receive):
+        raise AssertionError((topic, receive))
+
+    def send(self, topic, body, *, retain=False):
+        assert not retain  # a device that restarts would get an old command
+        if self.problem:
+            raise ConnectionError(self.problem)
+        self.device.receive(topic, body)
+
+
+@pytest.mark.parametrize("protocol", ["tasmota", "shelly_gen2"])
+async def test_a_device_over_mqtt_becomes_safe_by_its_timer(protocol):
+    clock = ManualClock()
+    device = SimulatedSwitch(protocol, clock.monotonic)
+    messages = {
+        "tasmota": partial(tasmota_messages, "plug", 1, 60.0),
+        "shelly_gen2": partial(shelly_messages, "plug", 1, 60.0, safe_on=False),
+    }[protocol]
+    client = Client(device)
+    output = MqttOutput(client, messages, name="heater", safe_on=False)
+    output.write(1.0)
+    assert device.is_on(1)
+    await clock.advance(61)
+    assert not device.is_on(1)
+    output.write(1.0)
+    output.close()
+    assert not device.is_on(1)
+    client.problem = "the MQTT broker can't be reached"
+    with pytest.raises(HardwareUnavailableError, match=r"^heater: the MQTT broker can't be reached$"):
+        output.write(1.0)
+
+
+def test_without_a_broker_there_is_no_output():
+    with pytest.raises(SettingError, match="heater: there is no MQTT broker"):
+        MqttOutput(None, lambda _: [], name="heater", safe_on=False)

@@ -1,0 +1,94 @@
+"""Simulated switches behind a real HTTP server, with the faults of real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import re
+import secrets
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import encode_basic_auth, web
+
+from growd_hwsim.network_switches import SimulatedSwitch
+from support.clock import ManualClock
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from growd_drivers.network_switch import Login
+
+
+class Served:
+    """A device at `url`. `fault` is "", "slow", "garbage", "broken" or "moved".
+
+    With `login` it asks for it by `scheme`, "digest" or "basic".
+    """
+
+    def __init__(self, protocol: str, *, login: Login | None = None, scheme: str = "digest") -> None:
+        self.clock = ManualClock()
+        self.switch = SimulatedSwitch(protocol, self.clock.monotonic)
+        self.fault = ""
+        self.asked: list[str] = []
+        self.url = ""
+        self._login = login
+        self._scheme = scheme
+        self._nonce = secrets.token_hex(8)
+        self._end = asyncio.Event()
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.asked.append(request.raw_path)
+        if self.fault == "slow":
+            await self._end.wait()
+        if self.fault == "broken":
+            return web.Response(status=500)
+        if self.fault == "moved":
+            return web.Response(status=302, headers={"Location": "/login"})
+        if self.fault == "garbage":
+            return web.Response(body=b"<html>\xff a camera </html>")
+        if self._login is not None and not self._is_known(request):
+            return web.Response(status=401, headers={"WWW-Authenticate": self._challenge()})
+        status, body = self.switch.get(request.raw_path)
+        return web.Response(status=status, body=body)
+
+    def release(self) -> None:
+        self._end.set()
+
+    def _challenge(self) -> str:
+        if self._scheme == "basic":
+            return 'Basic realm="shelly"'
+        return f'Digest qop="auth", realm="shelly", nonce="{self._nonce}", algorithm=SHA-256'
+
+    def _is_known(self, request: web.Request) -> bool:
+        sent = request.headers.get("Authorization", "")
+        assert self._login is not None
+        if self._scheme == "basic":
+            return sent == encode_basic_auth(*self._login)
+        given = dict(re.findall(r'(\w+)="?([^",]+)"?', sent))
+        secret = _hash(f"{self._login.user}:shelly:{self._login.password}")
+        what = _hash(f"{request.method}:{given.get('uri')}")
+        parts = (secret, self._nonce, given.get("nc"), given.get("cnonce"), "auth", what)
+        return given.get("response") == _hash(":".join(map(str, parts)))
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@asynccontextmanager
+async def served(protocol: str, **options: object) -> AsyncIterator[Served]:
+    """A device that answers for the body."""
+    device = Served(protocol, **options)  # type: ignore[arg-type]
+    application = web.Application()
+    application.router.add_get("/{path:.*}", device.answer)
+    runner = web.AppRunner(application, shutdown_timeout=0.1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    device.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield device
+    finally:
+        device.release()
+        await runner.cleanup()

@@ -1,0 +1,111 @@
+"""Outputs of every kind, from a command to what they move in the simulated chamber."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.config import Config, Light, Output, Sensor
+from growd.device_kinds import OUTPUT_KINDS, ROLES
+from growd.wiring.config_checks import check_config
+from growd_hwsim.actuators import ACTUATORS
+from support.jumping import rigged
+
+E = "environment_1"
+SENSORS = (Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750"))
+PLACES = {
+    "relay": {"pin": 17},
+    "pwm": {"pin": 17},
+    "hardware_pwm": {"pin": 12},
+    "http": {"url": "http://plug", "protocol": "shelly_gen2"},
+    "mqtt": {"topic": "plug", "protocol": "tasmota"},
+    "topic": {},
+}
+
+
+def heater(kind: str, **options) -> Output:
+    options = {"drives": ("air_temperature",), "stale_after_s": 30.0, **PLACES[kind], **options}
+    return Output(name="it", kind=kind, **options)
+
+
+def chamber_with(*outputs: Output, **options) -> Config:
+    return Config(sensor=SENSORS, output=outputs, **options)
+
+
+async def commanded(rig, variable: str, level: float | None, seconds: float = 3.0) -> None:
+    """Command a level as a client does, and let time pass."""
+    client = rig.bus.find_node("client") if "client" in rig.bus.node_names() else rig.bus.node("client")
+    client.publish_arguments(f"{E}/commanded/{variable}", [level])
+    await rig.clock.advance(seconds)
+
+
+def test_every_kind_is_tested():
+    assert set(PLACES) == set(OUTPUT_KINDS)
+
+
+@pytest.mark.parametrize("kind", OUTPUT_KINDS)
+async def test_a_heater_of_each_kind_follows_commands_and_is_off_without(kind):
+    async with rigged(chamber_with(heater(kind))) as rig:
+        levels = rig.machine.chamber._actuators.levels
+        await rig.clock.advance(10)
+        await commanded(rig, "air_heater", 0.7)
+        dims = kind in ("pwm", "hardware_pwm", "topic")
+        assert rig.last("outputs/it").value == (0.7 if dims else 1.0)
+        if kind != "topic":
+            assert levels["heater"] == pytest.approx(0.7 if dims else 1.0)
+        await commanded(rig, "air_heater", None, 31.0)
+        assert rig.last("outputs/it").value == 0.0
+        assert levels["heater"] == 0.0
+
+
+@pytest.mark.parametrize("variable", ROLES)
+async def test_every_role_moves_its_part_of_the_chamber(variable):
+    role = ROLES[variable]
+    flow = 100.0 if role.output_class == "dosing" else None
+    output = Output(name="it", pin=17, variable=variable, needs="", flow_ml_min=flow)
+    config = chamber_with(output)
+    check_config(config)
+    async with rigged(config) as rig:
+        await rig.clock.advance(10)
+        await commanded(rig, variable, 1)
+        assert rig.last("outputs/it").value == rig.last("switches/it").value == 1.0
+        levels = rig.machine.chamber._actuators.levels
+        assert {name for name in ACTUATORS if levels[name]} == ({role.moves} if role.moves else set())
+
+
+async def test_an_output_in_the_network_is_told_again_while_nothing_changes():
+    async with rigged(chamber_with(heater("http", stale_after_s=600.0, timer_s=40.0))) as rig:
+        await rig.clock.advance(10)
+        (plug,) = rig.machine.network.switches.values()
+        await commanded(rig, "air_heater", 1)
+        await rig.clock.advance(120)
+        assert plug.is_on()
+        plug.restart()
+        assert not plug.is_on()
+        await rig.clock.advance(11)
+        assert plug.is_on()
+
+
+async def test_channels_of_the_lamp_on_other_devices():
+    lamp = (
+        Output(name="white", kind="http", drives=("light_illuminance",), url="http://w", protocol="tasmota"),
+        Output(name="red", kind="pwm", drives=("light_intensity_red",), pin=17, mix=0.5),
+    )
+    config = chamber_with(*lamp, light=Light())
+    check_config(config)
+    async with rigged(config) as rig:
+        await rig.clock.advance(10)
+        assert rig.last("light_channels").value == {"x": 0.0, "y": 0.0, "z": 0.0}
+        await commanded(rig, "light_illuminance", 0.8)
+        assert rig.last("light_channels").value == {"x": 1.0, "y": pytest.approx(0.4), "z": 0.0}
+        assert rig.machine.chamber.illuminance_lux() > 0
+        assert rig.machine.gpio.high(17) == pytest.approx(0.4)
+        assert {event.pin for event in rig.machine.gpio.history} == {17}
+
+
+async def test_a_lamp_of_one_dimmed_output():
+    lamp = Output(name="panel", kind="pwm", drives=("light_illuminance",), pin=17)
+    async with rigged(chamber_with(lamp)) as rig:
+        await rig.clock.advance(10)
+        await commanded(rig, "light_illuminance", 0.4)
+        assert rig.last("light_channels").value["x"] == pytest.approx(0.4)
+        assert rig.machine.gpio.high(17) == pytest.approx(0.4)
