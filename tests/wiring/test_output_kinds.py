@@ -45,16 +45,16 @@ def test_every_kind_is_tested():
 @pytest.mark.parametrize("kind", OUTPUT_KINDS)
 async def test_a_heater_of_each_kind_follows_commands_and_is_off_without(kind):
     async with rigged(chamber_with(heater(kind))) as rig:
-        levels = rig.machine.chamber._actuators.levels
+        chamber = rig.machine.chamber
         await rig.clock.advance(10)
         await commanded(rig, "air_heater", 0.7)
         dims = kind in ("pwm", "hardware_pwm", "topic")
         assert rig.last("outputs/it").value == (0.7 if dims else 1.0)
         if kind != "topic":
-            assert levels["heater"] == pytest.approx(0.7 if dims else 1.0)
+            assert chamber.level("heater") == pytest.approx(0.7 if dims else 1.0)
         await commanded(rig, "air_heater", None, 31.0)
         assert rig.last("outputs/it").value == 0.0
-        assert levels["heater"] == 0.0
+        assert chamber.level("heater") == 0.0
 
 
 @pytest.mark.parametrize("variable", ROLES)
@@ -68,8 +68,8 @@ async def test_every_role_moves_its_part_of_the_chamber(variable):
         await rig.clock.advance(10)
         await commanded(rig, variable, 1)
         assert rig.last("outputs/it").value == rig.last("switches/it").value == 1.0
-        levels = rig.machine.chamber._actuators.levels
-        assert {name for name in ACTUATORS if levels[name]} == ({role.moves} if role.moves else set())
+        level = rig.machine.chamber.level
+        assert {name for name in ACTUATORS if level(name)} == ({role.moves} if role.moves else set())
 
 
 async def test_an_output_in_the_network_is_told_again_while_nothing_changes():
