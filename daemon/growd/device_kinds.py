@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from math import inf
+from typing import Any, Final
 
 from growd.variables import (
     ACIDITY,
@@ -57,7 +58,7 @@ def _mhz19(part: str, driver: str) -> SensorKind:
                 "Calibrate the zero point in fresh air, permanently. "
                 "The sensor must be in this air for 20 minutes before.",
                 steady_s,
-                reference_ppm=400.0,
+                reference=400.0,
             ),
             CalibrationKind(
                 "calibrate_span",
@@ -65,12 +66,38 @@ def _mhz19(part: str, driver: str) -> SensorKind:
                 "Calibrate the span after the zero point, permanently. "
                 "The sensor must be in this air for 20 minutes before.",
                 steady_s,
-                reference_range_ppm=(1000, 10_000),
+                reference_range=(1000, 10_000),
                 scales=True,
             ),
         ),
         self_calibration_method="set_self_calibration",
     )
+
+
+def _probe(
+    name: str,
+    doc: str,
+    unit: str,
+    reference_range: tuple[float, float] | None,
+    *limits: float,
+) -> CalibrationKind:
+    """A calibration of a probe in water, which the circuit stores. `limits`: steady_within, most_off."""
+    steady_within, most_off = (*limits, inf)[:2]
+    return CalibrationKind(
+        name,
+        name,
+        f"{doc} It is permanent, and the reading must have been steady for a minute.",
+        steady_s=60.0,
+        reference_range=reference_range,
+        unit=unit,
+        steady_within=steady_within,
+        most_off=most_off,
+    )
+
+
+def _ezo(part: str, driver: str, variable: str, address: int, **more: Any) -> SensorKind:
+    """An EZO circuit of Atlas Scientific, at its address in I2C mode."""
+    return SensorKind(part, f"growd_drivers.ezo:{driver}", {"value": variable}, addresses=(address,), **more)
 
 
 SENSOR_KINDS: Final[dict[str, SensorKind]] = {
@@ -93,7 +120,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
                 "Forced recalibration, permanent. The air must have been steady for two minutes before.",
                 steady_s=120.0,  # measured each 2 s: Interface Description 1.4.6
                 most_interval_s=5.9,
-                reference_range_ppm=(400, 2000),
+                reference_range=(400, 2000),
             ),
         ),
         most_bus_hz=50_000,  # Interface Description 1.1
@@ -121,7 +148,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
                 "recalibrate",
                 "Forced recalibration, permanent. The air must have been steady for three minutes before.",
                 steady_s=180.0,  # datasheet 3.8.1
-                reference_range_ppm=(400, 2000),
+                reference_range=(400, 2000),
             ),
         ),
     ),
@@ -170,6 +197,69 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     ),
     "mhz19": _mhz19("MH-Z19", "Mhz19"),
     "mhz16": _mhz19("MH-Z16", "Mhz16"),
+    "ezo_ph": _ezo(
+        "EZO-pH",
+        "EzoPh",
+        ACIDITY,
+        0x63,
+        compensated_by=WATER_TEMPERATURE,
+        calibrations=(
+            _probe(
+                "calibrate_mid", "Calibrate the middle point first, near pH 7.", "pH", (6.0, 8.0), 0.05, 1.5
+            ),
+            _probe("calibrate_low", "Calibrate the acid point, near pH 4.", "pH", (1.0, 6.0), 0.05, 1.5),
+            _probe(
+                "calibrate_high", "Calibrate the alkaline point, near pH 10.", "pH", (8.0, 13.0), 0.05, 1.5
+            ),
+        ),
+    ),
+    "ezo_ec": _ezo(
+        "EZO-EC",
+        "EzoEc",
+        CONDUCTIVITY,
+        0x64,
+        options=("probe_k",),
+        compensated_by=WATER_TEMPERATURE,
+        calibrations=(
+            _probe("calibrate_dry", "Calibrate the dry probe first, in air.", "mS/cm", None, 0.02, 0.2),
+            _probe(
+                "calibrate_low",
+                "Calibrate the solution of the lower conductivity.",
+                "mS/cm",
+                (0.01, 20.0),
+                0.1,
+            ),
+            _probe(
+                "calibrate_high",
+                "Calibrate the solution of the higher conductivity.",
+                "mS/cm",
+                (0.1, 200.0),
+                0.5,
+            ),
+        ),
+    ),
+    "ezo_rtd": _ezo(
+        "EZO-RTD",
+        "EzoRtd",
+        WATER_TEMPERATURE,
+        0x66,
+        options=("variable",),
+        units=("degC",),
+        calibrations=(
+            _probe("calibrate_temperature", "Calibrate one temperature.", "degC", (-10.0, 100.0), 0.2, 10.0),
+        ),
+    ),
+    "ezo_do": _ezo(
+        "EZO-DO",
+        "EzoDo",
+        DISSOLVED_OXYGEN,
+        0x61,
+        compensated_by=WATER_TEMPERATURE,
+        calibrations=(
+            _probe("calibrate_air", "Calibrate the probe in air first.", "mg/L", None, 0.2),
+            _probe("calibrate_no_oxygen", "Calibrate in a solution without oxygen.", "mg/L", None, 0.1, 2.0),
+        ),
+    ),
     "ads1115": SensorKind(
         "ADS1115",
         "growd_drivers.ads1115:Ads1115",

@@ -39,11 +39,15 @@ class DriverOption:
 
 @dataclass(frozen=True)
 class CalibrationKind:
-    """A calibration that a CO2 sensor offers as a service: it calls `method` of the driver.
+    """A calibration that a sensor offers as a service: it calls `method` of the driver.
 
-    The sensor must have read steady air for `steady_s`, at least once per `most_interval_s`. The service has
-    an argument `reference` within `reference_range_ppm`; without a range the reference is `reference_ppm`.
-    With `scales` the reading is multiplied, else shifted.
+    The sensor must have had steady readings for `steady_s`, at least one per `most_interval_s`. The service
+    has an argument `reference` within `reference_range`; without a range the reference is `reference`. With
+    `scales` the reading is multiplied, else shifted.
+
+    All references are in `unit`. In ppm it is a calibration of CO2, which the interlocks judge, and readings
+    are steady as `growd.control.calibration` says. In other units they are steady within `steady_within`, and
+    a reference further from the reading than `most_off` is refused.
     """
 
     name: str
@@ -51,9 +55,17 @@ class CalibrationKind:
     doc: str
     steady_s: float
     most_interval_s: float = inf
-    reference_range_ppm: tuple[int, int] | None = None
-    reference_ppm: float = 0.0
+    reference_range: tuple[float, float] | None = None
+    reference: float = 0.0
     scales: bool = False
+    unit: str = "ppm"
+    steady_within: float = 0.0
+    most_off: float = inf
+
+    @property
+    def is_of_carbon_dioxide(self) -> bool:
+        """Whether it changes readings that interlocks depend on."""
+        return self.unit == "ppm"
 
 
 @dataclass(frozen=True)
@@ -113,6 +125,11 @@ class SensorKind:
     """Time after power-on without a reading."""
 
     calibrations: tuple[CalibrationKind, ...] = ()
+
+    compensated_by: str = ""
+    """The variable by which its driver compensates: `compensate(value)` is called before each reading, with
+    None while it is not known."""
+
     self_calibration_method: str = ""
     """The driver's method that switches its automatic baseline on and off."""
 

@@ -154,7 +154,31 @@ _EIO = "can't be read: Input/output error"
 
 BRIDGE: Final = "i2c-1:0x4d"
 
+EZO_AMOUNTS: Final = {
+    "ezo_ph": (0.04, 12.0),
+    "ezo_ec": (20.0, 20_000.0),
+    "ezo_rtd": (0.2, 60.0),
+    "ezo_do": (0.1, 30.0),
+}
+"""Noise and drift of each circuit, in its unit."""
+
+
 # fmt: off
+def ezo_rows(kind: str, noise: float, drift: float) -> tuple[Row, ...]:
+    """A circuit in the water. One that repeats its value cannot be told from one in steady water."""
+    return (
+        Row("absent",    kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _GONE),
+        Row("nak",       kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _GONE),
+        Row("bus_error", kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _BROKEN),
+        Row("timeout",   kind, FAILED, _FAULT, NOTHING, "open", TIMES_OUT_S, AGAIN_S, _HELD),
+        Row("hang",      kind, FAILED, _FAULT, NOTHING, "open", HANGS_S,     AGAIN_S, _HANGS),
+        Row("frozen",    kind, OK,     _OK,    TRUTH,   "open", FAILS_S,     FIRST_S),
+        Row("noise",     kind, OK,     _OK,    TRUTH,   "open", FAILS_S,     FIRST_S, amount=noise),
+        Row("drift",     kind, OK,     _OK,    LIE,     "open", FAILS_S,     LAG_S, amount=drift),
+        Row("saturated", kind, FAILED, _FAULT, NOTHING, "open", FAILS_S,     AGAIN_S, _RANGE),
+    )
+
+
 TABLE: Final = (
     #    kind          device    state    quality stored   output       told_s       recovers_s    words
     Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _GONE),
@@ -337,6 +361,8 @@ TABLE: Final = (
     Row("drift",       "ads1115", OK,     _OK,    LIE,     "open",      FAILS_S,     LAG_S, amount=30_000.0),
     Row("saturated",   "ads1115", FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _FULL),
 
+    *(row for kind, amounts in EZO_AMOUNTS.items() for row in ezo_rows(kind, *amounts)),
+
     # What others send: silence, a payload that is no number, an old value.
     Row("absent",      "mqtt",    FAILED, _STALE, NOTHING, "open",      UNSENT_S,    FIRST_S,      _UNSENT),
     Row("garbled",     "mqtt",    FAILED, _FAULT, NOTHING, "open",      UNSENT_S,    FIRST_S,      _NAN),
@@ -405,6 +431,7 @@ def kind_at(device: str) -> str | None:
 
 
 OF_ANY_VARIABLE: Final = {
+    **{kind: {} for kind in EZO_AMOUNTS},
     "gpio": {"pin": 17, "variable": "door_open"},
     "ads1115": {"variable": "soil_moisture", "points": ((2.8, 0.0), (1.2, 100.0))},
     "ds18b20": {},

@@ -48,6 +48,9 @@ _ACCURACIES: dict[str, Callable[[float], float]] = {  # of the least accurate se
     "air_pressure": lambda _: 1.0,
     "light_ppfd": lambda ppfd: 0.2 * ppfd + 1,
     "door_open": lambda _: 0.0,
+    "water_potential_hydrogen": lambda _: 0.15,
+    "water_electrical_conductivity": lambda _: 0.1,
+    "water_dissolved_oxygen": lambda _: 0.4,
     "soil_moisture": lambda _: 1.0,
     "water_temperature": lambda _: 0.5,
 }

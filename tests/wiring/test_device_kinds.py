@@ -80,8 +80,9 @@ def test_every_address_of_a_sensor_can_be_used(name, opened):
     for address in SENSOR_KINDS[name].addresses:
         machine, _ = opened(sensor_of(name, address=address))
         assert list(machine.chips) == [(1, address)]
-    module = sys.modules[resolve_name(SENSOR_KINDS[name].driver).__module__]
-    assert SENSOR_KINDS[name].addresses[0] == module.ADDRESS
+    driver = resolve_name(SENSOR_KINDS[name].driver)
+    first = getattr(driver, "ADDRESS", None) or sys.modules[driver.__module__].ADDRESS
+    assert SENSOR_KINDS[name].addresses[0] == first
 
 
 @pytest.mark.parametrize("name", sorted(SENSORS))
@@ -106,14 +107,16 @@ def test_the_calibrations_of_a_sensor_are_methods_of_its_driver_with_its_limits(
     module = sys.modules[driver.__module__]
     for calibration in kind.calibrations:
         assert callable(getattr(driver, calibration.method))
-        if calibration.reference_range_ppm:
-            least, most = calibration.reference_range_ppm
+        if calibration.reference_range:
+            least, most = calibration.reference_range
+            if not calibration.is_of_carbon_dioxide:
+                continue
             known = {
                 getattr(module, limit, None) for limit in ("MINIMUM_REFERENCE_PPM", "MINIMUM_SPAN_PPM")
             } | {getattr(module, "MAXIMUM_REFERENCE_PPM", None), max(getattr(module, "RANGES_PPM", (0,)))}
             assert {least, most} <= known
-        else:
-            assert calibration.reference_ppm == module.ZERO_POINT_PPM
+        elif calibration.is_of_carbon_dioxide:
+            assert calibration.reference == module.ZERO_POINT_PPM
     assert kind.warm_up_s == getattr(module, "WARM_UP_S", 0.0)
 
 

@@ -100,6 +100,9 @@ class Sensor(Section, frozen=True):
     [[2.80, 0], [1.20, 100]]. They are the ends of what the sensor can measure: a value further beyond them
     than 5 % of the span is a fault."""
 
+    probe_k: Annotated[float, Meta(ge=0.1, le=10)] = 1.0
+    """The cell constant (K) of its probe."""
+
     device: Annotated[str, Meta(pattern=r"^28-[0-9a-f*]{1,12}$")] = "28-*"
     """Its id on the 1-wire bus, such as 28-0316a4ef5dff, or a pattern that only one device matches."""
 

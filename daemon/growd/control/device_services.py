@@ -106,19 +106,24 @@ class DeviceServices:
     def _calibration(self, name: str, kind: CalibrationKind, now: SteadyAir) -> dict[str, Any]:
         """A calibration: what it waits for, what the sensor measures, and how the last one ended."""
         reason, left_s = ("", 0.0) if self._calibrations is None else self._calibrations.why_no_calibration()
+        if not kind.is_of_carbon_dioxide:
+            reason, left_s = "", 0.0
         waits = None if left_s is None else max(left_s, kind.steady_s - now.lasted_s)
         step = -(-len(now.recent) // _MOST_SHOWN) or 1
         return {
             "service": f"{self._node.name}/{name}",
-            "reference_range_ppm": kind.reference_range_ppm,
-            "reference_ppm": kind.reference_ppm,
+            "unit": kind.unit,
+            "reference_range": kind.reference_range,
+            "reference": kind.reference,
+            "reading": now.reading,
+            "doc": kind.doc,
             "steady_s": kind.steady_s,
             "lasted_s": now.lasted_s,
-            "reading_ppm": now.reading,
             "recent": [[-round(age, 1), ppm] for age, ppm in now.recent[::step]],
             "reason": now.reason or reason,
             "wait_s": waits,
             "last": self._ends.get(name),
+            **(_in_ppm(kind, now) if kind.is_of_carbon_dioxide else {}),
         }
 
     async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
@@ -150,10 +155,14 @@ class DeviceServices:
         call = functools.partial(service.call, **arguments)
         if service.calibrates is None or service.air is None:
             return "", await self._calls.run(call)
-        reference: float = arguments.get("reference", service.calibrates.reference_ppm)
-        air = service.air(service.calibrates)
+        kind = service.calibrates
+        reference: float = arguments.get("reference", kind.reference)
+        air = service.air(kind)
         if air.reading is None:
             return air.reason, ""
+        if not kind.is_of_carbon_dioxide:
+            refusal = _too_far(kind, air.reading, reference)
+            return (refusal, "") if refusal else ("", await self._calls.run(call))
         calibration = Calibration(air.reading, reference, service.calibrates.scales)
         refusal = calibration.why_not()
         if not refusal and self._calibrations is not None:
@@ -164,6 +173,25 @@ class DeviceServices:
         if self._calibrations is not None:
             self._calibrations.end_calibration(self._device, calibration)
         return "", message
+
+
+def _in_ppm(kind: CalibrationKind, now: SteadyAir) -> dict[str, Any]:
+    """The names that clients know from the time when only CO2 sensors were calibrated."""
+    return {
+        "reference_range_ppm": kind.reference_range,
+        "reference_ppm": kind.reference,
+        "reading_ppm": now.reading,
+    }
+
+
+def _too_far(kind: CalibrationKind, reading: float, reference: float) -> str:
+    """Why a reference is probably a mistake, or ""."""
+    if abs(reading - reference) <= kind.most_off:
+        return ""
+    return (
+        f"the sensor reads {reading:.4g} {kind.unit}, and {reference:g} {kind.unit} is more than "
+        f"{kind.most_off:g} away: check the solution and the probe"
+    )
 
 
 def _refused(message: str) -> dict[str, Any]:

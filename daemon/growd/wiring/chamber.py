@@ -6,10 +6,12 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.bus.messages import Quality
 from growd.config import chambers_of
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
+from growd.control.topics import measured
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Workers
@@ -143,7 +145,7 @@ class ChamberControl:
             if SENSOR_KINDS[sensor.kind].opens == "messages":
                 yield receiver_of(self._bus, self.chamber, sensor, self._hardware)
                 continue
-            device = SensorDevice(self._hardware, sensor)
+            device = SensorDevice(self._hardware, sensor, self._known)
             asked = self._interlocks.calibrations if self._interlocks is not None else None
             warm_up_s = SENSOR_KINDS[sensor.kind].warm_up_s
             sampler = Sampler(
@@ -189,6 +191,13 @@ class ChamberControl:
                 weight=self._options.filter.weight,
                 stale_after_s=self.chamber.stale_after_s(variable),
             )
+
+    def _known(self, variable: str) -> float | None:
+        """The measured value of a variable, None if it is not known now. Any thread may call it."""
+        if variable not in self.chamber.measured:
+            return None
+        last = self._bus.topics.get(measured(self._environment, variable)).last
+        return last.value if last is not None and last.quality is Quality.OK else None
 
     def _line_state(self, name: str) -> dict[str, Any]:
         """The bus or serial line of a sensor, and how often it had to be recovered."""

@@ -77,10 +77,13 @@ _OPENERS: Final[dict[Opening, Callable[..., Any]]] = {
 class SensorDevice:
     """A sensor that is opened at its first read, so that a missing bus affects nothing else.
 
-    Blocking; the worker thread of its bus or line calls it.
+    Blocking; the worker thread of its bus or line calls it. `known` returns the present value of a variable.
     """
 
-    def __init__(self, hardware: Hardware, sensor: Sensor) -> None:
+    def __init__(
+        self, hardware: Hardware, sensor: Sensor, known: Callable[[str], float | None] = lambda _: None
+    ) -> None:
+        self._known = known
         self.name = sensor.name
         self.variables = sensor.variables
         self._fields = {field: name or sensor.confirms for field, name in sensor.fields.items()}
@@ -111,11 +114,14 @@ class SensorDevice:
         except DeviceMissingError:
             self._recent.clear()  # it may have lost its power
             raise
-        if CARBON_DIOXIDE in reading:
-            self._recent.add(self._hardware.monotonic(), reading[CARBON_DIOXIDE])
+        if self._kind.calibrations:
+            value = reading.get(CARBON_DIOXIDE, next(iter(reading.values())))
+            self._recent.add(self._hardware.monotonic(), value)
         return reading
 
     def _sampled(self) -> dict[str, float]:
+        if self._kind.compensated_by:
+            self._opened().compensate(self._known(self._kind.compensated_by))
         sample = self._opened().read()
         reading = {name: getattr(sample, field) for field, name in self._fields.items()}
         return numbers(reading) if self._kind.api else reading
@@ -127,12 +133,14 @@ class SensorDevice:
 
     def _services(self) -> Iterator[DeviceService]:
         for calibration in self._kind.calibrations:
-            takes_reference = calibration.reference_range_ppm is not None
+            takes_reference = calibration.reference_range is not None
             yield DeviceService(
                 calibration.name,
                 "growd/Calibrate" if takes_reference else "std_srvs/Trigger",
                 partial(self._calibrate, calibration),
-                (_reference(*calibration.reference_range_ppm),) if calibration.reference_range_ppm else (),
+                (_reference(calibration.unit, *calibration.reference_range),)
+                if calibration.reference_range
+                else (),
                 doc=calibration.doc,
                 calibrates=calibration,
                 air=lambda wanted: self._recent.air(self._hardware.monotonic(), wanted),
@@ -147,11 +155,14 @@ class SensorDevice:
                 is_automatic=True,
             )
 
-    def _calibrate(self, calibration: CalibrationKind, reference: int | None = None) -> str:
+    def _calibrate(self, calibration: CalibrationKind, reference: float | None = None) -> str:
         arguments = () if reference is None else (reference,)
         self._call(calibration.method, *arguments)
-        ppm = calibration.reference_ppm if reference is None else reference
-        return f"the sensor now reads the air around it as {ppm:g} ppm"
+        if reference is None and not calibration.is_of_carbon_dioxide:
+            return "the probe is calibrated"
+        value = calibration.reference if reference is None else reference
+        around = "the air around it" if calibration.is_of_carbon_dioxide else "what is around it"
+        return f"the sensor now reads {around} as {value:g} {calibration.unit}"
 
     def _set_automatic_baseline(self, *, data: bool) -> str:
         self._call(self._kind.self_calibration_method, data)
@@ -163,13 +174,15 @@ class SensorDevice:
         self._guard.call(lambda: getattr(self._opened(), method)(*arguments))
 
 
-def _reference(minimum_ppm: int, maximum_ppm: int) -> Field:
-    doc = "the true CO2 of the air around the sensor"
-    return Field("reference", Kind.INT64, minimum_ppm, maximum_ppm, "ppm", doc=doc)
+def _reference(unit: str, minimum: float, maximum: float) -> Field:
+    if unit == "ppm":
+        doc = "the true CO2 of the air around the sensor"
+        return Field("reference", Kind.INT64, minimum, maximum, unit, doc=doc)
+    return Field("reference", Kind.FLOAT64, minimum, maximum, unit, doc="the true value around the sensor")
 
 
 class _RecentReadings:
-    """The latest CO2 readings of a sensor, for as long as its calibrations look back. Times are monotonic.
+    """The latest readings of a sensor, for as long as its calibrations look back. Times are monotonic.
 
     The worker adds to them, as new tuples, so that any thread may read them at any time.
     """
@@ -194,9 +207,10 @@ class _RecentReadings:
         last = [(at, ppm) for at, ppm in self._readings if now - at <= wanted.steady_s + self._gap_s]
         lasted = now - last[0][0] if last and now - last[-1][0] <= self._gap_s else 0.0
         recent = [(now - at, ppm) for at, ppm in last]
-        if reason := self._why_not([ppm for _, ppm in last], lasted, wanted):
+        values = [value for _, value in last]
+        if reason := self._why_not(values, lasted, wanted):
             return SteadyAir(recent, lasted, reason=f"{self._sensor.name} {reason}")
-        return SteadyAir(recent, lasted, steady_reading([ppm for _, ppm in last]))
+        return SteadyAir(recent, lasted, _steady(values, wanted))
 
     def _why_not(self, values: list[float], lasted: float, wanted: CalibrationKind) -> str:
         if self._sensor.interval_s > wanted.most_interval_s:
@@ -209,9 +223,17 @@ class _RecentReadings:
                 f"must measure for {wanted.steady_s:.0f} s without a gap before it is calibrated, "
                 f"{wanted.steady_s - lasted:.0f} s more"
             )
-        if steady_reading(values) is None:
+        if _steady(values, wanted) is None:
+            digits, what = (0, "air") if wanted.is_of_carbon_dioxide else (2, "reading")
             return (
-                f"went from {min(values):.0f} to {max(values):.0f} ppm in the last {wanted.steady_s:.0f} s: "
-                "the air must be steady for a calibration"
+                f"went from {min(values):.{digits}f} to {max(values):.{digits}f} {wanted.unit} in the last "
+                f"{wanted.steady_s:.0f} s: the {what} must be steady for a calibration"
             )
         return ""
+
+
+def _steady(values: list[float], wanted: CalibrationKind) -> float | None:
+    """The reading, if it is steady."""
+    if wanted.is_of_carbon_dioxide:
+        return steady_reading(values)
+    return values[-1] if max(values) - min(values) <= wanted.steady_within else None
