@@ -60,8 +60,6 @@ class Hardware:
         self.one_wire = one_wire or SysfsOneWire()
         self.gpio = gpio
         self.mqtt = mqtt
-        self.own_mqtt: dict[str, MqttClient] = {}
-        """Connections of single outputs, by topic, whose last will makes them safe."""
         self.ask_http = ask_http
         self.pwm_files = pwm_files or SysfsFiles()
         self.sleep = sleep

@@ -21,5 +21,8 @@ class MqttClient(Protocol):
         Its second argument is whether the broker had retained the message, so that its age is not known.
         """
 
+    def of_output(self, topic: str) -> MqttClient:
+        """The connection for the output at a topic, whose last will makes it safe; else this one."""
+
     def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """Publish, and wait for the acknowledgement. Blocking, for worker threads. Raises OSError."""

@@ -46,6 +46,11 @@ class SimulatedBroker:
         """As `MqttClient`."""
         self._receivers[topic].append(receive)
 
+    def of_output(self, topic: str) -> SimulatedBroker:
+        """As `MqttClient`."""
+        del topic
+        return self
+
     def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """As `MqttClient`."""
         self.history.append((topic, body, retain))

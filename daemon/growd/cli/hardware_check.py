@@ -89,7 +89,7 @@ def described(config: Config) -> Iterator[tuple[str, str]]:
             variables = ", ".join(f"light_intensity_{channel.name}" for channel in light.channel)
             default = _DEFAULT if light.channel is Light().channel else ""
             yield chamber.device("light"), f"{_lamp(light)}: {variables}{default}"
-        for output in (*chamber.outputs, *chamber.channels_by_path.values()):
+        for output in chamber.all_outputs:
             active = "" if output.pin is None else f", active {output.active}"
             yield chamber.device(output.name), f"{_place(output)}{active}: {output.own_variable}"
 
@@ -131,7 +131,7 @@ class _Check:
             if light.channel:
                 claim = functools.partial(_claim_lamp, self._hardware, light)
                 yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
-            for output in (*chamber.outputs, *chamber.channels_by_path.values()):
+            for output in chamber.all_outputs:
                 claim = functools.partial(_claim, self._hardware, output)
                 place = _place(output)
                 yield functools.partial(self._ask_output, named(output.name), place, output.safe, claim)

@@ -117,8 +117,8 @@ def _run(
 def _make_safe(config: Config | None, data: Path) -> None:
     """A pin that fails does not prevent the start: its actuator keeps trying."""
     outcome = make_safe(config, data)
-    for pin in outcome.safe:
-        _log.debug("%s", pin)
+    for each in (*outcome.safe, *outcome.told):
+        _log.debug("%s", each)
     for failure in outcome.failures:
         whose = "an output of the last run" if config is None else "an output"
         _log.error("could not make %s safe at the start: %s", whose, failure)

@@ -122,9 +122,9 @@ def _make_safe(daemon: DaemonOptions, data: Path) -> bool:
     name = str(daemon.config or "the configuration")
     if configuration is None and (outcome.safe or outcome.failures):
         click.echo(f"growd: {name} is invalid; these are the outputs of the last run", err=True)
-    for pin in outcome.safe:
-        click.echo(printable(str(pin)))
-    if not outcome.safe and not outcome.failures:
+    for sentence in (*map(str, outcome.safe), *outcome.told):
+        click.echo(printable(sentence))
+    if not outcome.safe and not outcome.told and not outcome.failures:
         _report_no_outputs(configuration, name, data)
     return _report_failures(outcome, data)
 
@@ -143,7 +143,7 @@ def _report_failures(outcome: Outcome, data: Path) -> bool:
     for failure in outcome.failures:
         click.echo(f"growd: not safe: {printable(failure)}", err=True)
     owner = running_in(data)
-    if owner is not None and (outcome.safe or outcome.failures):
+    if owner is not None and (outcome.safe or outcome.told or outcome.failures):
         refuse(
             f"growd is running in the data folder {data} (process {owner}) and owns these outputs; "
             "stop it to make them safe: systemctl stop growd, or Ctrl-C"

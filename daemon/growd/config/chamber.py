@@ -175,7 +175,7 @@ class Chamber:
         light = self.light
         lamp = light.channel if light.hardware_pwm and not light.switched else ()
         pins = {each.pin: (light.pwm_chip, each.name) for each in lamp if each.pin in PWM_PINS}
-        for each in (*self.outputs, *self.channels_by_path.values()):
+        for each in self.all_outputs:
             if each.kind == "hardware_pwm" and each.pin in PWM_PINS:
                 pins[each.pin] = (each.pwm_chip, each.name)
         return pins
@@ -194,6 +194,11 @@ class Chamber:
     def outputs(self) -> tuple[Output, ...]:
         """All outputs but the lamp: the relays, which are short forms, and [[output]]."""
         return tuple(self.outputs_by_path.values())
+
+    @cached_property
+    def all_outputs(self) -> tuple[Output, ...]:
+        """All outputs, with the channels of the lamp that are an [[output]]."""
+        return (*self.outputs, *self.channels_by_path.values())
 
     def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
         """The outputs of these classes, in their order."""

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)
 _SEPARATOR: Final = "__"
-_OUTPUT_SECTIONS: Final = ("light", "relay", "simulator")
+_OUTPUT_SECTIONS: Final = ("light", "output", "relay", "simulator")
 _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)
 """Options whose value may contain a password, and is not shown."""

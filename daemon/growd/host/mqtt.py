@@ -8,7 +8,7 @@ import logging
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.host.mqtt_connection import MqttConnection
+from growd.host.mqtt_connection import KEEP_ALIVE_S, MqttConnection
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DELAYS_S: Final = (1.0, 60.0)
 """The first and the longest between attempts to connect, in real seconds."""
 
+_ALIVE_S: Final = 10  # for an output, which a lost connection makes safe
 _NEVER: Final = "there is no connection yet"
 _log = logging.getLogger(__name__)
 
@@ -27,13 +28,23 @@ class MqttLink:
     """A `growd_drivers.mqtt.MqttClient`, whose connection is permanent and is restored after an outage.
 
     Messages of the time without a connection are lost; a message that the broker had retained is marked. The
-    node `mqtt` has its state, and an outage is a problem of the node.
+    node `name` has its state, and an outage is a problem of the node. The broker publishes `will`, a topic
+    and a body, when it loses the connection.
     """
 
     def __init__(
-        self, bus: Bus, broker: Broker, identifier: str, *, delays: tuple[float, float] = DELAYS_S
+        self,
+        bus: Bus,
+        broker: Broker,
+        identifier: str,
+        *,
+        delays: tuple[float, float] = DELAYS_S,
+        name: str = "mqtt",
+        will: tuple[str, bytes] | None = None,
     ) -> None:
-        self.node = bus.node("mqtt")
+        self.node = bus.node(name)
+        self._own: dict[str, MqttLink] = {}
+        self._will = will
         self._broker = broker
         self._identifier = identifier
         self._first_delay, self._longest_delay = delays
@@ -57,6 +68,14 @@ class MqttLink:
         """See `MqttClient`; on the event loop."""
         self._receivers.setdefault(topic, []).append(receive)
         self._is_changed.set()
+
+    def of_output(self, topic: str) -> MqttLink:
+        """See `MqttClient`."""
+        return self._own.get(topic, self)
+
+    def own(self, topic: str, link: MqttLink) -> None:
+        """Give the output at a topic a connection of its own: a connection has only one last will."""
+        self._own[topic] = link
 
     def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """See `MqttClient`. Without a connection it fails at once."""
@@ -94,7 +113,15 @@ class MqttLink:
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> Any:
-        connection = MqttConnection(self._broker, self._identifier, receive=self._receive)
+        topic, body = self._will or ("", None)
+        connection = MqttConnection(
+            self._broker,
+            self._identifier,
+            will=topic,
+            will_body=body,
+            keep_alive_s=KEEP_ALIVE_S if body is None else _ALIVE_S,
+            receive=self._receive,
+        )
         try:
             await connection.open()
             self._connection = connection

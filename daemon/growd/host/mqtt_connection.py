@@ -39,9 +39,10 @@ class Broker:
 class MqttConnection:
     """One connection, which paho's client makes in a thread and the event loop then drives.
 
-    The broker publishes a retained "offline" on the topic `will` if the connection is lost. `receive` is
-    called with the topic, the body, and whether the broker had retained it. Raises OSError if the broker
-    can't be reached, refuses, or is lost.
+    The broker publishes a retained "offline" on the topic `will` if the connection is lost, or `will_body`,
+    not retained. It notices a silent loss after one and a half `keep_alive_s`. `receive` is called with the
+    topic, the body, and whether the broker had retained it. Raises OSError if the broker can't be reached,
+    refuses, or is lost.
     """
 
     def __init__(
@@ -50,9 +51,12 @@ class MqttConnection:
         identifier: str,
         *,
         will: str = "",
+        will_body: bytes | None = None,
+        keep_alive_s: int = KEEP_ALIVE_S,
         receive: Callable[[str, bytes, bool], None] = lambda _topic, _body, _is_retained: None,
     ) -> None:
         self._broker = broker
+        self._keep_alive_s = keep_alive_s
         self._loop = asyncio.get_running_loop()
         self._accepted = self._loop.create_future()
         self._lost = asyncio.Event()
@@ -66,7 +70,8 @@ class MqttConnection:
         if broker.context is not None:
             client.tls_set_context(broker.context)
         if will:
-            client.will_set(will, b"offline", qos=AT_LEAST_ONCE, retain=True)
+            body = b"offline" if will_body is None else will_body
+            client.will_set(will, body, qos=AT_LEAST_ONCE, retain=will_body is None)
         self._receive = receive
         client.on_connect = self._on_connect
         client.on_publish = self._on_publish
@@ -76,7 +81,7 @@ class MqttConnection:
     async def open(self) -> None:
         """Connect, and wait until the broker accepts."""
         connecting = self._loop.run_in_executor(
-            None, self._client.connect, self._broker.host, self._broker.port, KEEP_ALIVE_S
+            None, self._client.connect, self._broker.host, self._broker.port, self._keep_alive_s
         )
         try:
             await asyncio.shield(connecting)

@@ -6,12 +6,14 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING, Final
 
+from growd.config import chambers_of
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.files import read_line, trusting
+from growd.wiring.outputs import messages_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from growd.bus import Bus
     from growd.config import Config
@@ -35,9 +37,24 @@ async def mqtt_link(config: Config, bus: Bus, device: str) -> AsyncIterator[Mqtt
     from growd.host.mqtt import MqttLink  # noqa: PLC0415  imported only if configured
 
     link = MqttLink(bus, broker, f"growd-devices-{device}")
+    links = [link, *_own_links(config, bus, broker, device, link)]
     async with Supervisor(RealClock(), bus.liveness) as supervisor:
-        supervisor.start(link.node.name, link.run)
+        for each in links:
+            supervisor.start(each.node.name, each.run)
         yield link
+
+
+def _own_links(config: Config, bus: Bus, broker: Broker, device: str, shared: MqttLink) -> Iterator[MqttLink]:
+    """The connections of outputs without a timer of their own, which the last will makes safe."""
+    for chamber in chambers_of(config):
+        for output in chamber.all_outputs:
+            if output.kind == "mqtt" and not output.has_timer:
+                ((topic, body),) = messages_of(output, float(output.safe == "on"))
+                name = f"{chamber.environment}/{output.name}"
+                identifier = f"growd-{device}-{name.replace('/', '-')}"
+                link = type(shared)(bus, broker, identifier, name=f"mqtt/{name}", will=(topic, body))
+                shared.own(topic, link)
+                yield link
 
 
 def read_broker(options: Mqtt) -> Broker:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd_drivers.gpio import GpioLike
     from growd_drivers.hardware import Hardware
-    from growd_drivers.network_switch import SwitchProtocol
+    from growd_drivers.network_switch import AskHttp, SwitchProtocol
 
 
 class Closable(Protocol):
@@ -207,9 +207,14 @@ def _pin_of(output: config.Output) -> int:
 
 
 def _http(hardware: Hardware, output: config.Output) -> HttpSwitch:
+    return http_switch(output, hardware.ask_http)
+
+
+def http_switch(output: config.Output, ask: AskHttp) -> HttpSwitch:
+    """A device that is driven over HTTP, made safe. Blocking. Raises `DriverError`."""
     return HttpSwitch(
         protocol_of(output),
-        hardware.ask_http,
+        ask,
         name=output.name,
         safe_on=output.safe == "on",
         timer_s=output.timer_s if output.has_timer else None,
@@ -249,7 +254,7 @@ def messages_of(output: config.Output, level: float) -> list[tuple[str, bytes]]:
 
 
 def _mqtt(hardware: Hardware, output: config.Output) -> MqttOutput:
-    client = hardware.own_mqtt.get(output.topic, hardware.mqtt)
+    client = hardware.mqtt and hardware.mqtt.of_output(output.topic)
     messages = partial(messages_of, output)
     return MqttOutput(client, messages, name=output.name, safe_on=output.safe == "on")
 

@@ -6,34 +6,41 @@ no lock, no database, no network. A start does it first; `growd safe` does only 
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import os
+import threading
 import time
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Final
 from zlib import crc32
 
 import msgspec
 from msgspec import Meta
 
-from growd.config import chambers_of
+from growd.config import ConfigError, chambers_of
 from growd.config.base import Pin  # noqa: TC001  msgspec reads it
+from growd.config.outputs import IN_THE_NETWORK
 from growd.runtime.atomic_file import read_regular, write_atomically
-from growd.wiring.outputs import advice_for_pin
+from growd.wiring.outputs import advice_for_pin, http_switch, messages_of
 from growd_drivers.errors import DriverError
 from growd_drivers.gpio import claim_output, is_output
 from growd_drivers.hardware import gpio_module
 from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
+from growd_drivers.network_switch import ask_http
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from growd.config import Chamber, Config
+    from growd.config import Chamber, Config, Output
     from growd_drivers.gpio import GpioModule
     from growd_drivers.hardware_pwm import PwmFiles
 
 FILE_NAME: Final = "outputs.json"
 _MOST_BYTES: Final = 65_536
+_NETWORK_S: Final = 4.0  # for all devices in the network together
 _log = logging.getLogger(__name__)
 
 
@@ -69,6 +76,9 @@ class Outcome:
     """The pins that were driven to their safe levels, and a sentence for each that was not."""
 
     safe: list[SafePin] = field(default_factory=list)
+    told: list[str] = field(default_factory=list)
+    """Sentences on the devices in the network that were told their safe state."""
+
     failures: list[str] = field(default_factory=list)
 
 
@@ -88,7 +98,7 @@ def _lamp(chamber: Chamber) -> Iterator[SafePin]:
 
 
 def _outputs(chamber: Chamber) -> Iterator[SafePin]:
-    for output in (*chamber.outputs, *chamber.channels_by_path.values()):
+    for output in chamber.all_outputs:
         if output.pin is not None:
             is_high = (output.safe == "on") == (output.active == "high")
             chip = output.pwm_chip if output.kind == "hardware_pwm" else None
@@ -138,13 +148,22 @@ def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = No
     named = {pin.pin for pin in pins}
     dropped = [pin for pin in last.outputs if pin.pin not in named]
     outcome = Outcome()
+    _drive_pins(pins, dropped, pwm_files, outcome)
+    if config is not None and not config.simulator.enabled:
+        _tell_network(config, outcome)
+    return outcome
+
+
+def _drive_pins(
+    pins: list[SafePin], dropped: list[SafePin], pwm_files: PwmFiles | None, outcome: Outcome
+) -> None:
     if not pins and not dropped:
-        return outcome
+        return
     try:
         gpio = gpio_module()
     except DriverError as error:
         outcome.failures.append(str(error))
-        return outcome
+        return
     for pin in (*pins, *dropped):
         try:
             if pin in dropped and not _is_driven(gpio, pin):
@@ -156,7 +175,58 @@ def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = No
             outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
         else:
             outcome.safe.append(pin)
-    return outcome
+
+
+def _tell_network(config: Config, outcome: Outcome) -> None:
+    """Tell all devices in the network at the same time; those that do not answer in time are failures."""
+    results: dict[str, str] = {}
+    threads = []
+    for chamber in chambers_of(config):
+        for output in chamber.all_outputs:
+            if output.kind in IN_THE_NETWORK:
+                name = chamber.device(output.name)
+                results[name] = f"{name}: no answer within {_NETWORK_S:g} s"
+                told = partial(_tell, config, output, name, results)
+                threads.append(threading.Thread(target=told, name=f"safe {name}", daemon=True))
+    for thread in threads:
+        thread.start()
+    end = time.monotonic() + _NETWORK_S
+    for thread in threads:
+        thread.join(max(0.0, end - time.monotonic()))
+    for name, failure in dict(results).items():
+        if failure:
+            outcome.failures.append(failure)
+        else:
+            outcome.told.append(f"{name}: was told to be safe")
+
+
+def _tell(config: Config, output: Output, name: str, results: dict[str, str]) -> None:
+    """In a thread of its own."""
+    try:
+        if output.kind == "http":
+            http_switch(output, ask_http)  # which makes it safe
+        else:
+            asyncio.run(_publish(config, output))
+    except (DriverError, ConfigError, OSError) as error:
+        results[name] = str(error) if str(error).startswith(name) else f"{name}: {error}"
+    except Exception as error:  # noqa: BLE001  the others must be told
+        results[name] = f"{name}: internal error: {error!r}"
+    else:
+        results[name] = ""
+
+
+async def _publish(config: Config, output: Output) -> None:
+    from growd.host.mqtt_connection import MqttConnection  # noqa: PLC0415  imported only if configured
+    from growd.wiring.mqtt import read_broker  # noqa: PLC0415  likewise
+
+    broker = await asyncio.to_thread(read_broker, config.mqtt)
+    connection = MqttConnection(broker, f"growd-safe-{os.getpid()}-{output.name}")
+    try:
+        await connection.open()
+        for topic, body in messages_of(output, float(output.safe == "on")):
+            await connection.publish(topic, body)
+    finally:
+        connection.close()
 
 
 def _is_driven(gpio: GpioModule, pin: SafePin) -> bool:

@@ -142,7 +142,7 @@ def _since_midnight(clock: Clock) -> float:
 def _wiring(chamber: Chamber) -> Wiring:
     """The wiring of one environment."""
     options, light = chamber.options, chamber.light
-    outputs = (*chamber.outputs, *chamber.channels_by_path.values())
+    outputs = chamber.all_outputs
     sensors = [sensor for sensor in chamber.options.sensor if _has_chip(sensor)]
     return Wiring(
         i2c=tuple(

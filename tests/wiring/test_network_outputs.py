@@ -1,0 +1,194 @@
+"""Outputs in the network when devices, brokers and growd fail."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+import aiomqtt
+import pytest
+from aiohttp.test_utils import unused_port
+
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.config import Config, Light, Output, Sensor, Simulator
+from growd.config.mqtt import Mqtt
+from growd.runtime.clock import RealClock
+from growd.wiring.mqtt import mqtt_link
+from growd.wiring.safe_outputs import make_safe
+from support.broker import broker
+from support.jumping import rigged
+from support.switches import served
+from support.waiting import PATIENCE_S, until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+    from pathlib import Path
+
+E = "environment_1"
+REAL = Simulator(enabled=False)
+PUMP = Output(name="pump", kind="mqtt", variable="air_circulation", topic="home/pump/set", payload_on="run")
+PLUG = Output(
+    name="plug", kind="http", drives=("air_temperature",), protocol="shelly_gen2", url="http://plug"
+)
+
+
+def chamber_with(*outputs: Output, **options) -> Config:
+    return Config(sensor=(Sensor(name="air", kind="scd30"),), output=outputs, **options)
+
+
+class Line:
+    """The network between growd and a broker, which can be cut."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._writers: list[asyncio.StreamWriter] = []
+        self.port = 0
+
+    @asynccontextmanager
+    async def open(self) -> AsyncIterator[Line]:
+        server = await asyncio.start_server(self._join, "127.0.0.1", 0)
+        self.port = server.sockets[0].getsockname()[1]
+        try:
+            yield self
+        finally:
+            server.close()
+            self.cut()
+            await server.wait_closed()
+
+    def cut(self) -> None:
+        for writer in self._writers:
+            writer.transport.abort()
+
+    async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._writers += [writer, far_writer]
+        await asyncio.gather(_pump(reader, far_writer), _pump(far_reader, writer))
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    try:
+        while data := await reader.read(65_536):
+            writer.write(data)
+        writer.close()
+    except ConnectionError:
+        writer.transport.abort()
+
+
+async def test_the_broker_makes_an_output_safe_when_growd_is_gone(tmp_path: Path):
+    async with (
+        broker(tmp_path) as port,
+        Line(port).open() as line,
+        aiomqtt.Client("localhost", port) as device,
+    ):
+        await device.subscribe(PUMP.topic, qos=1)
+        config = chamber_with(
+            PUMP, mqtt=Mqtt(host="127.0.0.1", port=line.port, timeout_s=PATIENCE_S), simulator=REAL
+        )
+        bus = Bus(RealClock())
+        async with mqtt_link(config, bus, "0123") as link:
+            assert link is not None
+            assert link.of_output("another") is link
+            own = bus.find_node(f"mqtt/{E}/pump")
+            await until(lambda: own.information()["broker"]["is_connected"])
+            await asyncio.to_thread(link.of_output(PUMP.topic).send, PUMP.topic, b"run")
+            assert (await anext(device.messages)).payload == b"run"
+            line.cut()
+            message = await anext(device.messages)
+            assert (message.payload, message.retain) == (b"OFF", False)
+
+
+async def test_growd_safe_tells_devices_and_names_those_that_are_away(tmp_path: Path):
+    async with broker(tmp_path) as port, served("shelly_gen2") as device:
+        device.switch.get("/rpc/Switch.Set?id=0&on=true")
+        plug = Output(name="plug", kind="http", variable="air_heater", protocol="shelly_gen2", url=device.url)
+        away = Output(
+            name="away",
+            kind="http",
+            variable="air_cooler",
+            protocol="shelly_gen1",
+            url=f"http://127.0.0.1:{unused_port()}",
+        )
+        config = chamber_with(plug, away, PUMP, mqtt=Mqtt(host="127.0.0.1", port=port), simulator=REAL)
+        async with aiomqtt.Client("localhost", port) as listener:
+            await listener.subscribe(PUMP.topic, qos=1)
+            outcome = await asyncio.to_thread(make_safe, config, tmp_path)
+            assert (await anext(listener.messages)).payload == b"OFF"
+        assert not device.switch.is_on()
+        assert outcome.told == ["plug: was told to be safe", "pump: was told to be safe"]
+        (failure,) = outcome.failures
+        assert failure.startswith("away can't be reached: ")
+
+
+async def test_in_a_simulation_no_device_is_told(tmp_path: Path):
+    outcome = await asyncio.to_thread(
+        make_safe, chamber_with(PLUG, simulator=Simulator(enabled=True)), tmp_path
+    )
+    assert (outcome.told, outcome.failures) == ([], [])
+
+
+class Away:
+    """What a chamber's devices answer while the network is down."""
+
+    def __init__(self, rig) -> None:
+        self._rig = rig
+        self.is_down = False
+        self._ask = rig.machine.ask_http
+        rig.machine.ask_http = self.ask
+
+    def ask(self, address, login):
+        if self.is_down:
+            raise ConnectionRefusedError("connection refused")
+        return self._ask(address, login)
+
+
+async def test_a_device_that_goes_away_is_a_failure_and_is_commanded_when_it_is_back():
+    async with rigged(chamber_with(PLUG)) as rig:
+        network = Away(rig)
+        await rig.clock.advance(10)
+        client = rig.bus.node("client")
+        client.publish_arguments(f"{E}/commanded/air_heater", [1])
+        await rig.clock.advance(5)
+        heater = rig.machine.chamber.level
+        assert heater("heater") == 1
+        network.is_down = True
+        await rig.clock.advance(20)
+        device = rig.device("actuators/plug")
+        assert device["state"] == "failed"
+        assert "plug can't be reached: connection refused; the heater may be on" in device["message"]
+        assert rig.last("outputs/plug").quality is Quality.FAULT
+        (plug,) = rig.machine.network.switches.values()
+        await rig.clock.advance(60)
+        assert not plug.is_on()  # by its own timer
+        network.is_down = False
+        await rig.clock.advance(15)
+        assert rig.device("actuators/plug")["state"] == "ok"
+        assert plug.is_on()
+        assert rig.last("outputs/plug").value == 1
+
+
+async def test_a_wrong_password_file_fails_the_device_and_not_the_start():
+    plug = Output(
+        name="plug",
+        kind="http",
+        variable="air_heater",
+        protocol="tasmota",
+        url="http://plug",
+        password_file="/nowhere/password",
+    )
+    async with rigged(chamber_with(plug, light=Light())) as rig:
+        await rig.clock.advance(5)
+        assert "password_file" in rig.device("actuators/plug")["message"]
+        assert rig.device("actuators/light")["state"] == "ok"
+
+
+@pytest.mark.parametrize(("payload", "body"), [("level", b"0.25"), ("percent", b"25"), ("on_off", b"OFF")])
+async def test_a_plain_device_gets_its_payload(payload, body):
+    pump = Output(name="pump", kind="mqtt", variable="air_circulation", topic="a/b", payload=payload)
+    async with rigged(chamber_with(pump)) as rig:
+        await rig.clock.advance(10)
+        rig.bus.node("client").publish_arguments(f"{E}/commanded/air_circulation", [0.25])
+        await rig.clock.advance(3)
+        assert rig.machine.mqtt.history[-1] == ("a/b", body, False)
+        assert rig.machine.chamber.level("circulation") == (0.25 if payload != "on_off" else 0)
