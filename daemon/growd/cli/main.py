@@ -30,6 +30,7 @@ COMMANDS: Final = {
     "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
     "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
     "note": Command("growd.cli.note:note", "Write and list the journal: notes, photos, yields."),
+    "driver": Command("growd.cli.driver:driver", "List, test and write drivers of your own."),
     "install": Command("growd.cli.install:install", "Install growd as a systemd service."),
     "setup-pi": Command(
         "growd.cli.setup_pi:setup_pi", "Show and write the boot settings of a Raspberry Pi for the chamber."

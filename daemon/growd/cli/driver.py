@@ -1,0 +1,122 @@
+"""`growd driver`: drivers that other packages bring."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from growd import own_kinds
+from growd.cli.options import plain_errors, refuse
+from growd.cli.output import echo_lines, output_options, print_json, print_result, table
+from growd.device_kinds import SENSOR_KINDS
+from growd.runtime.text import printable
+from growd_drivers.kinds import API_VERSION, UnloadedKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.own_kinds import Offer
+    from growd_hwsim.driver_trials import TrialResult
+
+
+@click.group()
+def driver() -> None:
+    """List, test and write drivers of your own (docs/drivers.md)."""
+
+
+@driver.command("list")
+@output_options
+def list_command(*, as_json: bool) -> None:
+    """List the drivers of installed packages, and whether each can be loaded.
+
+    The exit status is 1 if one can't be loaded.
+    """
+    with plain_errors():
+        rows = [_row(offer) for offer in own_kinds.offers()]
+        lines = table(
+            ("KIND", "PACKAGE", "VERSION", "STATE"),
+            [(row["kind"], row["package"], row["version"], row["reason"] or "ok") for row in rows],
+        )
+        nothing = [f"no package with drivers is installed; this growd has interface {API_VERSION}"]
+        print_result(rows, lines if rows else nothing, as_json=as_json)
+        sys.exit(any(row["reason"] for row in rows))
+
+
+def _row(offer: Offer) -> dict[str, Any]:
+    kind = own_kinds.sensor_kind(offer.name)
+    if offer.name in own_kinds.BUILT_IN:
+        kind = own_kinds.loaded([offer])
+    reason = kind.reason if isinstance(kind, UnloadedKind) else ""
+    return {
+        "kind": offer.name,
+        "package": offer.package,
+        "version": offer.version,
+        "variables": [] if kind is None else sorted(kind.variables.values()),
+        "reason": printable(reason),
+    }
+
+
+@driver.command()
+@click.argument("package")
+@output_options
+def test(*, package: str, as_json: bool) -> None:
+    """Play the table of faults with the drivers of the installed PACKAGE, on their simulated chips.
+
+    The exit status is 1 if a trial fails. The trials need no hardware.
+    """
+    with plain_errors():
+        offers = [offer for offer in own_kinds.offers() if _same(offer.package, package)]
+        if not offers:
+            there = ", ".join(sorted({offer.package for offer in own_kinds.offers()})) or "none"
+            refuse(f"{package} is not installed, or has no entry point in growd.sensors; installed: {there}")
+        results = [(offer.name, result) for offer in offers for result in results_of(offer)]
+        if as_json:
+            print_json(
+                [
+                    {"kind": kind, "trial": each.name, "failure": each.failure, "advice": each.advice}
+                    for kind, each in results
+                ]
+            )
+        else:
+            echo_lines(_report(results))
+        sys.exit(any(result.failure for _, result in results))
+
+
+def _same(package: str, other: str) -> bool:
+    """Whether two names are of one package (PEP 503)."""
+    return package.lower().replace("_", "-") == other.lower().replace("_", "-")
+
+
+def results_of(offer: Offer) -> Iterator[TrialResult]:
+    """The rows of one kind; a driver or chip that can't be loaded is a failed row."""
+    from growd.wiring.driver_trials import subject_of  # noqa: PLC0415  the simulation, only for this command
+    from growd_hwsim.driver_trials import TrialResult, trials_of  # noqa: PLC0415
+
+    kind = own_kinds.loaded([offer])
+    if isinstance(kind, UnloadedKind):
+        yield TrialResult("loads", kind.reason)
+        return
+    if fault := own_kinds.chip_fault(kind, offer.name):
+        yield TrialResult("has a simulated chip", fault, "Write one, and name it in `chip` of the kind.")
+        return
+    SENSOR_KINDS[offer.name] = kind
+    subject = subject_of(offer.name)
+    for trial in trials_of(subject):
+        yield trial.result(subject)
+
+
+def _report(results: list[tuple[str, TrialResult]]) -> Iterator[str]:
+    rows = [
+        (
+            kind,
+            each.name,
+            "FAILED" if each.failure else "ok",
+            printable(f"{each.failure} {each.advice}"),
+        )
+        for kind, each in results
+    ]
+    yield from table(("KIND", "TRIAL", "RESULT", "WHY"), rows)
+    passed = sum(not each.failure for _, each in results)
+    yield f"{passed} of {len(results)} trials passed."
