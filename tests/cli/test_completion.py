@@ -161,4 +161,12 @@ async def test_short_commands_import_no_server_and_no_driver(daemon: Daemon):
     printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
     read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
     assert "growd.cli.client" in read
-    assert not read & {"aiohttp", "asyncio", "growd.wiring.app", "growd_hwsim", "growd_drivers", "growd.http"}
+    assert not read & {
+        "aiohttp",
+        "asyncio",
+        "growd.wiring.app",
+        "growd_hwsim",
+        "growd_drivers.hardware",
+        "smbus2",
+        "growd.http",
+    }
