@@ -8,8 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from growd_hwsim.chamber import Air, ChamberParameters, SimulatedChamber, Water
+from growd_hwsim.chamber import Air, SimulatedChamber
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, Wiring
+from growd_hwsim.parameters import ChamberParameters
+from growd_hwsim.tank import Water
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -40,19 +42,19 @@ class TrialChamber(SimulatedChamber):
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         super().__init__(monotonic, ChamberParameters())
-        self.level = 0
+        self.scene = 0
 
     def air(self) -> Air:
-        return (Air(800, 22, 55), Air(450, 12, 35), Air(2_500, 33, 85))[self.level]
+        return (Air(800, 22, 55), Air(450, 12, 35), Air(2_500, 33, 85))[self.scene]
 
     def carbon_dioxide_ppm(self) -> float:
         return self.air().carbon_dioxide_ppm
 
     def illuminance_lux(self) -> float:
-        return (8_000.0, 200.0, 40_000.0)[self.level]
+        return (8_000.0, 200.0, 40_000.0)[self.scene]
 
     def ppfd_umol_m2_s(self) -> float:
-        return (150.0, 20.0, 800.0)[self.level]
+        return (150.0, 20.0, 800.0)[self.scene]
 
     def photons_by_source(self) -> dict[str, float]:
         return {"daylight": self.ppfd_umol_m2_s()}
@@ -62,13 +64,13 @@ class TrialChamber(SimulatedChamber):
             Water(20, 6.0, 1.6, 70, 14, 8.0),
             Water(14, 5.2, 0.8, 30, 6, 6.0),
             Water(27, 7.4, 2.6, 95, 19, 9.5),
-        )[self.level]
+        )[self.scene]
 
     def soil_moisture_percent(self) -> float:
-        return (50.0, 20.0, 80.0)[self.level]
+        return (50.0, 20.0, 80.0)[self.scene]
 
     def is_door_open(self) -> bool:
-        return self.level == 1
+        return self.scene == 1
 
 
 @dataclass(frozen=True)

@@ -130,7 +130,7 @@ def _opens(made: DriverBench) -> None:
 
 def _reads_truth(made: DriverBench) -> None:
     for level in (0, 1, 2):
-        made.chamber.level = level
+        made.chamber.scene = level
         made.expect_truth()
 
 
@@ -161,7 +161,7 @@ def _fault(device: str, kind: str, made: DriverBench) -> None:
             if kind in _MUST_BE_TRUE:
                 made.check(reading)
     made.hardware.faults.clear()
-    made.chamber.level = 1
+    made.chamber.scene = 1
     made.expect_truth()
 
 
@@ -206,7 +206,7 @@ def _power_lost(seconds: float, made: DriverBench) -> None:
         made.hardware.serial_ports.attach(PORT, fresh)
     else:
         made.hardware.adapters[BUS_NUMBER].attach(made.address, fresh)
-    made.chamber.level = 1
+    made.chamber.scene = 1
     made.expect_truth()
 
 
@@ -247,7 +247,7 @@ def _answers(answer: Callable[[int], bytes], made: DriverBench) -> None:
         made.time.sleep(BETWEEN_S)
         made.read()
     made.hardware.adapters[BUS_NUMBER].attach(made.address, made.chip)
-    made.chamber.level = 1
+    made.chamber.scene = 1
     made.expect_truth()
 
 
@@ -260,14 +260,14 @@ def _random_answers(made: DriverBench) -> None:
         made.time.sleep(BETWEEN_S)
         made.read()
     made.hardware.adapters[BUS_NUMBER].attach(made.address, made.chip)
-    made.chamber.level = 1
+    made.chamber.scene = 1
     made.expect_truth()
 
 
 def _calibration(wanted: CalibrationKind, made: DriverBench) -> None:
     """After steady air for as long as it needs; on I2C it fails without the device."""
     call = getattr(made.opened(), wanted.method)
-    for reference in wanted.reference_range_ppm or (None,):
+    for reference in wanted.reference_range or (None,):
         made.first()
         end = made.time.now + wanted.steady_s + BETWEEN_S
         while made.time.now < end:
@@ -278,7 +278,7 @@ def _calibration(wanted: CalibrationKind, made: DriverBench) -> None:
         return
     made.hardware.faults.inject(Fault("absent", made.subject.name))
     try:
-        call(*(wanted.reference_range_ppm or ())[:1])
+        call(*(wanted.reference_range or ())[:1])
     except DEVICE_ERRORS:
         return
     raise TrialFailedError("it calibrates without its device")
