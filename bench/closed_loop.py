@@ -232,7 +232,7 @@ class Loop:
     async def running(self, controllers: Sequence[Part]) -> AsyncIterator[None]:
         """All parts run around the body."""
         runs = [part.run() for part in (*self.parts, *controllers)]
-        async with _tasks(self.clock, [*runs, self._sense()]):
+        async with tasks_around(self.clock, [*runs, self._sense()]):
             yield
 
     async def _sense(self) -> None:
@@ -335,7 +335,7 @@ class LightLoop:
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """All parts run around the body."""
-        async with _tasks(self.clock, [*(part.run() for part in self.parts), self._sense()]):
+        async with tasks_around(self.clock, [*(part.run() for part in self.parts), self._sense()]):
             yield
 
     async def _sense(self) -> None:
@@ -353,7 +353,7 @@ class LightLoop:
 
 
 @asynccontextmanager
-async def _tasks(clock: SteppedClock, runs: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+async def tasks_around(clock: SteppedClock, runs: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
     """Run all of them around the body. Raises what one of them raised."""
     tasks = [asyncio.create_task(run, name="closed loop") for run in runs]
     try:

@@ -78,11 +78,11 @@ LOOPS: Final[dict[str, LoopKind]] = {
     ),
     TEMPERATURE: LoopKind(
         # a heater of 200 W, and a sensor that lags by 10 to 30 s
-        kp=0.3, ti_s=900.0, td_s=20.0, band=0.5, lowers_band=1.0, tolerance=(0.0, 1.0),
+        kp=0.3, ti_s=600.0, td_s=15.0, band=0.5, lowers_band=1.0, tolerance=(0.0, 1.0),
     ),
     HUMIDITY: LoopKind(
         # an ultrasonic humidifier of 40 g/h
-        kp=0.03, ti_s=600.0, td_s=10.0, band=3.0, lowers_band=5.0, tolerance=(0.0, 5.0),
+        kp=0.05, ti_s=300.0, td_s=5.0, band=3.0, lowers_band=5.0, tolerance=(0.0, 5.0),
     ),
     WATER_TEMPERATURE: LoopKind(kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0)),
     ACIDITY: LoopKind(
@@ -101,7 +101,7 @@ LOOPS: Final[dict[str, LoopKind]] = {
 }  # fmt: skip
 
 SWITCHING_S: Final[dict[OutputClass, tuple[float, float]]] = {
-    OutputClass.HEATER: (10.0, 10.0),  # a relay's contacts last 100 000 cycles at full load
+    OutputClass.HEATER: (4.0, 4.0),
     OutputClass.COOLER: (120.0, 180.0),  # compressors need minutes between two starts
     OutputClass.HUMIDIFIER: (4.0, 4.0),
     OutputClass.DEHUMIDIFIER: (120.0, 180.0),

@@ -9,6 +9,7 @@ from growd.config.chamber import chambers_of
 from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, once
+from growd.config.loops import loop_faults
 from growd.config.output_checks import output_faults, output_names
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
@@ -48,6 +49,7 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
         yield from sensor_faults(chamber)
         yield from _lamp(chamber)
         yield from output_faults(chamber)
+        yield from loop_faults(chamber)
         yield from _limits(chamber)
         yield from faults_of_conditions(chamber)
         yield from _combined(chamber)

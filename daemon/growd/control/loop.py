@@ -40,6 +40,10 @@ class Doses:
     most_ml: float = 50.0
     longest_s: float = math.inf
     """The longest dose."""
+    lowering_longest_s: float = math.inf
+    """The longest dose that lowers the variable."""
+    is_lowering_water: bool = False
+    """Whether fresh water lowers the variable, which has no `most_ml`."""
 
 
 @dataclass(frozen=True)
@@ -273,14 +277,17 @@ class LoopController(Controller):
         self._withheld = self._nobodys(
             output, side, value > max(desired, self._floor()) + self._lowers_band.value
         )
-        self._applied.asks_for_lowering(output < self._withheld, now)
-        return output - self._withheld
+        demand = output - self._withheld
+        self._applied.asks_for_lowering(demand < 0, now)
+        self._sides.asked(demand, now)
+        return demand
 
     def _side(self, desired: float, value: float) -> int:
         """1 for the outputs that raise the variable, -1 for those that lower it, 0 where they cannot help."""
         if not self._kind.lowers_by_integral:
             return 1
-        side = self._sides.update(desired, self._floor(), value, self._lowers_band.value)
+        now = self._clock.monotonic()
+        side = self._sides.update(desired, self._floor(), value, self._lowers_band.value, now)
         self._pid.integral_limits = (0.0, 1.0) if side > 0 else (-1.0, 0.0)
         return side
 
@@ -326,8 +333,10 @@ class LoopController(Controller):
         """The length of a dose against an error."""
         ml_per_unit = self._ml_per_unit.value if direction > 0 else self._lowering_ml.value
         flow = doses.ml_s if direction > 0 else doses.lowering_ml_s
-        ml: float = min(self._most_ml.value, DOSE_SHARE * error * ml_per_unit)
-        return min(doses.longest_s, ml / flow)
+        ml: float = DOSE_SHARE * error * ml_per_unit
+        if direction > 0 or not doses.is_lowering_water:
+            ml = min(self._most_ml.value, ml)
+        return min(doses.longest_s if direction > 0 else doses.lowering_longest_s, ml / flow)
 
     def _until_edge(self) -> float:
         return self._doses.until_end(self._clock.monotonic())

@@ -8,6 +8,12 @@ from typing import Final
 IN_FLIGHT_S: Final = 120.0
 """What was just given may still raise readings for this long: six response times of an SCD30."""
 
+RAISED_S: Final = 60.0
+"""What was given to raise a value may still overshoot for this long."""
+
+LOWERED_S: Final = 300.0
+"""What was given to lower it: a compressor runs for two minutes at least, and the air recovers."""
+
 NOT_GIVEN_S: Final = 10.0
 """Pause after a dose that no output gave, such as one that an interlock held."""
 
@@ -64,21 +70,28 @@ class Hysteresis:
 class Sides:
     """Which outputs of a two-sided loop may work: those that raise (1) or those that lower (-1).
 
-    It changes when the value is beyond the band on the other side, so that they do not work against each
-    other.
+    It changes when the value is beyond the band on the other side and nothing was asked of this side for a
+    while, so that outputs do not work against each other, nor against what they have just given.
     """
 
     def __init__(self, *, can_raise: bool, can_lower: bool) -> None:
         self._can_raise = can_raise
         self._can_lower = can_lower
         self.side = 1 if can_raise else -1
+        self._worked_at = -math.inf  # when this side was last asked
         self._is_useful = False
 
-    def update(self, desired: float, floor: float, value: float, band: float) -> int:
+    def asked(self, demand: float, now: float) -> None:
+        """What the outputs are asked for from now on."""
+        if demand * self.side > 0:
+            self._worked_at = now
+
+    def update(self, desired: float, floor: float, value: float, band: float, now: float) -> int:
         """1, -1, or 0 while lowering cannot help: the value is at the `floor`."""
-        if self.side > 0 and self._can_lower and value > max(desired, floor) + band:
+        is_idle = now - self._worked_at > (RAISED_S if self.side > 0 else LOWERED_S)
+        if self.side > 0 and is_idle and self._can_lower and value > max(desired, floor) + band:
             self.side = -1
-        elif self.side < 0 and self._can_raise and value < desired - band:
+        elif self.side < 0 and is_idle and self._can_raise and value < desired - band:
             self.side = 1
         if self.side > 0:
             return 1

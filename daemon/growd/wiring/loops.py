@@ -119,7 +119,7 @@ def watched_loop(chamber: Chamber, variable: str) -> Loop:
 def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind) -> Doses:
     limits, litres = chamber.options.interlock, options.tank_litres
     ml_s, lowering_ml_s = (_flow_ml_s(chamber, variable, raises=raises) for raises in (True, False))
-    longest = WITHIN * limits.dose_longest_s
+    longest, lowering_longest = (_longest_s(chamber, variable, raises=raises) for raises in (True, False))
     return Doses(
         litres * _given(options.ml_per_unit_litre, kind.ml_per_unit_litre),
         litres * _given(options.lowering_ml_per_unit_litre, kind.lowering_ml_per_unit_litre),
@@ -128,7 +128,23 @@ def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind
         mixing_s=_given(options.mixing_s, limits.mixing_pause_s + MIXED_S),
         most_ml=options.most_ml,
         longest_s=longest,
+        lowering_longest_s=lowering_longest,
+        is_lowering_water=not _has_pumps(chamber, variable, raises=False),
     )
+
+
+def _longest_s(chamber: Chamber, variable: str, *, raises: bool) -> float:
+    """The longest dose that the interlocks let through."""
+    limits = chamber.options.interlock
+    return WITHIN * (
+        limits.dose_longest_s if _has_pumps(chamber, variable, raises=raises) else limits.pump_on_s
+    )
+
+
+def _has_pumps(chamber: Chamber, variable: str, *, raises: bool) -> bool:
+    """Whether dosing pumps raise a variable, or lower it."""
+    drivers = [each for each in chamber.drivers_of(variable) if each.moved[variable] is raises]
+    return any(each.role is not None and each.role.output_class is OutputClass.DOSING for each in drivers)
 
 
 def _flow_ml_s(chamber: Chamber, variable: str, *, raises: bool) -> float:

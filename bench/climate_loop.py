@@ -1,0 +1,255 @@
+"""A whole chamber whose temperature, humidity, water and nutrients are controlled as configured.
+
+The simulated chamber, sensors that lag and are noisy, the daemon's own filters, controllers and actuators, on
+the stepped clock of `closed_loop`. `bench/control.py` measures with it, and tests use it too.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from closed_loop import HoldingGuard, Inline, Part, SteppedClock, tasks_around
+
+from growd.bus import Bus
+from growd.bus.messages import Quality
+from growd.config import Chamber, Config, Output, Sensor
+from growd.control.actuation import OutputActuator, SwitchActuator
+from growd.control.filters import Filter
+from growd.control.fresh_air import FreshAir
+from growd.control.lamp_share import LampShare
+from growd.control.topics import CHANNEL_LEVELS, light_channels
+from growd.device_kinds import ROLES
+from growd.variables import (
+    ACIDITY,
+    CARBON_DIOXIDE,
+    CONDUCTIVITY,
+    HUMIDITY,
+    ROOM_HUMIDITY,
+    ROOM_TEMPERATURE,
+    TEMPERATURE,
+    VARIABLES,
+    WATER_LEVEL,
+    WATER_TEMPERATURE,
+)
+from growd.wiring.loops import loop_controller, output_controller
+from growd.wiring.topics import declare_topics
+from growd_hwsim.chamber import SimulatedChamber
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+
+    from growd.control.loop import LoopController
+    from growd.runtime.worker import Worker
+    from growd_hwsim.parameters import ChamberParameters
+
+ENVIRONMENT: Final = "environment_1"
+SENSOR_S: Final = 2.0
+
+
+class Probe(NamedTuple):
+    """A sensor: its response time in s, and the standard deviation of its noise."""
+
+    response_s: float
+    noise: float
+
+
+PROBES: Final = {
+    CARBON_DIOXIDE: Probe(20.0, 3.0),
+    TEMPERATURE: Probe(10.0, 0.02),  # an SCD30: "> 10 s"
+    HUMIDITY: Probe(8.0, 0.1),
+    WATER_TEMPERATURE: Probe(30.0, 0.02),
+    ACIDITY: Probe(20.0, 0.01),  # glass electrodes
+    CONDUCTIVITY: Probe(10.0, 0.01),
+    WATER_LEVEL: Probe(5.0, 0.2),
+    ROOM_TEMPERATURE: Probe(10.0, 0.02),
+    ROOM_HUMIDITY: Probe(8.0, 0.1),
+}
+
+
+def measured_by(*variables: str) -> tuple[Sensor, ...]:
+    """Sensors of the configuration for these variables."""
+    return tuple(
+        Sensor(name=f"sensor_{each}", kind="topic", variable=each, interval_s=SENSOR_S) for each in variables
+    )
+
+
+class ClimateLoop:
+    """The chamber of a configuration on a bus, with its sensors, actuators and controllers."""
+
+    def __init__(
+        self,
+        config: Config,
+        parameters: ChamberParameters | None = None,
+        *,
+        seed: int = 1,
+        others: Callable[[ClimateLoop], Sequence[Part]] | None = None,
+        probes: Mapping[str, Probe] = PROBES,
+    ) -> None:
+        """`others` makes the controllers that take the place of growd's."""
+        self.clock = SteppedClock()
+        self.bus = Bus(self.clock)
+        self.config = Chamber(config, ENVIRONMENT)
+        declare_topics(config, self.bus)
+        self.chamber = SimulatedChamber(self.clock.monotonic, parameters, seed=seed)
+        self.holds: dict[str, HoldingGuard] = {}
+        self.levels: dict[str, float] = {}
+        self.starts: dict[str, int] = {}
+        self.full_s: dict[str, float] = {}
+        self._changed: dict[str, float] = {}
+        self._noise = random.Random(seed)
+        self._probes = probes
+        self._client = self.bus.node("client")
+        self._lamp = self.bus.topics.declare(light_channels(ENVIRONMENT), CHANNEL_LEVELS)
+        self._lamp_node = self.bus.node("lamp")
+        self._raw = {
+            name: self.bus.node(f"sensor {name}").publisher(f"{ENVIRONMENT}/raw/{name}")
+            for name in self.config.measured
+        }
+        self.controllers: dict[str, LoopController] = {}
+        self.parts: list[Part] = [Filter(self.bus, ENVIRONMENT, name) for name in self.config.measured]
+        self.parts += [self._actuator(output) for output in self.config.outputs]
+        self.parts += self._controllers() if others is None else others(self)
+
+    def true(self, variable: str) -> float:
+        """What there really is of a variable."""
+        air, water = self.chamber.air(), self.chamber.water()
+        return {
+            CARBON_DIOXIDE: air.carbon_dioxide_ppm,
+            TEMPERATURE: air.temperature_degc,
+            HUMIDITY: air.humidity_percent,
+            WATER_TEMPERATURE: water.temperature_degc,
+            ACIDITY: water.potential_hydrogen,
+            CONDUCTIVITY: water.conductivity_ms_cm,
+            WATER_LEVEL: water.level_percent,
+            ROOM_TEMPERATURE: self.chamber.parameters.ambient_temperature_degc,
+            ROOM_HUMIDITY: self.chamber.parameters.ambient_humidity_percent,
+        }[variable]
+
+    def measured(self, variable: str) -> float:
+        """What the filter says."""
+        last = self.bus.topics.get(f"{ENVIRONMENT}/measured/{variable}").last
+        return math.nan if last is None or last.value is None else float(last.value)
+
+    def command(self, variable: str) -> float:
+        """The last command for a variable, nan for none."""
+        last = self.bus.topics.get(f"{ENVIRONMENT}/commanded/{variable}").last
+        return math.nan if last is None or last.value is None else float(last.value)
+
+    def want(self, variable: str, value: float | None) -> None:
+        """Give a set point, or release it."""
+        quality = Quality.STALE if value is None else Quality.OK
+        self._client.publisher(f"{ENVIRONMENT}/desired/{variable}").publish(value, quality)
+
+    def light(self, level: float) -> None:
+        """Light all channels of the lamp."""
+        for channel in ("white", "red", "blue"):
+            self.chamber.set_lamp(channel, level)
+        self._lamp_node.publisher(light_channels(ENVIRONMENT)).publish({"x": level, "y": level, "z": level})
+
+    def on_s(self, name: str) -> float:
+        """How long an output was on, in seconds at full level."""
+        level = self.levels.get(name, 0.0)
+        return self.full_s.get(name, 0.0) + level * (self.clock.monotonic() - self._changed.get(name, 0.0))
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """All parts run around the body."""
+        runs = [part.run() for part in self.parts]
+        async with tasks_around(self.clock, [*runs, self._sense()]):
+            yield
+
+    def _controllers(self) -> list[Part]:
+        air = FreshAir(self.bus, ENVIRONMENT)
+        lamp = LampShare(self.bus, ENVIRONMENT, self.config.lamp_mix)
+        by_variable: dict[str, list[Output]] = {}
+        for output in self.config.outputs:
+            by_variable.setdefault(output.own_variable, []).append(output)
+        made: list[Part] = [
+            output_controller(self.config, self.bus, variable, outputs, air)
+            for variable, outputs in by_variable.items()
+        ]
+        for variable in self.config.loops:
+            self.controllers[variable] = loop_controller(self.config, self.bus, variable, air, lamp)
+        return [*made, *self.controllers.values()]
+
+    def _actuator(self, output: Output) -> OutputActuator:
+        worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs
+        self.holds[output.name] = HoldingGuard()
+        kind = OutputActuator if output.can_dim else SwitchActuator
+        return kind(
+            self.bus,
+            ENVIRONMENT,
+            output.name,
+            output.own_variable,
+            write=partial(self._write, output.name, ROLES[output.own_variable].moves),
+            worker=worker,
+            guard=self.holds[output.name],
+        )
+
+    def _write(self, name: str, moved: str, level: float) -> None:
+        level, before, now = float(level), self.levels.get(name, 0.0), self.clock.monotonic()
+        self.full_s[name] = self.on_s(name)
+        self.levels[name], self._changed[name] = level, now
+        if level > 0 and before <= 0:
+            self.starts[name] = self.starts.get(name, 0) + 1
+        self.chamber.set_actuator(moved, level)
+
+    async def _sense(self) -> None:
+        """Publish what sensors measure, as their samplers do."""
+        lagging = {name: self.true(name) for name in self._raw}
+        while True:
+            await self.clock.sleep(SENSOR_S)
+            for name, publisher in self._raw.items():
+                probe = self._probes[name]
+                share = -math.expm1(-SENSOR_S / probe.response_s) if probe.response_s > 0 else 1.0
+                lagging[name] += (self.true(name) - lagging[name]) * share
+                known = VARIABLES[name]
+                value = lagging[name] + self._noise.gauss(0.0, probe.noise)
+                publisher.publish(max(known.minimum, min(known.maximum, value)))
+
+
+class Thermostat:
+    """Plain on and off: on below the set point by half of `band` up to as far above it, and the other way."""
+
+    def __init__(self, loop: ClimateLoop, variable: str, band: float, raises: str, lowers: str = "") -> None:
+        self._loop = loop
+        self._variable = variable
+        self._half = band / 2
+        node = loop.bus.node(f"thermostat {variable}")
+        self._outputs = {
+            name: node.publisher(f"{ENVIRONMENT}/commanded/{name}") for name in (raises, lowers) if name
+        }
+        self._raises, self._lowers = raises, lowers
+        self._on = dict.fromkeys(self._outputs, 0.0)
+
+    async def run(self) -> None:
+        topics = self._loop.bus.topics
+        while True:
+            await self._loop.clock.sleep(1.0)
+            desired = topics.get(f"{ENVIRONMENT}/desired/{self._variable}").last
+            value = self._loop.measured(self._variable)
+            if desired is None or desired.value is None or math.isnan(value):
+                continue
+            error = float(desired.value) - value
+            for name, output in self._outputs.items():
+                way = error if name == self._raises else -error
+                if way > self._half:
+                    self._on[name] = 1.0
+                elif way < -self._half if not self._lowers else way < 0:
+                    self._on[name] = 0.0
+                output.publish(self._on[name])
+
+
+def output(variable: str, *drives: str, lowers: bool = False, **options: Any) -> Output:
+    """An output of the configuration, named as its own variable."""
+    direction: Any = "lowers" if lowers else "raises"
+    return Output(name=variable, variable=variable, drives=drives, direction=direction, pin=5, **options)
+
+
+def climate_config(measured: Sequence[str], outputs: Sequence[Output], **sections: Any) -> Config:
+    """A configuration with these sensors and outputs. Their pins are not used."""
+    return Config(sensor=measured_by(*measured), output=tuple(outputs), **sections)

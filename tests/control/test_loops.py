@@ -1,0 +1,269 @@
+"""Loops of temperature, humidity and water in the simulated chamber, with controllers as configured."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
+
+from growd.config import Light
+from growd.config.loops import LoopGains, LoopOptions
+from growd.variables import (
+    ACIDITY,
+    CARBON_DIOXIDE,
+    CONDUCTIVITY,
+    FAN,
+    HUMIDITY,
+    ROOM_HUMIDITY,
+    ROOM_TEMPERATURE,
+    TEMPERATURE,
+    WATER_LEVEL,
+)
+from growd_hwsim.parameters import ChamberParameters
+from growd_hwsim.tank import TankParameters
+
+HEATER = output("air_heater", TEMPERATURE)
+COOLER = output("air_cooler", TEMPERATURE, lowers=True)
+EXHAUST = output(FAN, CARBON_DIOXIDE, TEMPERATURE, HUMIDITY, lowers=True)
+HUMIDIFIER = output("air_humidifier", HUMIDITY)
+PUMP = {"flow_ml_min": 30.0}
+NUTRIENTS = (output("nutrient_a", CONDUCTIVITY, **PUMP), output("nutrient_b", CONDUCTIVITY, **PUMP))
+BASE = output("nutrient_ph_up", ACIDITY, **PUMP)
+ACID = output("nutrient_ph_down", ACIDITY, lowers=True, **PUMP)
+
+
+async def course(loop, variable, seconds, step=5):
+    """The true values of the next seconds."""
+    values = []
+    for _ in range(0, seconds, step):
+        await loop.clock.advance(step)
+        values.append(loop.true(variable))
+    return values
+
+
+def mean(values):
+    return sum(values) / len(values)
+
+
+async def test_a_heater_holds_the_temperature():
+    loop = ClimateLoop(climate_config([TEMPERATURE], [HEATER]))
+    async with loop.running():
+        loop.want(TEMPERATURE, 26.0)
+        values = await course(loop, TEMPERATURE, 3_600)
+    assert max(values) < 27.5
+    assert mean(values[-360:]) == pytest.approx(26.0, abs=0.2)
+    assert values[-360:] == pytest.approx([26.0] * 360, abs=1.3)  # a dose of 4 s is 1.3 K of air
+
+
+@pytest.mark.parametrize("lamps", [0.0, 1.0])
+async def test_a_heater_and_a_cooler_do_not_alternate(lamps):
+    loop = ClimateLoop(climate_config([TEMPERATURE], [HEATER, COOLER]))
+    async with loop.running():
+        loop.light(lamps)
+        loop.want(TEMPERATURE, 24.0)
+        await loop.clock.advance(3_600)
+        before = {name: loop.on_s(name) for name in loop.levels}
+        await loop.clock.advance(3 * 3_600)
+        ran = {name: loop.on_s(name) - before[name] for name in loop.levels}
+    idle, busy = ("air_cooler", "air_heater") if lamps == 0 else ("air_heater", "air_cooler")
+    assert ran[busy] > 300
+    assert ran[idle] == 0
+
+
+async def test_night_after_a_day_of_cooling_is_heated():
+    loop = ClimateLoop(climate_config([TEMPERATURE], [HEATER, COOLER]))
+    async with loop.running():
+        loop.light(1.0)
+        loop.want(TEMPERATURE, 24.0)
+        await loop.clock.advance(3_600)
+        loop.light(0.0)
+        await loop.clock.advance(1_800)
+        assert mean(await course(loop, TEMPERATURE, 1_800)) == pytest.approx(24.0, abs=0.3)
+
+
+async def test_a_held_heater_does_not_wind_up():
+    overshoots = []
+    for held_s in (0, 3_600):
+        loop = ClimateLoop(climate_config([TEMPERATURE], [HEATER]))
+        async with loop.running():
+            loop.want(TEMPERATURE, 26.0)
+            loop.holds["air_heater"].set(True)
+            await loop.clock.advance(held_s + 60)
+            assert loop.command(TEMPERATURE) > 0.9 or held_s
+            loop.holds["air_heater"].set(False)
+            overshoots.append(max(await course(loop, TEMPERATURE, 1_800)) - 26.0)
+    assert overshoots[1] < overshoots[0] + 0.3
+
+
+async def test_the_gains_of_the_night_hold_while_the_lamp_is_dark():
+    options = LoopOptions(kp=0.2, ti_s=1e5, td_s=0, night=LoopGains(kp=0.05))
+    config = climate_config(
+        [TEMPERATURE], [HEATER], light=Light(enabled=True), control={TEMPERATURE: options}
+    )
+    loop = ClimateLoop(config)
+    async with loop.running():
+        loop.holds["air_heater"].set(True)
+        loop.want(TEMPERATURE, 24.0)
+        loop.light(0.0)
+        await loop.clock.advance(60)
+        by_night = loop.command(TEMPERATURE) / (24.0 - loop.measured(TEMPERATURE))
+        loop.want(TEMPERATURE, None)  # so that the change of gains leaves nothing in the integral
+        loop.light(0.01)
+        await loop.clock.advance(60)
+        loop.want(TEMPERATURE, 24.0)
+        await loop.clock.advance(2)
+        by_day = loop.command(TEMPERATURE) / (24.0 - loop.measured(TEMPERATURE))
+    assert by_night == pytest.approx(0.05, rel=0.1)
+    assert by_day == pytest.approx(0.2, rel=0.1)
+
+
+async def test_the_heat_of_the_lamps_is_fed_forward():
+    peaks = []
+    for feed_forward in (0.0, 0.25):
+        options = LoopOptions(feed_forward=feed_forward)
+        config = climate_config(
+            [TEMPERATURE], [HEATER], light=Light(enabled=True), control={TEMPERATURE: options}
+        )
+        loop = ClimateLoop(config)
+        async with loop.running():
+            loop.want(TEMPERATURE, 28.0)
+            await loop.clock.advance(3_600)
+            loop.light(0.7)
+            peaks.append(mean(await course(loop, TEMPERATURE, 600)))
+    assert abs(peaks[1] - 28.0) < abs(peaks[0] - 28.0)
+
+
+async def test_a_fan_for_three_variables_follows_the_largest_demand():
+    config = climate_config([CARBON_DIOXIDE, TEMPERATURE, HUMIDITY], [EXHAUST, HUMIDIFIER])
+    loop = ClimateLoop(config)
+    hand = loop.bus.node("hand")
+    async with loop.running():
+        loop.want(HUMIDITY, 30.0)  # far below
+        loop.want(TEMPERATURE, 40.0)  # far above: temperature asks for nothing
+        await loop.clock.advance(300)
+        assert loop.command(TEMPERATURE) == 0.0
+        assert loop.command(HUMIDITY) < -0.5
+        assert loop.levels[FAN] == 1.0
+        loop.want(FAN, 0.0)
+        await loop.clock.advance(10)
+        assert loop.levels[FAN] == 0.0
+        hand.publisher(f"{ENVIRONMENT}/commanded/{FAN}").publish(1.0)
+        await loop.clock.advance(10)
+        assert loop.levels[FAN] == 1.0
+
+
+@pytest.mark.parametrize(("room_degc", "lamps", "runs"), [(20.0, 1.0, True), (30.0, 0.0, False)])
+async def test_a_fan_does_not_cool_with_air_that_is_warmer(room_degc, lamps, runs):
+    parameters = ChamberParameters(ambient_temperature_degc=room_degc)
+    loop = ClimateLoop(climate_config([TEMPERATURE, ROOM_TEMPERATURE], [EXHAUST]), parameters)
+    async with loop.running():
+        loop.light(lamps)
+        loop.want(TEMPERATURE, 17.0)
+        await loop.clock.advance(1_800)
+        assert (loop.on_s(FAN) > 0) is runs
+
+
+@pytest.mark.parametrize(("room_percent", "runs"), [(30.0, True), (95.0, False)])
+async def test_a_fan_does_not_dry_with_air_that_is_moister(room_percent, runs):
+    parameters = ChamberParameters(ambient_humidity_percent=room_percent)
+    measured = [TEMPERATURE, HUMIDITY, ROOM_TEMPERATURE, ROOM_HUMIDITY]
+    loop = ClimateLoop(climate_config(measured, [EXHAUST]), parameters)
+    async with loop.running():
+        loop.want(HUMIDITY, 25.0)
+        await loop.clock.advance(1_800)
+        assert (loop.on_s(FAN) > 0) is runs
+
+
+async def test_a_dimmed_fan_gets_levels_instead_of_doses():
+    fan = output("auxiliary_1", HUMIDITY, lowers=True, kind="pwm")
+    loop = ClimateLoop(climate_config([HUMIDITY], [fan]))
+    async with loop.running():
+        loop.want(HUMIDITY, 38.0)
+        await loop.clock.advance(30)
+        commands = {loop.command("auxiliary_1")}
+        await loop.clock.advance(5)
+        commands.add(loop.command("auxiliary_1"))
+    assert any(0 < command < 1 for command in commands)
+
+
+# --- Water
+
+
+def tank(**start):
+    return ChamberParameters(tank=TankParameters(**{f"start_{name}": value for name, value in start.items()}))
+
+
+async def doses(loop, name, seconds):
+    """Begin and end of each time that an output is on."""
+    found, was = [], 0.0
+    for _ in range(seconds):
+        await loop.clock.advance(1)
+        level = loop.levels.get(name, 0.0)
+        if level > was:
+            found.append([loop.clock.monotonic(), None])
+        elif level < was:
+            found[-1][1] = loop.clock.monotonic()
+        was = level
+    return found
+
+
+async def test_ph_falls_in_doses_with_time_to_mix_between_them():
+    loop = ClimateLoop(climate_config([ACIDITY], [BASE, ACID]), tank(potential_hydrogen=7.2))
+    loop.chamber.set_actuator("water_pump", 1.0)
+    async with loop.running():
+        loop.want(ACIDITY, 5.8)
+        given = await doses(loop, "nutrient_ph_down", 2 * 3_600)
+        assert loop.true(ACIDITY) == pytest.approx(5.8, abs=0.15)
+        assert loop.on_s("nutrient_ph_up") == 0
+    assert len(given) > 1
+    pauses = [begin - end for (_, end), (begin, _) in itertools.pairwise(given)]
+    assert min(pauses) >= 305
+
+
+async def test_a_dose_that_was_held_is_given_later_and_does_not_wait_for_mixing():
+    loop = ClimateLoop(climate_config([ACIDITY], [ACID]), tank(potential_hydrogen=6.8))
+    loop.chamber.set_actuator("water_pump", 1.0)
+    async with loop.running():
+        loop.holds["nutrient_ph_down"].set(True)
+        loop.want(ACIDITY, 5.8)
+        await loop.clock.advance(600)
+        assert loop.on_s("nutrient_ph_down") == 0
+        loop.holds["nutrient_ph_down"].set(False)
+        await loop.clock.advance(60)
+        assert 0 < loop.on_s("nutrient_ph_down") < 60
+
+
+async def test_nutrients_reach_their_conductivity_and_water_lowers_it():
+    water = output("water_fill", CONDUCTIVITY, lowers=True, flow_ml_min=2_000.0)
+    config = climate_config([CONDUCTIVITY], [*NUTRIENTS, water])
+    loop = ClimateLoop(config, tank(conductivity_ms_cm=1.0, l=10.0))
+    loop.chamber.set_actuator("water_pump", 1.0)
+    async with loop.running():
+        loop.want(CONDUCTIVITY, 1.8)
+        await loop.clock.advance(2 * 3_600)
+        assert loop.true(CONDUCTIVITY) == pytest.approx(1.8, abs=0.1)
+        loop.want(CONDUCTIVITY, 1.4)
+        await loop.clock.advance(2 * 3_600)
+        assert loop.true(CONDUCTIVITY) == pytest.approx(1.4, abs=0.1)
+        assert loop.on_s("nutrient_a") == loop.on_s("nutrient_b") > 0
+
+
+async def test_water_is_filled_up_to_its_level():
+    loop = ClimateLoop(climate_config([WATER_LEVEL], [output("water_fill", WATER_LEVEL)]), tank(l=10.0))
+    async with loop.running():
+        loop.want(WATER_LEVEL, 80.0)
+        await loop.clock.advance(1_800)
+        assert loop.true(WATER_LEVEL) == pytest.approx(80.0, abs=5)
+        assert loop.starts["water_fill"] <= 2
+
+
+async def test_a_set_point_in_ml_per_hour_is_given_in_doses():
+    loop = ClimateLoop(climate_config([CONDUCTIVITY], [NUTRIENTS[0]]))
+    async with loop.running():
+        loop.want("nutrient_a", 36.0)  # of 1800 ml/h
+        await loop.clock.advance(3_600)
+        assert loop.on_s("nutrient_a") * 0.5 == pytest.approx(36.0, rel=0.1)
+        loop.want("nutrient_a", 1_800.0)
+        await loop.clock.advance(10)
+        assert loop.levels["nutrient_a"] == 1.0

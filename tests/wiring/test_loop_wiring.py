@@ -1,0 +1,122 @@
+"""Control loops as configured: [control.<variable>] and what outputs drive."""
+
+from __future__ import annotations
+
+import pytest
+from climate_loop import measured_by
+
+from growd.bus import Bus
+from growd.config import Config, ConfigError, load
+from growd.config.chamber import chambers_of
+from growd.config.loops import LoopGains, LoopOptions
+from growd.config.outputs import Output
+from growd.wiring.chamber import AllChambers
+from growd.wiring.loops import loop_settings
+from growd.wiring.topics import declare_topics
+from support.clock import ManualClock
+from support.machine import SleepingTime, simulated
+from support.memory import ShortMemory
+
+CONTROLLERS = "environment_1/controllers"
+HEATER = Output(name="heater", drives=("air_temperature",), pin=5, minimum_on_s=20.0)
+EXHAUST = Output(name="exhaust", variable="air_flush_on", drives=("air_humidity",), direction="lowers", pin=6)
+
+
+async def control_of(config):
+    bus = Bus(ManualClock())
+    declare_topics(config, bus)
+    chambers = AllChambers(config, bus, simulated(SleepingTime()), memory=ShortMemory(), report=print)
+    parts = [part.node.name for part in chambers.by_environment["environment_1"].components()]
+    await chambers.workers.close(1.0)
+    return bus, parts
+
+
+async def test_each_measured_and_driven_variable_has_a_controller():
+    config = Config(sensor=measured_by("air_temperature", "air_humidity"), output=(HEATER, EXHAUST))
+    bus, parts = await control_of(config)
+    for name in ("air_temperature", "air_humidity", "air_heater", "air_flush_on"):
+        assert f"{CONTROLLERS}/{name}" in parts
+    told = bus.parameters.get(CONTROLLERS)
+    assert told["air_temperature"].items() >= {"on_off": False, "kp": 0.3, "lowers_band": 1.0}.items()
+    assert told["air_heater"].items() >= {"minimum_on": 20.0, "minimum_off": 4.0}.items()
+    chamber = chambers_of(config)[0]
+    assert {"air_temperature", "air_humidity"} <= chamber.reach().keys()
+
+
+async def test_the_options_of_a_loop_are_its_parameters():
+    options = LoopOptions(
+        method="on_off", kp=0.1, ti_s=50.0, td_s=1.0, set_point_weight=0.5, band=0.7, lowers_band=0.9,
+        feed_forward=0.2, night=LoopGains(kp=0.05), lowering=LoopGains(ti_s=70.0), override_s=60.0,
+    )  # fmt: skip
+    cooler = Output(name="cooler", drives=("air_temperature",), direction="lowers", pin=7)
+    config = Config(
+        sensor=measured_by("air_temperature"), output=(HEATER, cooler), control={"air_temperature": options}
+    )
+    bus, _ = await control_of(config)
+    assert bus.parameters.get(f"{CONTROLLERS}/air_temperature") == {
+        "on_off": True, "kp": 0.1, "ti": 50.0, "td": 1.0, "weight": 0.5, "band": 0.7, "lowers_band": 0.9,
+        "feed_forward": 0.2, "night_kp": 0.05, "night_ti": 50.0, "night_td": 1.0,
+        "lowering_kp": 0.1, "lowering_ti": 70.0, "lowering_td": 1.0, "override": 60.0, "override_left": 0.0,
+    }  # fmt: skip
+
+
+def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
+    pumps = [
+        Output(name=name, variable=f"nutrient_{name}", drives=("water_electrical_conductivity",),
+               flow_ml_min=30.0, pin=pin)
+        for name, pin in (("a", 5), ("b", 6))
+    ]  # fmt: skip
+    options = LoopOptions(tank_litres=50.0, ml_per_unit_litre=4.0)
+    config = Config(
+        sensor=measured_by("water_electrical_conductivity"),
+        output=tuple(pumps),
+        control={"water_electrical_conductivity": options},
+    )
+    doses = loop_settings(chambers_of(config)[0], "water_electrical_conductivity").doses
+    assert (doses.ml_per_unit, doses.ml_s, doses.mixing_s, doses.longest_s) == (200.0, 1.0, 310.0, 27.0)
+
+
+def test_the_short_form_of_carbon_dioxide_and_the_long_one_agree(tmp_path):
+    valve = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
+    file = tmp_path / "growd.toml"
+    file.write_text(valve + "[carbon_dioxide]\nkp_per_ppm = 0.005\nfan_band_ppm = 50\n")
+    short = loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide")
+    file.write_text(valve + "[control.air_carbon_dioxide]\nkp = 0.005\nlowers_band = 50\n")
+    assert loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide") == short
+    file.write_text(valve + "[carbon_dioxide]\nti_s = 50\n[control.air_carbon_dioxide]\nkp = 0.005\n")
+    with pytest.raises(ConfigError, match="is the short form of"):
+        load(file)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[control.temperature]\nkp = 1\n", r"there is no such variable to control; did you mean air_temp"),
+        ("[control.air_heater]\nkp = 1\n", "there is no such variable to control"),
+        ("[control.air_temperature]\nkp = 1\n", "no output moves air_temperature"),
+        ("[control.water_temperature]\nkp = 1\n", "no sensor measures water_temperature"),
+        ("[control.light_illuminance]\nkp = 1\n", r"controlled by the section \[light\]"),
+        ("[control.air_temperature]\nkp = -1\n", "kp"),
+        ("[control.air_temperature]\nmethod = 'fuzzy'\n", "method"),
+    ],
+)
+def test_a_section_that_controls_nothing_is_refused(tmp_path, text, words):
+    file = tmp_path / "growd.toml"
+    file.write_text(text)
+    with pytest.raises(ConfigError, match=words):
+        load(file)
+
+
+def test_doses_need_the_flow_of_their_pumps_and_no_feed_forward(tmp_path):
+    sensor = "[[sensor]]\nname = 'ph'\nkind = 'topic'\nvariable = 'water_potential_hydrogen'\n"
+    output = "[[output]]\nname = 'acid'\nvariable = 'auxiliary_1'\npin = 5\ndirection = 'lowers'\n"
+    output += "drives = ['water_potential_hydrogen']\n"
+    file = tmp_path / "growd.toml"
+    file.write_text(sensor + output)
+    with pytest.raises(ConfigError, match="flow_ml_min: is missing; acid gives doses"):
+        load(file)
+    file.write_text(
+        f"{sensor}{output}flow_ml_min = 30\n[control.water_potential_hydrogen]\nfeed_forward = 0.1\n"
+    )
+    with pytest.raises(ConfigError, match="feed_forward: is for a PID"):
+        load(file)
