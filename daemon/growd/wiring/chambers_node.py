@@ -18,7 +18,7 @@ from growd.control.topics import (
 )
 from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.store.bootstrap import Databases
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -78,13 +78,15 @@ def _variables(chamber: Chamber) -> Iterator[dict[str, Any]]:
                 "controlled": name in reach,
                 "manual": not is_measured and not variable.is_output,
                 "reach": reach.get(name),
-                "outputs": [each for each in _driven_by(name) if name in reach and each in reach],
+                "outputs": [each for each in _driven_by(chamber, name) if name in reach and each in reach],
             }
 
 
-def _driven_by(variable: str) -> tuple[str, ...]:
-    """The variables of the outputs that a controller of this one may have."""
-    return {ILLUMINANCE: CHANNELS, CARBON_DIOXIDE: (VALVE, FAN)}.get(variable, ())
+def _driven_by(chamber: Chamber, variable: str) -> tuple[str, ...]:
+    """The variables of the outputs that a controller of this one has."""
+    if variable == ILLUMINANCE:
+        return CHANNELS
+    return tuple(dict.fromkeys(each.own_variable for each in chamber.drivers_of(variable)))
 
 
 def _sensors(chamber: Chamber) -> Iterator[dict[str, Any]]:
@@ -141,8 +143,8 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
 def _services(bus: Bus, environment: str, device: dict[str, Any]) -> list[str]:
     """The services that calibrate a device or tune the controller of an output."""
     if device["role"] == "sensor":
-        node = f"{environment}/samplers/{device['name']}/"
+        nodes = [f"{environment}/samplers/{device['name']}/"]
     else:
-        controlled = CARBON_DIOXIDE if VALVE in device["variables"] else device["variables"][0]
-        node = f"{environment}/controllers/{controlled}/"
-    return [name for name in bus.services.names() if name.startswith(node)]
+        tuned = device["drives"] if device.get("direction") == "raises" else []
+        nodes = [f"{environment}/controllers/{each}/" for each in (*tuned, device["variables"][0])]
+    return [name for name in bus.services.names() if name.startswith(tuple(nodes))]
