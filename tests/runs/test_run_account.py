@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.runs.figures import Gap
+from growd.runs.figures import Gap, Rating
 from growd.variables import VARIABLES
 from support.run_points import (
     CO2,
@@ -224,7 +224,7 @@ class TestOutputs:
             command(0, VALVE, 0),
             *[command(at, VALVE, on) for at in (100, 200, 300) for on in (1,)],
             *[command(at, VALVE, 0) for at in (130, 205, 301)],
-            flow_l_min=2.0,
+            ratings={VALVE: Rating(flow_l_min=2.0)},
             end=400,
         )
         (valve,) = figures.outputs
@@ -232,6 +232,20 @@ class TestOutputs:
         assert valve.litres == pytest.approx(1.2)
         assert valve.grams == pytest.approx(1.2 * 1.84)
         assert valve.days_litres == [pytest.approx(1.2)]
+
+    def test_energy_and_volume_of_outputs_with_levels(self):
+        ratings = {
+            "air_heater": Rating(power_w=200.0),
+            "nutrient_a": Rating(power_w=6.0, flow_l_min=0.06),
+            VALVE: Rating(power_w=10.0),
+        }
+        commands = [command(0, name, 0.5) for name in ratings]
+        found = {one.variable: one for one in figures_of(*commands, ratings=ratings, end=3_600).outputs}
+        assert found["air_heater"].energy_kwh == pytest.approx(0.1)
+        assert (found["air_heater"].litres, found["air_heater"].grams) == (None, None)
+        assert found["nutrient_a"].litres == pytest.approx(1.8)
+        assert found["nutrient_a"].grams is None
+        assert found[VALVE].energy_kwh == pytest.approx(0.01)  # a switch is on from one half
 
     def test_a_repeated_command_is_no_dose_of_its_own(self):
         (valve,) = figures_of(command(0, VALVE, 1), command(600, VALVE, 1), end=700).outputs

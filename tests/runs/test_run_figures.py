@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
+from growd.runs.figures import Rating
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.store.exporting.source import SourceReader
 from growd.store.rollups.document import Rollup, RollupSeries, rollup_id, span_of
@@ -25,7 +26,7 @@ async def reading(stored, **options):
 
 async def figures(stored, run=RUN, now=MIDNIGHT + 90_000, **options):
     async with reading(stored, **options) as points:
-        return await run_figures(run, points, now=now, zone=UTC, flow_l_min=1.0)
+        return await run_figures(run, points, now=now, zone=UTC, ratings={VALVE: Rating(flow_l_min=1.0)})
 
 
 async def roll_up(stored, values, category="measured", variable=WARMTH, start=MIDNIGHT):

@@ -14,6 +14,7 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
+from growd.runs.figures import Rating
 from growd.runs.reports.elements import POLICY, STYLE
 from growd.runs.reports.language import Language
 from growd.runs.reports.reading import ReadPhoto, notes_of
@@ -134,7 +135,7 @@ async def reports(stored, archive):
         points = RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S)
 
         async def where(_):
-            return FigurePoints(points, 2.0)
+            return FigurePoints(points, {VALVE: Rating(flow_l_min=2.0)})
 
         def made(**options):
             return RunReports(

@@ -32,6 +32,7 @@ from growd.status.model import (
     DeviceStatus,
     HttpStatus,
     InterlockStatus,
+    OutputStatus,
     Problem,
     RecipeStatus,
     Status,
@@ -81,6 +82,16 @@ STATUS = replace(
     problems=[Problem("the recorder keeps failing", is_failure=True)],
     components=[ComponentStatus("recorder", 3, "no", is_failing=True)],
     http=HttpStatus({"2xx": 10, "5xx": 1}, 3, 2),
+    outputs=[
+        OutputStatus(
+            *(SHELF, "heater", "heater", "air_heater", "heater", "relay"),
+            *(200.0, None, 1.0, 1e9, 12, 3600.0, 0.2, None),
+        ),
+        OutputStatus(
+            *(SHELF, "pump", "pump for nutrient A", "nutrient_a", "dosing", "pwm"),
+            *(None, 60.0, None, 1e9, 3, 60.0, None, 0.06),
+        ),
+    ],
 )
 
 
@@ -249,6 +260,12 @@ def test_each_part_of_the_status_has_a_metric():
     assert samples(found, "growd_machine_trouble_before")["throttled",] == 0
     assert samples(found, "growd_device_outage_seconds") == {("scd30_1", SHELF): 4.5}
     assert samples(found, "growd_http_requests")["5xx",] == 1
+    heater, pump = (SHELF, "heater", "air_heater"), (SHELF, "pump", "nutrient_a")
+    assert samples(found, "growd_output_level_ratio") == {heater: 1}
+    assert samples(found, "growd_output_cycles") == {heater: 12, pump: 3}
+    assert samples(found, "growd_output_on_seconds") == {heater: 3600, pump: 60}
+    assert samples(found, "growd_output_energy_joules") == {heater: 720_000}
+    assert samples(found, "growd_output_volume_liters") == {pump: 0.06}
     assert samples(found, "growd_component_failures") == {("recorder",): 3}
     assert samples(found, "growd_problems") == {("failure",): 2, ("warning",): 1}
     assert samples(found, "growd_build_info") == {("3.11.2", "0.1.0"): 1}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
-from growd.config import Config, Light, Output, Sensor
+from growd.config import ChannelOptions, Config, InterlockOptions, Light, Output, RelayOptions, Sensor
 from growd.device_kinds import OUTPUT_KINDS, ROLES
+from growd.status.model import OutputStatus
 from growd.wiring.config_checks import check_config
 from growd_hwsim.actuators import ACTUATORS
 from support.jumping import rigged
+from support.memory import ShortMemory
 
 E = "environment_1"
 SENSORS = (Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750"))
@@ -109,3 +112,33 @@ async def test_a_lamp_of_one_dimmed_output():
         await commanded(rig, "light_illuminance", 0.4)
         assert rig.last("light_channels").value["x"] == pytest.approx(0.4)
         assert rig.machine.gpio.high(17) == pytest.approx(0.4)
+
+
+async def test_what_outputs_did_is_in_the_status_and_outlasts_a_restart():
+    memory = ShortMemory()
+    relay = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    limits = InterlockOptions(valve_flow_l_min=0.5)
+    lamp = Light(channel=(ChannelOptions(name="white", pin=12, power_w=60.0),))
+    config = chamber_with(heater("relay", power_w=200.0), relay=(relay,), interlock=limits, light=lamp)
+    for life in (1, 2):
+        async with rigged(config, memory) as rig:
+            await rig.clock.advance(10)
+            await commanded(rig, "air_heater", 1, 0)
+            await commanded(rig, "air_carbon_dioxide_valve_on", 1, 0)
+            await commanded(rig, "light_intensity_white", 0.5, 60.0)
+            await commanded(rig, "air_heater", None, 0)
+            await commanded(rig, "air_carbon_dioxide_valve_on", None, 0)
+            await commanded(rig, "light_intensity_white", None, 60.0)
+            described = rig.bus.find_node(f"{E}/outputs").information()["outputs"]
+            found = {each["name"]: msgspec.convert(each, OutputStatus) for each in described}
+            assert {name: each.cycles for name, each in found.items()} == {
+                "light white": life,
+                "valve": life,
+                "it": life,
+            }
+            assert found["it"].on_s == pytest.approx(60 * life, abs=15 * life)
+            assert found["it"].energy_kwh == pytest.approx(found["it"].on_s * 200 / 3.6e6, abs=1e-4)
+            assert found["light white"].energy_kwh == pytest.approx(
+                found["light white"].on_s * 30 / 3.6e6, abs=1e-4
+            )
+            assert found["valve"].volume_l == pytest.approx(found["valve"].on_s * 0.5 / 60, abs=1e-3)

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         DeviceStatus,
         HandStatus,
         InterlockStatus,
+        OutputStatus,
         Reading,
         RecipeStatus,
         Status,
@@ -29,7 +30,21 @@ if TYPE_CHECKING:
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
 _REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused", "restarts", "last error")
 _VARIABLE_HEADINGS: Final = ("variable", "measured", "unit", "quality", "age", "set point", "by", "command")
-_NUMBERS: Final = ("successes", "failures", "outages", "lag", "refused", "restarts", "measured", "set point")
+_OUTPUT_HEADINGS: Final = ("output", "is a", "level", "starts", "on for", "kWh", "litres")
+_NUMBERS: Final = (
+    "level",
+    "starts",
+    "kWh",
+    "litres",
+    "successes",
+    "failures",
+    "outages",
+    "lag",
+    "refused",
+    "restarts",
+    "measured",
+    "set point",
+)
 _LEEWAY_S: Final = 5.0
 _GIGABYTE: Final = 1e9
 _MEGABYTE: Final = 1e6
@@ -45,6 +60,7 @@ def report(status: Status) -> str:
         _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in status.variables])
         if status.variables
         else "",
+        _table(_OUTPUT_HEADINGS, [_output_row(each) for each in status.outputs]) if status.outputs else "",
         _lines(_of_recipe(recipe, now) for recipe in status.recipes),
         _lines(f"{each.environment}: {each.name} is running: {each.text}" for each in status.experiments),
         _lines(_of_set_point(each, now) for each in status.set_points),
@@ -176,6 +192,14 @@ def _variable_row(each: VariableStatus) -> tuple[str, ...]:
         wanted.by if wanted is not None and wanted.value is not None else "-",
         _command(each),
     )
+
+
+def _output_row(each: OutputStatus) -> tuple[str, ...]:
+    level = "unknown" if each.level is None else f"{each.level:g}"
+    energy = "" if each.energy_kwh is None else f"{each.energy_kwh:.3f}"
+    volume = "" if each.volume_l is None else f"{each.volume_l:.3f}"
+    name = f"{each.environment}/{each.name}"
+    return name, each.part, level, str(each.cycles), lasted(each.on_s), energy, volume
 
 
 def _value(reading: Reading | None) -> str:

@@ -13,7 +13,7 @@ from growd.config.loops import LoopOptions, of_carbon_dioxide
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import ROLES, SENSOR_KINDS
 from growd.loops import loop_kind
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VARIABLES
+from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
 from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
@@ -184,8 +184,8 @@ class Chamber:
     def outputs_by_path(self) -> dict[OptionPath, Output]:
         """All outputs but the lamp, by their places in the file: relays are short forms of outputs."""
         relays = (_of_relay(relay) for relay in self.options.relay)
-        return {self.path("relay", number): each for number, each in enumerate(relays)} | {
-            self.path("output", number): each
+        return {self.path("relay", number): self._with_flow(each) for number, each in enumerate(relays)} | {
+            self.path("output", number): self._with_flow(each)
             for number, each in enumerate(self.options.output)
             if not each.channel
         }
@@ -271,6 +271,13 @@ class Chamber:
         if self.light.enabled and self.options.light.needs_sensor:
             needed.setdefault(ILLUMINANCE, set()).add(ILLUMINANCE)
         return needed
+
+    def _with_flow(self, output: Output) -> Output:
+        """A valve for CO2 has the flow of [interlock], unless it has its own."""
+        flow_l_min = self.options.interlock.valve_flow_l_min
+        if output.flow_ml_min is not None or flow_l_min is None or output.own_variable != VALVE:
+            return output
+        return structs.replace(output, flow_ml_min=1000 * flow_l_min)
 
     def _needed_by(self, output: Output) -> str:
         """The variable that an output needs to be known, "" for none."""

@@ -195,6 +195,9 @@ class ChannelOptions(Section, frozen=True):
     mix: Fraction = 1.0
     """Level of the channel when the whole lamp is at full light."""
 
+    power_w: Annotated[float, Meta(gt=0, le=100_000)] | None = None
+    """Electric power of the channel at full level, for the counter of energy."""
+
     lux_per_umol: Annotated[float, Meta(gt=0, le=1_000)] | None = None
     """Illuminance of its light for each umol/m2/s, by which growd calculates the PPFD. Default: 67 for white
     LEDs, 7.55 for red and 6.9 for blue ones. Fluorescent lamps have 74, high-pressure sodium lamps 82, metal

@@ -141,10 +141,11 @@ class Output(Section, frozen=True):
     that it drives, for heaters, valves, pumps and what else does harm without a sensor."""
 
     power_w: Annotated[float, Meta(gt=0, le=100_000)] | None = None
-    """Electric power at full level."""
+    """Electric power at full level, for the counter of energy."""
 
     flow_ml_min: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """Flow at full level."""
+    """Flow at full level, for the counter of volume. Commands of dosing pumps need it. Default for a valve
+    for CO2: [interlock] valve_flow_l_min."""
 
     minimum_on_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
     """Once on, it stays on for this time, whoever commands it off; not against interlocks and holds."""

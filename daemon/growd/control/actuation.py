@@ -36,13 +36,18 @@ ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a 
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
 
 
+def uncounted(_output: str, _level: float | None) -> None:
+    """Count nothing."""
+
+
 class Actuator(ABC):
     """Base of all actuators: outputs, each with a safe level, that follow commands.
 
     The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
     `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
     anything else. An unchanged level is not written again, except every `repeat_s` if that is given: such a
-    device becomes safe by itself without a command.
+    device becomes safe by itself without a command. `counted(output, level)` is called after each write, with
+    None if it failed.
 
     `write(output, level)` runs in the worker. An OSError, RuntimeError or ValueError is a failure of the
     device: the level of the output is unknown then, so the write is repeated after a growing delay
@@ -64,6 +69,7 @@ class Actuator(ABC):
         retries: Retries,
         guard: Guard | None,
         repeat_s: float | None = None,
+        counted: Callable[[str, float | None], None] = uncounted,
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
         self._guard = guard
@@ -82,6 +88,7 @@ class Actuator(ABC):
         self._written: dict[str, float] = {}
         self._repeat_s = inf if repeat_s is None else repeat_s
         self._wrote_at: dict[str, float] = {}
+        self._counted = counted
         self._changed = asyncio.Event()
         if guard is not None:
             guard.watch(self._changed.set)
@@ -238,9 +245,11 @@ class Actuator(ABC):
         self._wrote_at |= dict.fromkeys(changes, self._clock.monotonic())
         for output in failures:
             self._written.pop(output, None)  # the old level or the new one
-        if self._guard is not None:
-            for output in changes:
-                self._guard.wrote(output, self._written.get(output))
+        for output in changes:
+            level = self._written.get(output)
+            self._counted(output, level)
+            if self._guard is not None:
+                self._guard.wrote(output, level)
         self._failing = self._failing - changes.keys() | failures.keys()
         if failures:
             self._failed(next(iter(failures.values())), is_news=was_well)
@@ -282,6 +291,7 @@ class OutputActuator(Actuator):
         retries: Retries = RETRIES,
         guard: Guard | None = None,
         repeat_s: float | None = None,
+        counted: Callable[[str, float | None], None] = uncounted,
     ) -> None:
         super().__init__(
             bus,
@@ -296,6 +306,7 @@ class OutputActuator(Actuator):
             retries=retries,
             guard=guard,
             repeat_s=repeat_s,
+            counted=counted,
         )
         self._variable = variable
         self._level = self.node.advertise(output_level(environment, device), OUTPUT_LEVEL)

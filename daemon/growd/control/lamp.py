@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.control.actuation import DECIMALS, ON_FROM, RETRIES, SAFE_LEVEL, Actuator
+from growd.control.actuation import DECIMALS, ON_FROM, RETRIES, SAFE_LEVEL, Actuator, uncounted
 from growd.control.ramps import Ramp
 from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
 
@@ -49,6 +49,7 @@ class LightActuator(Actuator):
         retries: Retries = RETRIES,
         guard: Guard | None = None,
         repeat_s: float | None = None,
+        counted: Callable[[str, float | None], None] = uncounted,
         device: str = "light",
     ) -> None:
         self._mix = dict(mix)
@@ -70,6 +71,7 @@ class LightActuator(Actuator):
             retries=retries,
             guard=guard,
             repeat_s=repeat_s,
+            counted=counted,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)
         self.node.open(self._all_channels_topic)

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.bus.messages import Quality
 from growd.runs.figures import (
-    GRAMS_PER_LITRE,
     LUX_PER_PPFD,
     LUX_UNCERTAINTY,
+    NO_RATINGS,
     PPFD,
     Gap,
     HandReading,
     LightIntegral,
+    Rating,
     RunFigures,
 )
 from growd.runs.series_account import EventAccount, OutputAccount, VariableAccount
@@ -24,7 +25,7 @@ from growd.store.history.buckets import as_number
 from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from datetime import tzinfo
 
     from growd.store.exporting.source import ExportedPoint
@@ -66,7 +67,7 @@ class RunAccount:
 
     `take` gets the points of its environment in the order of their times; points before `start` give the
     state at the start. `zone` is that of its days, None that of the machine. `holds_s` gives the seconds that
-    a value of a variable holds. `flow_l_min` is the flow of the open CO2 valve. Before `raw_from` buckets
+    a value of a variable holds. `ratings` are those of the outputs, by variable. Before `raw_from` buckets
     stand for measured values and commands. `end` and `raw_from` may grow.
     """
 
@@ -77,11 +78,11 @@ class RunAccount:
         zone: tzinfo | None,
         *,
         holds_s: Callable[[str], float],
-        flow_l_min: float | None = None,
+        ratings: Mapping[str, Rating] = NO_RATINGS,
         raw_from: float = 0.0,
     ) -> None:
         self._start, self.end, self._zone = start, end, zone
-        self._holds_s, self._flow, self.raw_from = holds_s, flow_l_min, raw_from
+        self._holds_s, self._ratings, self.raw_from = holds_s, ratings, raw_from
         self._variables: dict[str, VariableAccount] = {}
         self._outputs: dict[str, OutputAccount] = {}
         self._events: dict[tuple[str, str], EventAccount] = {}
@@ -100,7 +101,7 @@ class RunAccount:
 
     def copied(self) -> RunAccount:
         """An independent copy."""
-        shared = {id(each): each for each in (self._holds_s, self._zone)}
+        shared = {id(each): each for each in (self._holds_s, self._zone, self._ratings)}
         return copy.deepcopy(self, shared)
 
     def take(self, point: ExportedPoint) -> None:
@@ -173,7 +174,7 @@ class RunAccount:
                 if one.whole.seconds and one.values > one.by_hand
             ],
             outputs=[
-                one.figures(days, self._flow if name == VALVE else None, GRAMS_PER_LITRE)
+                one.figures(days, self._ratings.get(name, Rating()))
                 for name, one in sorted(self._outputs.items())
                 if one.known_s
             ],

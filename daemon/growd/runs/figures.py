@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Final
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, ILLUMINANCE, TEMPERATURE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PPFD: Final = "light_ppfd"
 LUX_PER_PPFD: Final = 67.0
@@ -17,6 +21,16 @@ LUX_UNCERTAINTY: Final = 0.15
 
 GRAMS_PER_LITRE: Final = 1.84
 """Density of CO2 at 20 degC and 1013 hPa."""
+
+
+class Rating(msgspec.Struct, frozen=True):
+    """What the outputs of a variable consume at full level, None if that is not configured."""
+
+    power_w: float | None = None
+    flow_l_min: float | None = None
+
+
+NO_RATINGS: Final[Mapping[str, Rating]] = MappingProxyType({})
 
 
 class Tolerance(msgspec.Struct, frozen=True):
@@ -97,7 +111,8 @@ class OutputFigures(msgspec.Struct, frozen=True):
 
     `known_s` is the time with a known command, `on_s` the part of it with the output on, `starts` how often
     it was switched on, `mean_level` the mean command. `starts` of a time of which only rollups are left are
-    not known: then it is None. `litres` and `grams` are those of CO2, if the flow of the valve is configured.
+    not known: then it is None. `litres` are known if the flow is configured, `energy_kwh` if the power is;
+    `grams` are those of CO2.
     """
 
     variable: str
@@ -112,6 +127,7 @@ class OutputFigures(msgspec.Struct, frozen=True):
     litres: float | None = None
     grams: float | None = None
     days_litres: list[float] | None = None
+    energy_kwh: float | None = None
 
 
 class LightIntegral(msgspec.Struct, frozen=True):

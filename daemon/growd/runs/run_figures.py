@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.errors import InvalidValueError
 from growd.runs.account import Bucket, RunAccount
+from growd.runs.figures import NO_RATINGS
 from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, series_of
 from growd.store.exporting.pages import MOST_ROWS, slices
 from growd.store.exporting.source import ExportedPoint, Span, exported_point
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from growd.runs.figures import RunFigures
+    from growd.runs.figures import Rating, RunFigures
     from growd.store.exporting.source import PointSource, Series, SourceReader
     from growd.store.rollups.document import Rollup
 
@@ -66,16 +67,16 @@ async def run_figures(
     *,
     now: float,
     zone: tzinfo | None,
-    flow_l_min: float | None = None,
+    ratings: Mapping[str, Rating] = NO_RATINGS,
 ) -> RunFigures:
     """The figures of a run, from its `recipe_run` document, up to its end or the UNIX time `now`.
 
-    `zone` is the time zone of its days, None that of the machine; `flow_l_min` the flow of the open CO2 valve
-    (`[interlock] valve_flow_l_min`). Reads each point of the environment once and keeps none, so it takes
+    `zone` is the time zone of its days, None that of the machine; `ratings` those of the outputs, by
+    variable. Reads each point of the environment once and keeps none, so it takes
     seconds for a week and a minute or two for three months. Raises `StoreError`, and
     `InvalidValueError` if the run has impossible times.
     """
-    progress = RunProgress(run, points, zone, flow_l_min)
+    progress = RunProgress(run, points, zone, ratings)
     await progress.read(points, end_of(run, now))
     return progress.figures()
 
@@ -100,14 +101,14 @@ class RunProgress:
     """
 
     def __init__(
-        self, run: Mapping[str, Any], points: RunPoints, zone: tzinfo | None, flow_l_min: float | None
+        self, run: Mapping[str, Any], points: RunPoints, zone: tzinfo | None, ratings: Mapping[str, Rating]
     ) -> None:
         start = float(run["started"])
         check_times(start, start)
         self._environment = str(run["environment"])
         self._start, self._read_to = start, nextafter(start, -inf)
         self._has_begun = False
-        self.account = RunAccount(start, start, zone, holds_s=points.holds_s, flow_l_min=flow_l_min)
+        self.account = RunAccount(start, start, zone, holds_s=points.holds_s, ratings=ratings)
 
     def copied(self) -> RunProgress:
         """An independent copy."""

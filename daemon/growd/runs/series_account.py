@@ -6,15 +6,17 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Final
 
 from growd.runs.figures import (
+    GRAMS_PER_LITRE,
     OTHER_TOLERANCE,
     TOLERANCES,
     EventFigures,
     OutputFigures,
+    Rating,
     VariableDays,
     VariableFigures,
 )
 from growd.runs.tally import Excursions, Held, Tally, short
-from growd.variables import VARIABLES
+from growd.variables import VALVE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -113,6 +115,8 @@ class OutputAccount:
         self._days_known_s: defaultdict[int, float] = defaultdict(float)
         self._days_on_s: defaultdict[int, float] = defaultdict(float)
         self._days_starts: defaultdict[int, int] = defaultdict(int)
+        known = VARIABLES.get(variable)
+        self._is_switch = known is not None and known.unit == "switch"
         self._begin = begin
         self._level: float | None = None
         self._was_on = False
@@ -154,10 +158,13 @@ class OutputAccount:
         """The starts of a time are not known."""
         self.starts = None
 
-    def figures(self, days: int, flow_l_min: float | None, grams_per_litre: float) -> OutputFigures:
-        """The figures, with the volume for a flow in l/min."""
+    def figures(self, days: int, rating: Rating) -> OutputFigures:
+        """The figures, with what outputs of this rating consumed."""
         on_s = [round(self._days_on_s.get(day, 0.0), 3) for day in range(days)]
-        litres = None if flow_l_min is None else short(self.on_s / 60 * flow_l_min)
+        flow, power_w = rating.flow_l_min, rating.power_w
+        has_days = flow is not None and self._is_switch
+        litres = None if flow is None else short(self._full_s(self.on_s) / 60 * flow)
+        grams = short(litres * GRAMS_PER_LITRE) if litres is not None and self.variable == VALVE else None
         known = VARIABLES.get(self.variable)
         return OutputFigures(
             self.variable,
@@ -170,9 +177,14 @@ class OutputAccount:
             on_s,
             None if self.starts is None else [self._days_starts.get(day, 0) for day in range(days)],
             litres,
-            None if litres is None else short(litres * grams_per_litre),
-            None if flow_l_min is None else [short(seconds / 60 * flow_l_min) for seconds in on_s],
+            grams,
+            [short(seconds / 60 * (flow or 0.0)) for seconds in on_s] if has_days else None,
+            None if power_w is None else short(self._full_s(self.on_s) * power_w / 3.6e6),
         )
+
+    def _full_s(self, on_s: float) -> float:
+        """Seconds at full level with the same effect: a switch is on or off, others have levels."""
+        return on_s if self._is_switch else self.level_s
 
     @property
     def _effective(self) -> float | None:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from growd.host.machine import MachineStatus
-    from growd.status.model import HttpStatus, Reading, Status, VariableStatus
+    from growd.status.model import HttpStatus, OutputStatus, Reading, Status, VariableStatus
     from growd.store.database_node import DatabaseStatus
     from growd.store.store_node import StoreStatus
 
@@ -92,6 +92,7 @@ class _Families:
         yield from _variables(status.variables)
         yield from _recipes(status)
         yield from _devices(status)
+        yield from _outputs(status.outputs)
         yield from _interlocks(status)
         held = [([holder], any(hold.holder is holder for hold in status.holds)) for holder in Holder]
         yield _gauge("held", "Whether a hold keeps all outputs safe.", held, ["holder"])
@@ -206,6 +207,21 @@ def _devices(status: Status) -> Iterator[Metric]:
         yield _counter(f"device_{name}", doc, samples, place)
     lasted = [(labels, each.outage_seconds) for labels, each in counters]
     yield _counter("device_outage", "Total duration of the outages.", lasted, place, "seconds")
+
+
+def _outputs(found: list[OutputStatus]) -> Iterator[Metric]:
+    place = ("environment", "output", "variable")
+    labelled = [((each.environment, each.name, each.variable), each) for each in found]
+    levels = [(labels, each.level) for labels, each in labelled if each.level is not None]
+    yield _gauge("output_level", "The level written to the output.", levels, place, "ratio")
+    cycles = [(labels, float(each.cycles)) for labels, each in labelled]
+    yield _counter("output_cycles", "How often the output was switched on.", cycles, place)
+    lasted = [(labels, each.on_s) for labels, each in labelled]
+    yield _counter("output_on", "How long the output was on.", lasted, place, "seconds")
+    energy = [(la, each.energy_kwh * 3.6e6) for la, each in labelled if each.energy_kwh is not None]
+    yield _counter("output_energy", "Electric energy of the output.", energy, place, "joules")
+    volume = [(labels, each.volume_l) for labels, each in labelled if each.volume_l is not None]
+    yield _counter("output_volume", "Volume that the output let through.", volume, place, "liters")
 
 
 def _interlocks(status: Status) -> Iterator[Metric]:

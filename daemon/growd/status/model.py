@@ -56,6 +56,29 @@ class DeviceStatus(msgspec.Struct, frozen=True):
         return self.state == State.FAILED
 
 
+class OutputStatus(msgspec.Struct, frozen=True):
+    """An output with its counters, from `since` (UNIX seconds) on.
+
+    `level` (0..1) is what was written last, None if it is not known. Energy and volume are None unless the
+    configuration has the power and the flow.
+    """
+
+    environment: str
+    name: str
+    part: str
+    variable: str
+    output_class: str
+    kind: str
+    power_w: float | None
+    flow_ml_min: float | None
+    level: float | None
+    since: float
+    cycles: int
+    on_s: float
+    energy_kwh: float | None
+    volume_l: float | None
+
+
 class LineStatus(msgspec.Struct, frozen=True):
     """A bus or serial line: how often it was recovered, and how many hung threads were abandoned."""
 
@@ -309,6 +332,7 @@ class Status(msgspec.Struct, frozen=True):
     unsafe: list[str] = []
     speed: float = 1.0
     retention: RetentionStatus | None = None
+    outputs: list[OutputStatus] = []
 
     @property
     def held(self) -> list[str]:

@@ -27,6 +27,7 @@ from growd.status.model import (
     InterlockStatus,
     LineStatus,
     OpenAlert,
+    OutputStatus,
     Problem,
     Reading,
     RecipeEnd,
@@ -130,6 +131,7 @@ class StatusNode:
             alerts=found.several("alerts", OpenAlert),
             unsafe=found.several("unsafe", str),
             speed=self._speed,
+            outputs=found.several("outputs", OutputStatus),
         )
 
     def _components(self) -> list[ComponentStatus]:

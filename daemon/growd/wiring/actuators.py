@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.config.outputs import IN_THE_NETWORK
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
 from growd.control.lamp import LightActuator
+from growd.control.wear import OutputCounters, Rated
+from growd.device_kinds import ROLES, OutputClass
 from growd.runtime.worker import WorkerError
 from growd.wiring.outputs import Lamp, output_device
 from growd_drivers.errors import DriverError
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.saved_states import Memory
     from growd.runtime.worker import Worker, Workers
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -36,13 +39,21 @@ class ChamberOutputs:
     """
 
     def __init__(
-        self, chamber: Chamber, bus: Bus, hardware: Hardware, workers: Workers, report: Callable[[str], None]
+        self,
+        chamber: Chamber,
+        bus: Bus,
+        hardware: Hardware,
+        workers: Workers,
+        *,
+        memory: Memory,
+        report: Callable[[str], None],
     ) -> None:
         self._chamber = chamber
         self._bus = bus
         self._hardware = hardware
         self._workers = workers
         self._report_unsafe = report
+        self.counters = OutputCounters(bus, chamber.environment, rated_outputs(chamber), memory)
         self._actuators: list[Actuator] = []
         self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
 
@@ -60,6 +71,7 @@ class ChamberOutputs:
     async def make_safe(self) -> None:
         """Make all outputs safe, after their components have ended."""
         await all_of(self._report, (actuator.make_safe() for actuator in self._actuators))
+        await self.counters.close()
 
     async def close(self) -> None:
         """Close all outputs, which leaves them safe, and report those that do not answer."""
@@ -84,6 +96,7 @@ class ChamberOutputs:
             write_timeout_s=self._chamber.scaled(max(map(_limit_s, channels), default=DEVICE_TIMEOUT_S)),
             repeat_s=min(repeats, default=None),
             guard=interlocks.guard("light", {}),
+            counted=lambda channel, level: self.counters.wrote(lamp_name(channel), level),
         )
 
     def _actuator(self, output: Output, interlocks: Interlocks) -> Actuator:
@@ -102,6 +115,7 @@ class ChamberOutputs:
             write_timeout_s=self._chamber.scaled(_limit_s(output)),
             repeat_s=output.repeat_s,
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
+            counted=lambda _, level: self.counters.wrote(output.name, level),
         )
 
     def _worker(self, name: str, devices: Iterable[OutputDevice[Any]]) -> Worker:
@@ -122,6 +136,36 @@ class ChamberOutputs:
     def _report(self, sentence: str) -> None:
         several = bool(self._chamber.config.chamber)
         self._report_unsafe(f"in {self._chamber.environment} {sentence}" if several else sentence)
+
+
+def lamp_name(channel: str) -> str:
+    """A channel of the lamp among the outputs."""
+    return f"light {channel}"
+
+
+def rated_outputs(chamber: Chamber) -> Iterator[Rated]:
+    """What is known of each output, the channels of the lamp among them."""
+    for channel in chamber.light.channel:
+        kind = "relay" if chamber.light.switched else "pwm"
+        yield _rated_channel(channel.name, kind, channel.power_w)
+    for output in chamber.channels_by_path.values():
+        yield _rated_channel(output.channel, output.kind, output.power_w)
+    for output in chamber.outputs:
+        role = ROLES[output.own_variable]
+        yield Rated(
+            output.name,
+            role.name,
+            output.own_variable,
+            role.output_class,
+            output.kind,
+            output.power_w,
+            output.flow_ml_min,
+        )
+
+
+def _rated_channel(channel: str, kind: str, power_w: float | None) -> Rated:
+    name = lamp_name(channel)
+    return Rated(name, f"lamp, {channel}", f"light_intensity_{channel}", OutputClass.LIGHT, kind, power_w)
 
 
 def _limit_s(output: Output) -> float:

@@ -114,7 +114,7 @@ class ChamberControl:
         self._zone = zone
         self._hold = hold
         self._interlocks: Interlocks | None = None
-        self.outputs = ChamberOutputs(chamber, bus, hardware, workers, report)
+        self.outputs = ChamberOutputs(chamber, bus, hardware, workers, memory=memory, report=report)
 
     def components(self) -> list[NodeTask]:
         """All components, new. Actuators, which make their outputs safe, come right after the interlocks."""
@@ -125,6 +125,7 @@ class ChamberControl:
         return [
             interlocks,
             *actuators,
+            self.outputs.counters,
             *self.filters(),
             *control.components(),
             *self.combiners(),

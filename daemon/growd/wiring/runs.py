@@ -13,19 +13,22 @@ import msgspec
 from growd.config import chambers_of
 from growd.runs.archive import RunArchive
 from growd.runs.figure_keeper import FigureKeeper
+from growd.runs.figures import Rating
 from growd.runs.reports.reading import PHOTO_TYPES, ReadPhoto
 from growd.runs.reports.service import FigurePoints, RunReports
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.runs.run_points import retired_until
 from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader
+from growd.wiring.actuators import rated_outputs
 from growd.wiring.history import point_source
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator, Callable, Sequence
     from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.config import Config
+    from growd.config import Chamber, Config
+    from growd.control.wear import Rated
     from growd.store.couch import Document
     from growd.store.database import Database
     from growd.store.history.history import History
@@ -47,10 +50,10 @@ async def figure_keeper(
     async with _session() as session:
 
         async def make(document: Document) -> dict[str, Any]:
-            points, flow = await _figure_points(
+            points, ratings = await _figure_points(
                 present(), document["environment"], session, database, storage
             )
-            figures = await run_figures(document, points, now=bus.clock.time(), zone=zone, flow_l_min=flow)
+            figures = await run_figures(document, points, now=bus.clock.time(), zone=zone, ratings=ratings)
             return msgspec.json.decode(msgspec.json.encode(figures), type=dict[str, Any])
 
         async def is_delivered(time: float) -> bool:
@@ -108,12 +111,31 @@ def _session() -> aiohttp.ClientSession:
 async def _figure_points(
     config: Config, environment: str, session: aiohttp.ClientSession, database: Database, storage: Storage
 ) -> FigurePoints:
-    """Where the points of an environment are, and the flow of its CO2 valve."""
+    """Where the points of an environment are, and the ratings of its outputs."""
     source = point_source(config, database)
     reader = SourceReader(session, source)
     points = RunPoints(reader, source, storage.holds_s, await retired_until(reader, source))
-    chamber = config.chambers().get(environment)
-    return FigurePoints(points, None if chamber is None else chamber.interlock.valve_flow_l_min)
+    found = (chamber for chamber in chambers_of(config) if chamber.environment == environment)
+    return FigurePoints(points, next(map(_ratings, found), {}))
+
+
+def _ratings(chamber: Chamber) -> dict[str, Rating]:
+    """What all outputs of a variable consume together at full level."""
+    by_variable: dict[str, list[Rated]] = {}
+    for rated in rated_outputs(chamber):
+        by_variable.setdefault(rated.variable, []).append(rated)
+    ratings = {}
+    for variable, outputs in by_variable.items():
+        watts = [each.power_w for each in outputs]
+        flows = [each.flow_ml_min for each in outputs]
+        ratings[variable] = Rating(_sum(watts), _sum(flows, 0.001))
+    return ratings
+
+
+def _sum(values: Sequence[float | None], factor: float = 1.0) -> float | None:
+    """None if one is not known."""
+    known = [value * factor for value in values if value is not None]
+    return sum(known) if len(known) == len(values) else None
 
 
 async def _photo(database: Database, note_id: str, name: str, most: int) -> ReadPhoto | None:

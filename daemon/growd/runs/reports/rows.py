@@ -97,6 +97,8 @@ def _of_output(name: str, runs: Sequence[RunFigures], language: Language) -> Ite
     title = language.variable(name)
     on = language.inside("on_time")
     yield _row(f"{title}: {on}", runs, lambda run: of(run, "on_s"), language.duration)
+    energy = language.inside("energy")
+    yield _row(f"{title}: {energy}", runs, lambda run: of(run, "energy_kwh"), language.number)
     if name == VALVE:
         yield _row(language.say("litres"), runs, lambda run: of(run, "litres"), language.number)
 

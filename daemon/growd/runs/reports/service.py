@@ -17,12 +17,12 @@ from growd.runs.run_points import PointsRetiredError
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import tzinfo
 
     from growd.runs.archive import RunArchive
-    from growd.runs.figures import RunFigures
+    from growd.runs.figures import Rating, RunFigures
     from growd.runs.reports.reading import PhotoReader
     from growd.runs.run_figures import RunPoints
     from growd.store.couch import Document
@@ -41,10 +41,10 @@ class ReportTimeoutError(StoreError):
 
 
 class FigurePoints(NamedTuple):
-    """The points that figures are made of, and the flow of the open CO2 valve in l/min."""
+    """The points that figures are made of, and the ratings of the outputs, by variable."""
 
     points: RunPoints
-    flow_l_min: float | None
+    ratings: Mapping[str, Rating]
 
 
 class RunReports:

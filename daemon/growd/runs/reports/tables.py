@@ -8,7 +8,7 @@ from growd.runs.reports.elements import Content, Element, add, element, pairs, t
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from growd.runs.figures import Deviation, OutputFigures, RunFigures, VariableFigures
     from growd.runs.reports.language import Language
@@ -100,6 +100,14 @@ def outputs(figures: RunFigures, language: Language) -> Element:
     say = language.say
     heads = [say(key) for key in ("output", "on_time", "on_share", "starts", "level", "known")]
     rows = [_output(one, language) for one in figures.outputs]
+    for key, used in (
+        ("energy", [one.energy_kwh for one in figures.outputs]),
+        ("volume", [one.litres for one in figures.outputs]),
+    ):
+        if any(value is not None for value in used):
+            heads.append(say(key))
+            for row, value in zip(rows, used, strict=True):
+                row.append(language.number(value))
     return table(heads, rows, numbers=range(1, len(heads)))
 
 
@@ -260,8 +268,9 @@ def _chamber(run: Document, language: Language) -> list[tuple[str, Element | str
         return [(say("sensors"), say("not_recorded"))]
     sensors = [f"{one.get('name')} ({one.get('kind')})" for one in configuration.get("sensor") or ()]
     relays = [
-        f"{one.get('name')} ({language.variable(str(one.get('variable')))})"
-        for one in configuration.get("relay") or ()
+        f"{one.get('name')} ({language.variable(_role_of(one))})"
+        for section in ("relay", "output")
+        for one in configuration.get(section) or ()
     ]
     light = configuration.get("light") or {}
     channels = [str(one.get("name")) for one in light.get("channel") or ()] if light.get("enabled") else []
@@ -272,6 +281,11 @@ def _chamber(run: Document, language: Language) -> list[tuple[str, Element | str
         (say("outputs"), ", ".join([*lamp, *relays])),
         (say("calibrations"), _calibrations(calibrations.get("sensors") or {}, language)),
     ]
+
+
+def _role_of(output: Mapping[str, Any]) -> str:
+    """The own variable of an output, or what it drives."""
+    return str(output.get("variable") or next(iter(output.get("drives") or ()), ""))
 
 
 def _calibrations(sensors: Any, language: Language) -> str:

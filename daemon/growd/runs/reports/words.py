@@ -92,6 +92,8 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "on_share": ("Share of known time", "Anteil der bekannten Zeit"),
     "starts": ("Times switched on", "Einschaltungen"),
     "level": ("Mean level", "Mittlere Stellung"),
+    "energy": ("Energy in kWh", "Energie in kWh"),
+    "volume": ("Volume in l", "Menge in l"),
     "known": ("Known time", "Bekannte Zeit"),
     "not_known": ("not known", "nicht bekannt"),
     "co2_day": ("CO₂ valve open", "CO₂-Ventil offen"),

@@ -1,0 +1,170 @@
+"""Counters of outputs: how often and how long they were on, and what they consumed. Kept over restarts."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from growd.control.interlocks.saved_states import SAVE_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.bus import Bus
+    from growd.control.interlocks.saved_states import Memory
+
+logger = logging.getLogger(__name__)
+
+SAVE_S: Final = 300.0
+"""How often changed counters are saved. A kill of growd loses at most the counts of this time."""
+
+RETRY_S: Final = 10.0
+MOST_FORMER: Final = 64
+"""How many outputs that are no longer configured keep their counters."""
+
+
+@dataclass(frozen=True)
+class Rated:
+    """What is known of an output whose work is counted."""
+
+    name: str
+    part: str
+    variable: str
+    output_class: str
+    kind: str
+    power_w: float | None = None
+    flow_ml_min: float | None = None
+
+
+class Counted(msgspec.Struct, forbid_unknown_fields=True):
+    """The counters of an output, from `since` (UNIX seconds) on. `full_s` are seconds at full level."""
+
+    since: float
+    cycles: int = 0
+    on_s: float = 0.0
+    full_s: float = 0.0
+    energy_wh: float = 0.0
+    volume_ml: float = 0.0
+
+
+@dataclass
+class _Running:
+    rated: Rated
+    counted: Counted
+    level: float | None = None
+    since: float = 0.0
+
+
+class OutputCounters:
+    """Counts what is written to the outputs of an environment; nothing while the level is not known.
+
+    `memory` keeps the counters: what was counted since the last save is lost when growd is killed, and
+    nothing is counted twice. The node has the detail `outputs`, for the status.
+    """
+
+    def __init__(self, bus: Bus, environment: str, outputs: Iterable[Rated], memory: Memory) -> None:
+        self.node = bus.node(f"{environment}/outputs")
+        self._environment = environment
+        self._clock = bus.clock
+        self._memory = memory
+        self._outputs = {
+            rated.name: _Running(rated, Counted(since=bus.clock.time()), since=bus.clock.monotonic())
+            for rated in outputs
+        }
+        self._former: dict[str, Counted] = {}
+        self._is_loaded = False
+        self._saved: dict[str, Any] = {}
+        self.node.describe("outputs", self._described)
+
+    def wrote(self, name: str, level: float | None) -> None:
+        """An output has this level from now on; None if it is not known."""
+        output = self._outputs[name]
+        self._count(output)
+        if level and not output.level:
+            output.counted.cycles += 1
+        output.level = level
+
+    async def run(self) -> None:
+        """Read the saved counters and save them from time to time, until cancelled."""
+        while not self._is_loaded:
+            try:
+                self._restore(await self._memory.state(self.node.name))
+            except SAVE_ERRORS as error:
+                logger.warning("%s: cannot read the counters: %s", self.node.name, error)
+                await self._clock.sleep(RETRY_S)
+            except ValueError as error:
+                logger.error("%s: the counters begin anew: %s", self.node.name, error)  # noqa: TRY400  no bug
+                self._is_loaded = True
+        while True:
+            await self._clock.sleep(SAVE_S)
+            await self._save()
+
+    async def close(self) -> None:
+        """Save at the end, when the outputs are safe."""
+        if self._is_loaded:
+            await self._save()
+
+    def _count(self, output: _Running) -> None:
+        """Count the time since the last call with the level in force."""
+        now = self._clock.monotonic()
+        seconds, output.since = now - output.since, now
+        if not output.level:
+            return
+        counted, rated = output.counted, output.rated
+        full_s = seconds * output.level
+        counted.on_s += seconds
+        counted.full_s += full_s
+        counted.energy_wh += full_s / 3600 * (rated.power_w or 0.0)
+        counted.volume_ml += full_s / 60 * (rated.flow_ml_min or 0.0)
+
+    def _restore(self, saved: Any) -> None:
+        """Add what earlier runs counted. Raises ValueError."""
+        try:
+            found = msgspec.convert(saved or {}, dict[str, Counted])
+        except msgspec.ValidationError as error:
+            raise ValueError(f"the saved counters are damaged: {error}") from None
+        for name, before in found.items():
+            if name in self._outputs:
+                now = self._outputs[name].counted
+                for counter in ("cycles", "on_s", "full_s", "energy_wh", "volume_ml"):
+                    setattr(now, counter, getattr(now, counter) + getattr(before, counter))
+                now.since = before.since
+            elif len(self._former) < MOST_FORMER:
+                self._former[name] = before
+        self._is_loaded = True
+
+    async def _save(self) -> None:
+        for output in self._outputs.values():
+            self._count(output)
+        counted = {name: output.counted for name, output in self._outputs.items()}
+        state = msgspec.to_builtins(self._former | counted)
+        if state == self._saved:
+            return
+        try:
+            await self._memory.save_state(self.node.name, state)
+        except SAVE_ERRORS as error:
+            logger.warning("%s: cannot save the counters: %s", self.node.name, error)
+        else:
+            self._saved = state
+
+    def _described(self) -> list[dict[str, Any]]:
+        return [self._status(output) for output in self._outputs.values()]
+
+    def _status(self, output: _Running) -> dict[str, Any]:
+        self._count(output)
+        rated, counted = output.rated, output.counted
+        has_energy = rated.power_w is not None or counted.energy_wh > 0
+        has_volume = rated.flow_ml_min is not None or counted.volume_ml > 0
+        return {
+            "environment": self._environment,
+            **asdict(rated),
+            "level": output.level,
+            "since": counted.since,
+            "cycles": counted.cycles,
+            "on_s": round(counted.on_s, 1),
+            "energy_kwh": round(counted.energy_wh / 1000, 4) if has_energy else None,
+            "volume_l": round(counted.volume_ml / 1000, 4) if has_volume else None,
+        }

@@ -1,0 +1,152 @@
+"""Counters of outputs: what they count, and that restarts and kills neither lose much nor count twice."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from growd.bus import Bus
+from growd.control.wear import RETRY_S, SAVE_S, OutputCounters, Rated
+from support.clock import ManualClock
+from support.memory import ShortMemory
+from support.running import running
+
+HEATER = Rated("heater", "heater", "air_heater", "heater", "relay", power_w=200.0)
+PUMP = Rated("pump", "pump for nutrient A", "nutrient_a", "dosing", "pwm", flow_ml_min=60.0)
+FAN = Rated("fan", "exhaust fan", "air_flush_on", "fan", "relay")
+
+
+class Life:
+    """One run of growd."""
+
+    def __init__(self, memory: ShortMemory, *outputs: Rated) -> None:
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        self.counters = OutputCounters(self.bus, "e", outputs or (HEATER, PUMP, FAN), memory)
+
+    def status(self, name: str) -> dict:
+        described = self.bus.find_node("e/outputs").information()["outputs"]
+        return next(each for each in described if each["name"] == name)
+
+    async def on_for(self, name: str, seconds: float, level: float = 1.0) -> None:
+        self.counters.wrote(name, level)
+        await self.clock.advance(seconds)
+        self.counters.wrote(name, 0.0)
+
+
+async def test_it_counts_switchings_time_energy_and_volume():
+    life = Life(ShortMemory())
+    async with running(life.clock, life.counters):
+        for _ in range(3):
+            await life.on_for("heater", 600.0)
+            await life.clock.advance(100)
+        heater = life.status("heater")
+        assert (heater["cycles"], heater["on_s"], heater["level"]) == (3, 1800.0, 0.0)
+        assert heater["energy_kwh"] == pytest.approx(0.1)
+        assert heater["volume_l"] is None
+        await life.on_for("pump", 60.0, 0.5)
+        assert life.status("pump")["volume_l"] == pytest.approx(0.03)
+        assert life.status("pump")["energy_kwh"] is None
+        assert (life.status("fan")["cycles"], life.status("fan")["energy_kwh"]) == (0, None)
+
+
+async def test_another_level_is_no_new_switching_and_an_unknown_one_does_not_count():
+    life = Life(ShortMemory())
+    async with running(life.clock, life.counters):
+        life.counters.wrote("heater", 0.5)
+        await life.clock.advance(10)
+        life.counters.wrote("heater", 1.0)
+        life.counters.wrote("heater", 1.0)  # repeated
+        await life.clock.advance(10)
+        life.counters.wrote("heater", None)
+        await life.clock.advance(1000)
+        assert life.status("heater")["level"] is None
+        life.counters.wrote("heater", 0.0)
+        heater = life.status("heater")
+        assert (heater["cycles"], heater["on_s"]) == (1, 20.0)
+        assert heater["energy_kwh"] == pytest.approx(15 * 200 / 3.6e6, abs=1e-4)
+
+
+async def test_an_output_that_is_still_on_counts_up_to_now():
+    life = Life(ShortMemory())
+    async with running(life.clock, life.counters):
+        life.counters.wrote("heater", 1.0)
+        await life.clock.advance(7)
+        assert life.status("heater")["on_s"] == 7.0
+        await life.clock.advance(7)
+        assert life.status("heater")["on_s"] == 14.0
+
+
+async def test_a_clean_restart_loses_nothing_and_counts_nothing_twice():
+    memory = ShortMemory()
+    for life_number in (1, 2, 3):
+        life = Life(memory)
+        async with running(life.clock, life.counters):
+            await life.on_for("heater", 100.0)
+        await life.counters.close()
+        assert (life.status("heater")["cycles"], life.status("heater")["on_s"]) == (
+            life_number,
+            100.0 * life_number,
+        )
+
+
+async def test_after_a_kill_only_the_time_since_the_last_save_is_missing():
+    memory = ShortMemory()
+    life = Life(memory)
+    async with running(life.clock, life.counters):
+        life.counters.wrote("heater", 1.0)
+        await life.clock.advance(SAVE_S + 100)  # and then the power fails
+    began = life.status("heater")["since"]
+    after = Life(memory)
+    async with running(after.clock, after.counters):
+        heater = after.status("heater")
+        assert (heater["cycles"], heater["on_s"], heater["since"]) == (1, SAVE_S, began)
+
+
+async def test_what_was_counted_before_the_counters_were_read_is_added():
+    memory = ShortMemory()
+    before = Life(memory)
+    async with running(before.clock, before.counters):
+        await before.on_for("heater", 50.0)
+    await before.counters.close()
+    life = Life(memory)
+    memory.fails = True
+    async with running(life.clock, life.counters):
+        await life.on_for("heater", 5.0)
+        memory.fails = False
+        await life.clock.advance(RETRY_S)
+        assert (life.status("heater")["cycles"], life.status("heater")["on_s"]) == (2, 55.0)
+
+
+async def test_counters_are_never_saved_over_ones_that_could_not_be_read():
+    memory = ShortMemory()
+    memory.texts["e/outputs"] = json.dumps({"heater": {"since": 1.0, "cycles": 9}})
+    life = Life(memory)
+    memory.fails = True
+    async with running(life.clock, life.counters):
+        await life.on_for("heater", 50.0)
+        await life.counters.close()
+        memory.fails = False
+        assert json.loads(memory.texts["e/outputs"])["heater"]["cycles"] == 9
+
+
+async def test_damaged_counters_begin_anew(caplog):
+    memory = ShortMemory()
+    memory.texts["e/outputs"] = json.dumps({"heater": {"cycles": "many"}})
+    life = Life(memory)
+    async with running(life.clock, life.counters):
+        await life.on_for("heater", 5.0)
+        assert life.status("heater")["cycles"] == 1
+    assert "the counters begin anew: the saved counters are damaged" in caplog.text
+
+
+async def test_an_output_that_leaves_the_configuration_keeps_its_counters():
+    memory = ShortMemory()
+    for outputs in ((HEATER, PUMP), (HEATER,), (HEATER, PUMP)):
+        life = Life(memory, *outputs)
+        async with running(life.clock, life.counters):
+            if len(outputs) > 1:
+                await life.on_for("pump", 60.0)
+        await life.counters.close()
+    assert life.status("pump")["cycles"] == 2
