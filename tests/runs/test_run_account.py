@@ -239,7 +239,7 @@ class TestOutputs:
             "nutrient_a": Rating(power_w=6.0, flow_l_min=0.06),
             VALVE: Rating(power_w=10.0),
         }
-        commands = [command(0, name, 0.5) for name in ratings]
+        commands = [command(at, name, 0.5) for at in range(0, 3_600, 600) for name in ratings]
         found = {one.variable: one for one in figures_of(*commands, ratings=ratings, end=3_600).outputs}
         assert found["air_heater"].energy_kwh == pytest.approx(0.1)
         assert (found["air_heater"].litres, found["air_heater"].grams) == (None, None)

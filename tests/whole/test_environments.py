@@ -16,7 +16,7 @@ from growd.cli.options import DaemonOptions
 from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
 from growd.control.actuation import SwitchActuator
 from growd.control.lamp import LightActuator
-from growd.wiring.chamber import ChamberControl
+from growd.wiring.actuators import ChamberOutputs
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
 from support.program import PATIENCE_S, Home, Program, home_on, started
@@ -106,7 +106,7 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_inte
     monkeypatch: pytest.MonkeyPatch,
 ):
     steps: list[str] = []
-    make_safe, close = SwitchActuator.make_safe, ChamberControl.close
+    make_safe, close = SwitchActuator.make_safe, ChamberOutputs.close
 
     async def raise_one(_: LightActuator) -> bool:
         raise ZeroDivisionError
@@ -115,13 +115,13 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_inte
         steps.append(f"safe: {await make_safe(valve)}")
         return True
 
-    async def noted_close(control: ChamberControl) -> None:
+    async def noted_close(outputs: ChamberOutputs) -> None:
         steps.append("close")
-        await close(control)
+        await close(outputs)
 
     monkeypatch.setattr(LightActuator, "make_safe", raise_one)
     monkeypatch.setattr(SwitchActuator, "make_safe", noted_make_safe)
-    monkeypatch.setattr(ChamberControl, "close", noted_close)
+    monkeypatch.setattr(ChamberOutputs, "close", noted_close)
     async with rigged(CONFIG) as rig:
         await rig.clock.advance(KNOWN_S)
     assert steps == ["safe: True", "close", "close"]
