@@ -44,10 +44,17 @@ LIMIT_S: Final = 15.0
 _DEFAULT: Final = " (default, since the configuration has none)"
 _FIRST_READING_S: Final = 5.0  # two measurement intervals of an SCD30
 _POLL_S: Final = 0.25
+_TRIES_OF_MQTT: Final = 20
 _CLOSE_S: Final = 0.5
 _STATE: Final = Variable("feedback", "", 0, 1)  # of an output that a sensor confirms
 _USUAL_AT: Final = {0x4D: with_article("SC16IS750")} | {
     address: with_article(kind.part) for kind in SENSOR_KINDS.values() for address in kind.addresses
+}
+_SPEAKS: Final = {
+    "shelly_gen1": "Shelly",
+    "shelly_gen2": "Shelly",
+    "tasmota": "Tasmota device",
+    "plain": "device",
 }
 _HELD_LOW: Final = (
     "a chip or a short circuit holds a line of the bus low: switch the power off and on, then disconnect the "
@@ -300,8 +307,16 @@ def _claim_lamp(hardware: Hardware, light: Light) -> None:
 
 
 def _claim(hardware: Hardware, output: Output) -> None:
+    """The connection to an MQTT broker takes a moment."""
     device = output_device(hardware, output)
-    device.use()
+    for tries_left in reversed(range(_TRIES_OF_MQTT if output.kind == "mqtt" else 1)):
+        try:
+            device.use()
+            break
+        except HardwareUnavailableError:
+            if not tries_left:
+                raise
+            hardware.sleep(_POLL_S)
     device.close()
 
 
@@ -333,7 +348,13 @@ def _lamp(light: Light) -> str:
 
 def _place(output: Output) -> str:
     kind = {"hardware_pwm": "hardware PWM", "pwm": "PWM"}.get(output.kind, output.kind)
-    return kind if output.pin is None else f"{kind} on GPIO {output.pin}"
+    if output.pin is not None:
+        return f"{kind} on GPIO {output.pin}"
+    device = _SPEAKS[output.protocol]
+    return {
+        "http": f"{device} at {output.url or output.url_on}",
+        "mqtt": f"{device} at the MQTT topic {output.topic}",
+    }.get(output.kind, f"program that reads outputs/{output.name}")
 
 
 def _shown(reading: dict[str, float]) -> str:

@@ -161,7 +161,11 @@ def _one_wire(sensors: Iterable[tuple[str, Sensor]]) -> Iterator[Wanted]:
 
 
 def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
-    users = {pin: name for chamber in chambers_of(config) for pin, (_, name) in chamber.pwm_pins.items()}
+    users = {
+        pin: "the lamp" if name in chamber.lamp_mix else chamber.device(name)
+        for chamber in chambers_of(config)
+        for pin, (_, name) in chamber.pwm_pins.items()
+    }
     pins = sorted(users)
     if not pins:
         return
@@ -175,10 +179,11 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
         for pin, (pin_name, function_name) in zip(chosen, names, strict=False)
     )
     overlay = "pwm" if len(chosen) == 1 else "pwm-2chan"
-    reason = f"hardware PWM of the lamp on GPIO {' and '.join(map(str, chosen))}"
+    of = " and ".join(dict.fromkeys(users[pin] for pin in chosen))
+    reason = f"hardware PWM of {of} on GPIO {' and '.join(map(str, chosen))}"
     yield Wanted(f"dtoverlay={overlay}{parameters}", reason)
     notes += [
-        f"GPIO {pin} of the lamp will stay dark, because the overlay connects GPIO "
+        f"GPIO {pin} of {users[pin]} will stay {'dark' if users[pin] == 'the lamp' else 'off'}, because the overlay connects GPIO "
         f"{' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 16"
         for pin in sorted({*pins} - {*chosen})
     ]
