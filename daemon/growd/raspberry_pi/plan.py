@@ -183,8 +183,8 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
     reason = f"hardware PWM of {of} on GPIO {' and '.join(map(str, chosen))}"
     yield Wanted(f"dtoverlay={overlay}{parameters}", reason)
     notes += [
-        f"GPIO {pin} of {users[pin]} will stay {'dark' if users[pin] == 'the lamp' else 'off'}, because the overlay connects GPIO "
-        f"{' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 16"
+        f"GPIO {pin} of {users[pin]} will stay {'dark' if users[pin] == 'the lamp' else 'off'}, because the "
+        f"overlay connects GPIO {' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 16"
         for pin in sorted({*pins} - {*chosen})
     ]
 
