@@ -184,7 +184,8 @@ def _pwm(config: Config, model: PiModel, notes: list[str]) -> Iterator[Wanted]:
     yield Wanted(f"dtoverlay={overlay}{parameters}", reason)
     notes += [
         f"GPIO {pin} of {users[pin]} will stay {'dark' if users[pin] == 'the lamp' else 'off'}, because the "
-        f"overlay connects GPIO {' and '.join(map(str, chosen))}: move it to a pin with software PWM, such as 16"
+        f"overlay connects GPIO {' and '.join(map(str, chosen))}: move it to a pin with software PWM, "
+        "such as 16"
         for pin in sorted({*pins} - {*chosen})
     ]
 
