@@ -39,6 +39,7 @@ def refused(tmp_path, text: str, sensors: str = AIR) -> str:
         HEATER + 'kind = "pwm"\nfrequency_hz = 1\nminimum_duty = 0.2\n',
         HEATER.replace("17", "12") + 'kind = "hardware_pwm"\nfrequency_hz = 25000\n',
         VALVE + PLUG,
+        VALVE + PLUG + HEATER.replace("pin = 17\n", f"{PLUG}relay_number = 1\n"),
         VALVE + 'kind = "mqtt"\nprotocol = "tasmota"\ntopic = "plug"\n' + BROKER,
         VALVE + 'kind = "topic"\nmay_stay_on = true\n',
         '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_humidity"]\n',
@@ -131,6 +132,14 @@ def test_valid_outputs(tmp_path, text):
             "[light]\n" + '[[light.channel]]\nname = "red"\npin = 17\n'
             '[[output]]\nname = "panel"\npin = 18\ndrives = ["light_intensity_red"]\n',
             "panel and channel red of [light] are both the lamp's channel red",
+        ),
+        (
+            '[[output]]\nname = "panel"\npin = 18\ndrives = ["light_illuminance"]\nlongest_on_s = 60\n',
+            "longest_on_s: has no effect, since panel is a channel of the lamp; see [light]",
+        ),
+        (
+            VALVE + PLUG + HEATER.replace("pin = 17\n", PLUG),
+            "url: valve and heater are the same relay of one device",
         ),
         (
             '[[output]]\nname = "panel"\npin = 18\ndrives = ["light_illuminance", "air_temperature"]\n',

@@ -217,10 +217,6 @@ class Chamber:
         """The variables of the outputs' own commands, without the lamp's."""
         return frozenset(each.own_variable for each in self.outputs)
 
-    def names_of_outputs(self, variable: str) -> tuple[str, ...]:
-        """The names of the outputs of an own variable, in their order."""
-        return tuple(each.name for each in self.outputs if each.own_variable == variable)
-
     @cached_property
     def controls_carbon_dioxide(self) -> bool:
         """There are a sensor and a valve for it."""

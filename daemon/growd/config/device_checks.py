@@ -10,7 +10,7 @@ from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, once
 from growd.config.loops import loop_faults
-from growd.config.output_checks import output_faults, output_names
+from growd.config.output_checks import output_faults, output_names, shared_devices
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
 from growd.variables import FAN, ILLUMINANCE, VALVE, VARIABLES
@@ -55,6 +55,7 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
         yield from _combined(chamber)
         yield from _unmeasured(chamber)
     yield from shared_places(config)
+    yield from shared_devices(config)
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
         if name not in known:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
+from msgspec import structs
+
+from growd.config.chamber import chambers_of
 from growd.config.findings import Finding, of_other_kinds, once
 from growd.config.mqtt import fault_of_topic
-from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ
+from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ, Output
 from growd.config.web import without_login
 from growd.variables import ILLUMINANCE, VALVE, VARIABLES, similar_variable
 
@@ -16,7 +19,13 @@ if TYPE_CHECKING:
 
     from growd.config.chamber import Chamber
     from growd.config.findings import OptionPath
-    from growd.config.outputs import Output
+    from growd.config.root import Config
+
+
+_NOT_OF_CHANNELS: Final = (
+    *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
+    *("starts_per_hour", "ml_per_hour", "ml_per_day", "stale_after_s", "override_s"),
+)
 
 
 def output_names(chamber: Chamber) -> Iterator[Finding]:
@@ -149,6 +158,7 @@ def _of_variables(path: OptionPath, output: Output) -> Iterator[Finding]:
             yield Finding((*path, "drives"), reason)
     role = output.role
     if role is None:
+        yield from _without_effect(path, output)
         if set(output.drives) - {ILLUMINANCE, output.own_variable}:
             reason = f"{output.name} is a channel of the lamp, which drives {ILLUMINANCE} only"
             yield Finding((*path, "drives"), reason)
@@ -163,6 +173,36 @@ def _of_variables(path: OptionPath, output: Output) -> Iterator[Finding]:
         verb = "raises" if role.raises else "lowers"
         reason = f"{output.own_variable} is a {role.name}, which {verb} {role.drives}"
         yield Finding((*path, "direction"), reason)
+
+
+def _without_effect(path: OptionPath, output: Output) -> Iterator[Finding]:
+    """Options that a channel of the lamp has in [light], or not at all."""
+    for member in structs.fields(Output):
+        if member.name in _NOT_OF_CHANNELS and getattr(output, member.name) != member.default:
+            reason = f"has no effect, since {output.name} is a channel of the lamp; see [light]"
+            yield Finding((*path, member.name), reason)
+
+
+def shared_devices(config: Config) -> Iterator[Finding]:
+    """Outputs of any environment that drive one relay of a device, or publish on one topic."""
+    taken: dict[tuple[str, ...], str] = {}
+    for chamber in chambers_of(config):
+        for path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
+            place = _place_of(output)
+            if place in taken:
+                reason = f"{taken[place]} and {chamber.device(output.name)} are the same relay of one device"
+                yield Finding((*path, "topic" if output.kind == "mqtt" else "url"), reason)
+            if place:
+                taken.setdefault(place, chamber.device(output.name))
+
+
+def _place_of(output: Output) -> tuple[str, ...]:
+    if output.kind == "http":
+        plain = output.protocol == "plain"
+        return (output.url_on,) if plain else (output.url.rstrip("/"), str(output.relay_number))
+    if output.kind == "mqtt":
+        return (output.topic, "" if output.protocol == "plain" else str(output.relay_number))
+    return ()
 
 
 def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
