@@ -7,7 +7,7 @@ import re
 import pytest
 from msgspec import structs
 
-from growd.config import Config, Light, RelayOptions, Sensor
+from growd.config import Config, Light, Output, RelayOptions, Sensor
 from growd.config.root import ChamberOptions
 from growd.config.services import Couchdb, Environment
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
@@ -133,3 +133,29 @@ def test_the_time_zone_is_that_of_the_configuration_or_of_the_machine(tmp_path, 
     monkeypatch.setenv("TZ", ":Europe/Paris")
     assert time_zone_name(Config(), str(link)) == "Europe/Paris"
     assert time_zone_name(structs.replace(Config(), environment=ROME), str(link)) == "Europe/Rome"
+
+
+async def test_an_output_has_what_clients_need_to_draw_it():
+    heater = Output(
+        name="heater",
+        kind="http",
+        protocol="tasmota",
+        url="http://plug",
+        drives=("air_temperature",),
+        power_w=200.0,
+    )
+    fan = Output(name="fan", kind="pwm", pin=17, variable="air_circulation")
+    config = Config(output=(heater, fan))
+    async with rigged(config) as rig:
+        describe_chambers(config, rig.bus, "Europe/Berlin")
+        (environment,) = rig.bus.find_node("chambers").information()["environments"]
+    devices = {each["name"]: each for each in environment["devices"]}
+    told = ("kind", "part", "class", "variables", "drives", "can_dim", "power_w", "pins", "topics")
+    assert [devices["heater"][member] for member in told] == [
+        *("http", "heater", "heater", ["air_heater"], ["air_temperature"], False, 200.0, []),
+        ["environment_1/switches/heater"],
+    ]
+    assert [devices["fan"][member] for member in told] == [
+        *("pwm", "circulation fan", "other", ["air_circulation"], [], True, None, [17]),
+        ["environment_1/outputs/fan"],
+    ]

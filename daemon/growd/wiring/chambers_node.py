@@ -16,7 +16,7 @@ from growd.control.topics import (
     raw,
     switch_state,
 )
-from growd.device_kinds import ROLES, SENSOR_KINDS
+from growd.device_kinds import ROLES, SENSOR_KINDS, OutputClass
 from growd.store.bootstrap import Databases
 from growd.variables import ILLUMINANCE, VARIABLES
 
@@ -116,6 +116,7 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "kind": "lamp",
             "part": "lamp",
             "role": "output",
+            "class": OutputClass.LIGHT,
             "variables": [ILLUMINANCE, *map("light_intensity_{}".format, chamber.lamp_channels)],
             "pins": [channel.pin for channel in chamber.light.channel],
             "topics": [light_channels(chamber.environment)],
