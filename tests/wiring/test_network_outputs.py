@@ -90,6 +90,7 @@ async def test_the_broker_makes_an_output_safe_when_growd_is_gone(tmp_path: Path
         async with mqtt_link(config, bus, "0123") as link:
             assert link is not None
             assert link.of_output("another") is link
+            assert link.of_output(PUMP.topic) is not link
             own = bus.find_node(f"mqtt/{E}/pump")
             await until(lambda: own.information()["broker"]["is_connected"])
             await asyncio.to_thread(link.of_output(PUMP.topic).send, PUMP.topic, b"run")
