@@ -17,7 +17,7 @@ from growd.config import (
 )
 from growd.runtime.clock import RealClock
 from growd.wiring.hardware import open_configured
-from growd.wiring.outputs import check_pwm, light_device, output_device
+from growd.wiring.outputs import check_pwm, light_device, output_device, place_of_output
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
@@ -144,3 +144,24 @@ def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
 def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
     output_device(machine, Output(name="fan", pin=24, variable="air_flush_on")).close()
     assert not machine.gpio.history
+
+
+@pytest.mark.parametrize(
+    ("output", "place"),
+    [
+        (Output(name="it", pin=17), "relay on GPIO 17"),
+        (Output(name="it", kind="hardware_pwm", pin=12), "hardware PWM on GPIO 12"),
+        (
+            Output(name="it", kind="http", protocol="shelly_gen1", url="http://192.168.1.40"),
+            "Shelly at http://192.168.1.40",
+        ),
+        (Output(name="it", kind="http", url_on="http://x/on"), "device at http://x/on"),
+        (
+            Output(name="it", kind="mqtt", protocol="tasmota", topic="plug"),
+            "Tasmota device at the MQTT topic plug",
+        ),
+        (Output(name="it", kind="topic"), "program that reads outputs/it"),
+    ],
+)
+def test_the_place_of_an_output_in_words(output, place):
+    assert place_of_output(output) == place

@@ -14,7 +14,7 @@ from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
-from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, output_device
+from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, output_device, place_of_output
 from growd.wiring.receivers import described_value
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
@@ -49,12 +49,6 @@ _CLOSE_S: Final = 0.5
 _STATE: Final = Variable("feedback", "", 0, 1)  # of an output that a sensor confirms
 _USUAL_AT: Final = {0x4D: with_article("SC16IS750")} | {
     address: with_article(kind.part) for kind in SENSOR_KINDS.values() for address in kind.addresses
-}
-_SPEAKS: Final = {
-    "shelly_gen1": "Shelly",
-    "shelly_gen2": "Shelly",
-    "tasmota": "Tasmota device",
-    "plain": "device",
 }
 _HELD_LOW: Final = (
     "a chip or a short circuit holds a line of the bus low: switch the power off and on, then disconnect the "
@@ -98,7 +92,7 @@ def described(config: Config) -> Iterator[tuple[str, str]]:
             yield chamber.device("light"), f"{_lamp(light)}: {variables}{default}"
         for output in chamber.all_outputs:
             active = "" if output.pin is None else f", active {output.active}"
-            yield chamber.device(output.name), f"{_place(output)}{active}: {output.own_variable}"
+            yield chamber.device(output.name), f"{place_of_output(output)}{active}: {output.own_variable}"
 
 
 async def check_hardware(
@@ -140,7 +134,7 @@ class _Check:
                 yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
             for output in chamber.all_outputs:
                 claim = functools.partial(_claim, self._hardware, output)
-                place = _place(output)
+                place = place_of_output(output)
                 yield functools.partial(self._ask_output, named(output.name), place, output.safe, claim)
 
     async def close(self) -> None:
@@ -344,17 +338,6 @@ def _purpose(sensor: Sensor) -> str:
 def _lamp(light: Light) -> str:
     pins = ", ".join(f"GPIO {channel.pin} ({channel.name})" for channel in light.channel)
     return f"lamp on {pins}"
-
-
-def _place(output: Output) -> str:
-    kind = {"hardware_pwm": "hardware PWM", "pwm": "PWM"}.get(output.kind, output.kind)
-    if output.pin is not None:
-        return f"{kind} on GPIO {output.pin}"
-    device = _SPEAKS[output.protocol]
-    return {
-        "http": f"{device} at {output.url or output.url_on}",
-        "mqtt": f"{device} at the MQTT topic {output.topic}",
-    }.get(output.kind, f"program that reads outputs/{output.name}")
 
 
 def _shown(reading: dict[str, float]) -> str:

@@ -49,6 +49,12 @@ _PROTOCOLS: Final[dict[str, Callable[[str, int], SwitchProtocol]]] = {
     "shelly_gen2": ShellyGen2,
     "tasmota": Tasmota,
 }
+_SPEAKS: Final = {
+    "shelly_gen1": "Shelly",
+    "shelly_gen2": "Shelly",
+    "tasmota": "Tasmota device",
+    "plain": "device",
+}
 OpenDriver: TypeAlias = "Callable[[Hardware, config.Output], OutputDriver]"
 D = TypeVar("D", bound=Closable)
 
@@ -280,6 +286,18 @@ _DRIVERS: Final[dict[str, OpenDriver]] = {
     "mqtt": _mqtt,
     "topic": _OnTopic,
 }
+
+
+def place_of_output(output: config.Output) -> str:
+    """Where an output is, for people: "relay on GPIO 17"."""
+    kind = {"hardware_pwm": "hardware PWM", "pwm": "PWM"}.get(output.kind, output.kind)
+    if output.pin is not None:
+        return f"{kind} on GPIO {output.pin}"
+    device = _SPEAKS[output.protocol]
+    return {
+        "http": f"{device} at {output.url or output.url_on}",
+        "mqtt": f"{device} at the MQTT topic {output.topic}",
+    }.get(output.kind, f"program that reads outputs/{output.name}")
 
 
 def advice_for_pin(error: Exception) -> str:
