@@ -143,7 +143,7 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
                 await lines.content.readline()
     kept = await asyncio.to_thread(kept_points, tmp_path)
     measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
-    assert len(measured) > 3  # of ten minutes one, as it was
+    assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
     taken = "[access] answer_s, [http] topic_data_s, [notify], [store] batch, [store] variable"
     assert f"reloaded the configuration; changed: {taken}" in caplog.messages
     assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
