@@ -37,11 +37,13 @@ from growd.variables import (
 )
 from growd.wiring.loops import loop_controller, output_controller
 from growd.wiring.topics import declare_topics
+from growd.wiring.tuning import autotuner, can_tune
 from growd_hwsim.chamber import SimulatedChamber
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
     from growd.runtime.worker import Worker
     from growd_hwsim.parameters import ChamberParameters
@@ -77,6 +79,15 @@ def measured_by(*variables: str) -> tuple[Sensor, ...]:
     )
 
 
+class WhyHeld:
+    """Stands in for the interlocks: why the outputs of an autotune are held."""
+
+    reason = ""
+
+    def why_held(self, _outputs: object) -> str:
+        return self.reason
+
+
 class ClimateLoop:
     """The chamber of a configuration on a bus, with its sensors, actuators and controllers."""
 
@@ -110,6 +121,8 @@ class ClimateLoop:
             for name in self.config.measured
         }
         self.controllers: dict[str, LoopController] = {}
+        self.interlocks = WhyHeld()
+        self.other_experiment = ""
         self.parts: list[Part] = [Filter(self.bus, ENVIRONMENT, name) for name in self.config.measured]
         self.parts += [self._actuator(output) for output in self.config.outputs]
         self.parts += self._controllers() if others is None else others(self)
@@ -174,7 +187,13 @@ class ClimateLoop:
         ]
         for variable in self.config.loops:
             self.controllers[variable] = loop_controller(self.config, self.bus, variable, air, lamp)
-        return [*made, *self.controllers.values()]
+        held: Interlocks = self.interlocks  # type: ignore[assignment]  # all of it that an autotune needs
+        tuners = [
+            autotuner(self.config, self.bus, controller, held, lambda: self.other_experiment)
+            for variable, controller in self.controllers.items()
+            if can_tune(self.config, variable)
+        ]
+        return [*made, *self.controllers.values(), *tuners]
 
     def _actuator(self, output: Output) -> OutputActuator:
         worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs

@@ -13,16 +13,19 @@ import math
 import struct
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import SwitchActuator
+from growd.control.autotune import Autotuner, TunedOutput
 from growd.control.controllers import LightController
 from growd.control.filters import Filter
 from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.loop import LoopController, usual_settings
 from growd.control.output_control import Demand, OutputController
+from growd.control.pulse_test import PulseTest
 from growd.control.topics import declare_environment
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chips import scd30
@@ -171,6 +174,24 @@ def valve_controller(bus: Bus, *, environment: str = ENVIRONMENT, **options: Any
 def fan_controller(bus: Bus, *, environment: str = ENVIRONMENT, **options: Any) -> OutputController:
     """The doses of the exhaust fan."""
     return OutputController(bus, environment, FAN, [Demand(CO2, raises=False)], **options)
+
+
+def co2_tuner(
+    bus: Bus,
+    controller: LoopController,
+    valves: Sequence[str] = ("valve",),
+    *,
+    fans: Sequence[str] = (),
+    most_on_s: float = 120.0,
+    **options: Any,
+) -> Autotuner:
+    """The autotune of CO2."""
+    outputs = (
+        TunedOutput(VALVE, "valve", tuple(valves)),
+        TunedOutput(FAN, "fan", tuple(fans), is_tested=False),
+    )
+    make = partial(PulseTest, most_open_s=most_on_s)
+    return Autotuner(bus, ENVIRONMENT, controller, outputs, make, most_on_s=most_on_s, **options)
 
 
 class Loop:

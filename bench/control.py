@@ -34,6 +34,7 @@ from closed_loop import (
     Loop,
     Setting,
     co2_controller,
+    co2_tuner,
     fan_controller,
     valve_controller,
 )
@@ -41,7 +42,6 @@ from courses import Course, Plot, draw_courses
 from measuring import Options, Row, limited, machine, main
 
 from growd.bus.messages import Quality
-from growd.control.autotune import Autotuner
 from growd.control.loop import usual_settings
 from growd_hwsim.parameters import ChamberParameters
 
@@ -161,7 +161,7 @@ def growd(loop: Loop, *, on_off: bool = False) -> list[Part]:
     """As the daemon has it, with its usual gains."""
     method = "on_off" if on_off else "pid"
     controller = co2_controller(loop.bus, fans=loop.fans, method=method, lowers_band=FAN_BAND_PPM)
-    tuner = Autotuner(loop.bus, ENVIRONMENT, controller, ("valve",), fans=loop.fans)
+    tuner = co2_tuner(loop.bus, controller, fans=loop.fans)
     return [controller, *switches(loop), tuner]
 
 

@@ -12,12 +12,12 @@ from closed_loop import (
     Loop,
     Setting,
     co2_controller,
+    co2_tuner,
     fan_controller,
     valve_controller,
 )
 
 from growd.bus.messages import Quality
-from growd.control.autotune import Autotuner
 from growd.control.pulse_test import PulseTest, Response, TuneError
 from growd_hwsim.parameters import ChamberParameters
 
@@ -34,9 +34,8 @@ class Rig(Loop):
         self.held = ""
         self.client = self.bus.node("another client")
         self.controller = co2_controller(self.bus, fans=self.fans)
-        self.tuner = Autotuner(
+        self.tuner = co2_tuner(
             self.bus,
-            ENVIRONMENT,
             self.controller,
             ("valve", "second valve"),
             fans=self.fans,
@@ -198,7 +197,7 @@ async def test_autotune_reports_the_time_left_and_can_be_stopped(rig):
     assert (outcome["state"], outcome["left"]) == ("failed", 0)
     assert rig.parameters() == before
     await rig.clock.advance(10)
-    assert rig.bus.topics.get(f"{ENVIRONMENT}/switches/valve").last.value == 0
+    assert rig.bus.topics.get(f"{ENVIRONMENT}/outputs/valve").last.value == 0
     assert (await rig.ask())["success"]
     last = await rig.until_over()
     assert last["state"] == "done"
@@ -224,7 +223,7 @@ OBSTACLES = [
     (lambda rig: rig.want(FAN, 0.0), "fan has a set point"),
     (lambda rig: rig.want(FAN, 1.0), "fan has a set point"),
     (lambda rig: rig.publish(f"commanded/{FAN}", 0.0), "the fan has an override"),
-    (lambda rig: rig.bus.node("lock").publisher(f"{ENVIRONMENT}/switches/fan").publish(1.0), "the fan runs"),
+    (lambda rig: rig.bus.node("lock").publisher(f"{ENVIRONMENT}/outputs/fan").publish(1.0), "the fan runs"),
 ]
 
 
@@ -233,7 +232,7 @@ OBSTACLES = [
     [
         *OBSTACLES,
         (lambda rig: rig.publish(f"raw/{CO2}", None, Quality.FAULT), "CO2 is unknown"),
-        (lambda rig: rig.publish("switches/second valve", 1.0), "the valve is open"),
+        (lambda rig: rig.publish("outputs/second valve", 1.0), "the valve is open"),
     ],
 )
 async def test_autotune_is_refused_while_something_else_controls_co2(event, words):
@@ -389,4 +388,4 @@ def test_a_sensor_that_is_too_slow_fails_before_the_dose():
     for at in range(0, 300, 60):
         test.measured(at, 420.0)
     with pytest.raises(TuneError, match="5 readings in 300 s are too few"):
-        test.wants_open(300.0)
+        test.wants_on(300.0)

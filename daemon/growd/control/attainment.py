@@ -85,6 +85,11 @@ class Loop:
         return max(self.least, self.relative * set_point)
 
 
+def name_of_output(output: str) -> str:
+    """An output for people, by its own variable."""
+    return _NAMES.get(output) or (f"the {ROLES[output].name}" if output in ROLES else output)
+
+
 def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: bool) -> Loop:
     """Illuminance: within 10 % of the set point, or 0.5 % of full scale. A switched lamp has to be lit."""
     return Loop(
@@ -113,13 +118,12 @@ def output_loop(
 ) -> Loop:
     """A variable that outputs move, by their own variables; its band is about the accuracy of sensors."""
     kind, raising, lowering = loop_kind(variable), tuple(raising), tuple(lowering)
-    relative, least = kind.tolerance
     return Loop(
         variable,
         tuple(dict.fromkeys((*raising, *lowering))),
         tuple(devices),
-        relative=relative,
-        least=least,
+        relative=kind.tolerance[0],
+        least=kind.tolerance[1],
         lowers=bool(lowering),
         raises=bool(raising),
         lowering=frozenset(lowering),
@@ -362,7 +366,7 @@ class AttainmentWatch:
             if raises < 1.0 if is_low else raises > 0.0:
                 whose = "of the recipe" if last.node == f"{self._environment}/recipe_runner" else "by hand"
                 name = output.removeprefix("light_intensity_")
-                part = f"the channel {name}" if name != output else _name_of(output)
+                part = f"the channel {name}" if name != output else name_of_output(output)
                 yield f"{part} is held at {float(last.value):.3g} by the set point {output} {whose}"
 
     def _limit(self, loop: Loop, *, is_low: bool) -> str:
@@ -388,14 +392,9 @@ class AttainmentWatch:
         return self._bus.topics.get(topic).last
 
 
-def _name_of(output: str) -> str:
-    """An output for people, by its own variable."""
-    return _NAMES.get(output) or (f"the {ROLES[output].name}" if output in ROLES else output)
-
-
 def _at_limit(outputs: tuple[str, ...]) -> str:
     """The reason when these outputs are at full level."""
-    names = [_NAMES.get(each, _name_of(each)) for each in dict.fromkeys(outputs)]
+    names = [name_of_output(each) for each in dict.fromkeys(outputs)]
     if len(names) == 1:
         return f"{names[0]} {'runs' if outputs == (FAN,) else 'is on'} all the time"
     return f"{' and '.join(names)} are on all the time"

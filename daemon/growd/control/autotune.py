@@ -1,17 +1,18 @@
-"""Autotune: a service that finds the gains of the CO2 controller by an experiment."""
+"""Autotune: a service that finds the gains of a controller by an experiment."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.pulse_test import OPENS_WITHIN_S, PulseTest, TuneError
-from growd.control.topics import SWITCH_STATE, commanded, desired, measured, switch_state
-from growd.variables import CARBON_DIOXIDE, FAN, VALVE
+from growd.control.pulse_test import OPENS_WITHIN_S, TuneError
+from growd.control.topics import OUTPUT_LEVEL, commanded, desired, measured, output_level
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,41 +21,88 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription
     from growd.control.loop import LoopController
-    from growd.control.pulse_test import Response
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 HELD_S: Final = 120.0  # an experiment that is not renewed ends; simulated time runs fast
 
-AUTOTUNE: Final = MessageType(
-    "growd/Autotune",
-    (
-        Field("state", Kind.STRING),
-        Field("message", Kind.STRING),
-        Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
-        Field("rise", Kind.FLOAT64, 0, unit="ppm/s"),
-        Field("lag", Kind.FLOAT64, 0, unit="s"),
-        Field("loss", Kind.FLOAT64, 0, unit="1/h"),
-        Field("left", Kind.FLOAT64, 0, unit="s"),
-    ),
-)
-"""`state` is running, done or failed. `rise`, `lag` and `loss` are the result. `left` is the most that
-it still takes."""
+
+class Response(Protocol):
+    """The result of a test."""
+
+    @property
+    def rise(self) -> float: ...
+    @property
+    def lag_s(self) -> float: ...
+    @property
+    def loss_per_h(self) -> float: ...
+
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the controller."""
+
+    def of_doses(self) -> dict[str, float]:
+        """The parameters of the outputs."""
+
+    def words(self) -> str:
+        """The result for people."""
+
+
+class Test(Protocol):
+    """Decides when the outputs are on, and takes readings (`pulse_test`, `step_test`)."""
+
+    @property
+    def is_done(self) -> bool: ...
+    def progress(self, now: float) -> float: ...
+    def left_s(self, now: float) -> float: ...
+    def stage(self, now: float) -> str: ...
+    def measured(self, now: float, value: float, /) -> None: ...
+    def output(self, now: float, is_on: bool, /) -> None: ...  # noqa: FBT001  a state
+    def wants_on(self, now: float) -> bool: ...
+    def response(self) -> Response: ...
+
+
+@dataclass(frozen=True)
+class TunedOutput:
+    """An output of the loop, by its own variable, with its name for people and its devices."""
+
+    variable: str
+    name: str
+    devices: tuple[str, ...]
+    is_tested: bool = True
+    """Whether the test uses it; else it has to be off."""
+
+
+def _message_type(variable: str) -> MessageType:
+    """`state` is running, done or failed. `rise`, `lag` and `loss` are the result. `left` is the most that
+    it still takes.
+    """
+    return MessageType(
+        "growd/Autotune",
+        (
+            Field("state", Kind.STRING),
+            Field("message", Kind.STRING),
+            Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
+            Field("rise", Kind.FLOAT64, 0, unit=f"{VARIABLES[variable].unit}/s"),
+            Field("lag", Kind.FLOAT64, 0, unit="s"),
+            Field("loss", Kind.FLOAT64, 0, unit="1/h"),
+            Field("left", Kind.FLOAT64, 0, unit="s"),
+        ),
+    )
 
 
 class Autotuner:
-    """The services `<environment>/controllers/air_carbon_dioxide/autotune` and `.../stop_autotune`.
+    """The services `<environment>/controllers/<variable>/autotune` and `.../stop_autotune`.
 
-    The first answers at once that it has started, or why not: CO2 is unknown, CO2 has a set point or an
-    override, the valve or the fan has its own set point or override, a valve is open, a fan runs, an
-    interlock holds the valve (`why_held` returns why, or ""), a dose of `minimum_on` is too long, or an
-    autotune or another experiment (`others`) is running.
-    It opens the valve once, for at most `most_open_s`, and takes a quarter of an hour
-    (`growd.control.pulse_test`). If one of these conditions occurs meanwhile, it ends and changes nothing.
+    The first answers at once that it has started, or why not: the variable is unknown, it has a set point or
+    an override, an output of it has one or is on, an interlock holds the tested outputs (`why_held` returns
+    why, or ""), `minimum_on` is too long for the test, or an autotune or another experiment (`others`) is
+    running. It switches the tested outputs on once, for at most `most_on_s`; `make_test` gives the test. If
+    one of these conditions occurs meanwhile, it ends and changes nothing. With `raises` false the test is of
+    the outputs that lower the variable.
 
-    Progress and result are on `<environment>/autotune/air_carbon_dioxide`. The result is saved as parameters:
-    `kp`, `ti` and `td` of the controller, and the minimum times of the valve's doses.
+    Progress and result are on `<environment>/autotune/<variable>`. The result is saved as parameters of the
+    controller and of the tested outputs.
     """
 
     def __init__(
@@ -62,27 +110,34 @@ class Autotuner:
         bus: Bus,
         environment: str,
         controller: LoopController,
-        valves: tuple[str, ...],
+        outputs: tuple[TunedOutput, ...],
+        make_test: Callable[[float], Test],
         *,
-        fans: tuple[str, ...] = (),
+        raises: bool = True,
         why_held: Callable[[], str] = lambda: "",
-        most_open_s: float = 120.0,
+        most_on_s: float = 120.0,
+        minutes: str = "a quarter of an hour",
         others: Callable[[], str] = lambda: "",
     ) -> None:
-        self.node = bus.node(f"{environment}/autotuners/{CARBON_DIOXIDE}")
+        variable = controller.variable
+        self.node = bus.node(f"{environment}/autotuners/{variable}")
         self._bus = bus
         self._clock = bus.clock
         self._controller = controller
+        self._variable = variable
+        self._name = controller.name
+        self._outputs = outputs
+        self._make_test = make_test
+        self._raises = raises
         self._why_held = why_held
         self._others = others
-        self._most_open_s = most_open_s
-        self._measured_topic = measured(environment, CARBON_DIOXIDE)
+        self._most_on_s = most_on_s
+        self._measured_topic = measured(environment, variable)
         self._environment = environment
-        self._valve_topics = self._states(valves)
-        self._fan_topics = self._states(fans)
-        self._gains = f"{environment}/controllers/{CARBON_DIOXIDE}"
-        self._doses = f"{environment}/controllers/{VALVE}"
-        self._output = self.node.advertise(f"{environment}/autotune/{CARBON_DIOXIDE}", AUTOTUNE)
+        self._tested_topics = self._levels(is_tested=True)
+        self._other_topics = {each.name: self._levels_of(each) for each in outputs if not each.is_tested}
+        self._gains = f"{environment}/controllers/{variable}"
+        self._output = self.node.advertise(f"{environment}/autotune/{variable}", _message_type(variable))
         self._requested = asyncio.Event()
         self._is_running = False
         self._stage = ""
@@ -93,14 +148,14 @@ class Autotuner:
             f"{self._gains}/autotune",
             "std_srvs/Trigger",
             self._start,
-            doc="Find the gains of the CO2 controller with one dose. Takes a quarter of an hour.",
+            doc=f"Find the gains of the {self._name} controller with one dose. Takes {minutes}.",
             is_administrative=True,
         )
         self.node.serve(
             f"{self._gains}/stop_autotune",
             "std_srvs/Trigger",
             self._stop,
-            doc="End the autotune: the valve closes, and nothing changes.",
+            doc=f"End the autotune: the {self._tested_name} is off, and nothing changes.",
             names_caller=True,
         )
 
@@ -120,7 +175,7 @@ class Autotuner:
     @property
     def running(self) -> str:
         """What runs now, in words, or ""."""
-        return "the autotune of air_carbon_dioxide" if self._is_running or self._requested.is_set() else ""
+        return f"the autotune of {self._variable}" if self._is_running or self._requested.is_set() else ""
 
     def _information(self) -> list[dict[str, Any]]:
         """For `growd status`."""
@@ -131,7 +186,7 @@ class Autotuner:
                 "environment": self._environment,
                 "name": self.running,
                 "text": self._stage,
-                "variable": CARBON_DIOXIDE,
+                "variable": self._variable,
             }
         ]
 
@@ -147,15 +202,14 @@ class Autotuner:
         if not self.running:
             self._stopped = ""
         reason = self._obstacle()
-        longest = min(self._most_open_s, OPENS_WITHIN_S)  # a dose is due before it is given
         if self.running:
             reason = "an autotune is already running"
         elif others := self._others():
             reason = f"{others} is running; wait for its end"
-        elif not reason and self._is_on(self._valve_topics):
-            reason = "the valve is open"
-        elif not reason and self._bus.parameters.get(f"{self._doses}/minimum_on") > longest:
-            reason = f"minimum_on of the valve is above {longest:g} s, which is too long for the test dose"
+        elif not reason and self._is_on(self._tested_topics):
+            reason = f"the {self._tested_name} is {'open' if self._tested_name == 'valve' else 'on'}"
+        elif not reason:
+            reason = self._too_long_dose()
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
         self._stage = "starts"
@@ -167,32 +221,56 @@ class Autotuner:
         if self._stopped:
             return self._stopped
         if self._controller.measured_value is None:
-            return "CO2 is unknown"
+            return f"{self._name} is unknown"
         if self._controller.set_point is not None:
-            topic = desired(self._environment, CARBON_DIOXIDE)
-            return f"CO2 has a set point; stop the recipe, or release it: growd topic release {topic}"
+            topic = desired(self._environment, self._variable)
+            return (
+                f"{self._name} has a set point; stop the recipe, or release it: growd topic release {topic}"
+            )
         if self._controller.is_overridden:
-            topic = commanded(self._environment, CARBON_DIOXIDE)
-            return f"CO2 has an override; release it: growd topic release {topic}"
-        return self._taken_switch() or self._why_held()
+            topic = commanded(self._environment, self._variable)
+            return f"{self._name} has an override; release it: growd topic release {topic}"
+        return self._taken_output() or self._why_held()
 
-    def _taken_switch(self) -> str:
-        """Why the valve or the fan is not free, or ""."""
-        for variable, name in ((VALVE, "valve"), (FAN, "fan")):
-            if self._has_set_point(variable):
-                command = f"growd topic release {desired(self._environment, variable)}"
-                return f"the {name} has a set point of its own; stop the recipe, or release it: {command}"
-            if self._is_overridden(variable):
-                command = f"growd topic release {commanded(self._environment, variable)}"
-                return f"the {name} has an override; release it: {command}"
-        if self._is_on(self._fan_topics):
-            return "the fan runs"
+    def _too_long_dose(self) -> str:
+        """Why a dose of `minimum_on` is too long for the test, or ""."""
+        longest = min(self._most_on_s, OPENS_WITHIN_S)  # a dose is due before it is given
+        for output in self._outputs:
+            name = f"{self._environment}/controllers/{output.variable}/minimum_on"
+            least = self._bus.parameters.declared(name)
+            if output.is_tested and least is not None and least.value > longest:
+                where = f"minimum_on of the {output.name}"
+                return f"{where} is above {longest:g} s, which is too long for the test dose"
         return ""
 
-    def _states(self, devices: tuple[str, ...]) -> tuple[str, ...]:
-        """The topics with the states of these switches."""
-        names = (switch_state(self._environment, device) for device in devices)
-        return tuple(self._bus.topics.declare(name, SWITCH_STATE).name for name in names)
+    def _taken_output(self) -> str:
+        """Why an output is not free, or ""."""
+        for output in self._outputs:
+            if self._has_set_point(output.variable):
+                command = f"growd topic release {desired(self._environment, output.variable)}"
+                return (
+                    f"the {output.name} has a set point of its own; stop the recipe, or release it: {command}"
+                )
+            if self._is_overridden(output.variable):
+                command = f"growd topic release {commanded(self._environment, output.variable)}"
+                return f"the {output.name} has an override; release it: {command}"
+        for name, topics in self._other_topics.items():
+            if self._is_on(topics):
+                return f"the {name} {'runs' if name == 'fan' else 'is on'}"
+        return ""
+
+    @property
+    def _tested_name(self) -> str:
+        return next((each.name for each in self._outputs if each.is_tested), "output")
+
+    def _levels(self, *, is_tested: bool) -> tuple[str, ...]:
+        """The topics with the levels of the outputs that the test uses, or does not."""
+        tested = (self._levels_of(each) for each in self._outputs if each.is_tested is is_tested)
+        return tuple(topic for topics in tested for topic in topics)
+
+    def _levels_of(self, output: TunedOutput) -> tuple[str, ...]:
+        names = (output_level(self._environment, device) for device in output.devices)
+        return tuple(self._bus.topics.declare(name, OUTPUT_LEVEL).name for name in names)
 
     def _is_on(self, topics: tuple[str, ...]) -> bool:
         lasts = (self._bus.topics.get(topic).last for topic in topics)
@@ -219,23 +297,19 @@ class Autotuner:
             self._report("failed", f"{error}; nothing has changed", 1.0)
             logger.warning("%s: autotune failed: %s", self.node.name, error)
         else:
-            gains = response.gains()
-            message = (
-                f"kp {gains.kp:.3g} 1/ppm, ti {gains.ti_s:.0f} s, td {gains.td_s:.1f} s, "
-                f"doses of {response.minimum_on_s():.1f} s"
-            )
+            message = response.words()
             self._report("done", message, 1.0, response)
             logger.info("%s: autotune found %s", self.node.name, message)
 
     async def _experiment(self) -> Response:
-        test = PulseTest(self._clock.monotonic(), self._most_open_s)
-        with self.node.subscribe(self._measured_topic, *self._valve_topics) as inbox:
+        test = self._make_test(self._clock.monotonic())
+        with self.node.subscribe(self._measured_topic, *self._tested_topics) as inbox:
             while not test.is_done:
                 now = self._clock.monotonic()
                 self._feed(test, inbox, now)
                 if reason := self._obstacle():
                     raise TuneError(reason)
-                self._controller.experiment(float(test.wants_open(now)), HELD_S)
+                self._controller.experiment(self._sign() * float(test.wants_on(now)), HELD_S)
                 self._stage = f"{test.stage(now)}, {test.progress(now):.0%}"
                 self._report("running", test.stage(now), test.progress(now), left_s=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
@@ -243,11 +317,14 @@ class Autotuner:
             raise TuneError(self._stopped)
         return test.response()
 
-    def _feed(self, test: PulseTest, inbox: Subscription, now: float) -> None:
+    def _sign(self) -> float:
+        return 1.0 if self._raises else -1.0
+
+    def _feed(self, test: Test, inbox: Subscription, now: float) -> None:
         while (message := inbox.get_nowait()) is not None:
             # messages carry wall time, which may step; they are at most a second old
             if message.topic != self._measured_topic:
-                test.valve(self._when(message, now), self._is_on(self._valve_topics))
+                test.output(self._when(message, now), self._is_on(self._tested_topics))
             elif message.quality is Quality.OK:
                 test.measured(self._when(message, now), message.value)
 
@@ -257,14 +334,10 @@ class Autotuner:
 
     async def _apply(self, response: Response) -> None:
         """Set all results at once; if they cannot be saved, none is set."""
-        gains, least = response.gains(), response.minimum_on_s()
-        found = {
-            f"{self._gains}/kp": gains.kp,
-            f"{self._gains}/ti": gains.ti_s,
-            f"{self._gains}/td": gains.td_s,
-            f"{self._doses}/minimum_on": least,
-            f"{self._doses}/minimum_off": least,
-        }
+        found = {f"{self._gains}/{name}": value for name, value in response.parameters().items()}
+        for name, value in response.of_doses().items():
+            tested = (each.variable for each in self._outputs if each.is_tested)
+            found |= {f"{self._environment}/controllers/{each}/{name}": value for each in tested}
         self._is_saving = True
         try:
             await self._bus.parameters.set_together(found)
@@ -284,7 +357,7 @@ class Autotuner:
                 "state": state,
                 "message": message,
                 "progress": progress,
-                "rise": 0.0 if response is None else response.rise_ppm_s,
+                "rise": 0.0 if response is None else response.rise,
                 "lag": 0.0 if response is None else response.lag_s,
                 "loss": 0.0 if response is None else response.loss_per_h,
                 "left": left_s,

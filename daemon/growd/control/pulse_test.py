@@ -58,6 +58,29 @@ class Response:
     loss_per_h: float
     """Air changes per hour."""
 
+    @property
+    def rise(self) -> float:
+        """Rise of CO2 per second of the open valve."""
+        return self.rise_ppm_s
+
+    def parameters(self) -> dict[str, float]:
+        """The parameters of the controller."""
+        gains = self.gains()
+        return {"kp": gains.kp, "ti": gains.ti_s, "td": gains.td_s}
+
+    def words(self) -> str:
+        """The result for people."""
+        gains = self.gains()
+        return (
+            f"kp {gains.kp:.3g} 1/ppm, ti {gains.ti_s:.0f} s, td {gains.td_s:.1f} s, "
+            f"doses of {self.minimum_on_s():.1f} s"
+        )
+
+    def of_doses(self) -> dict[str, float]:
+        """The parameters of the doses of the valve."""
+        least = self.minimum_on_s()
+        return {"minimum_on": least, "minimum_off": least}
+
     def gains(self) -> Gains:
         """The gains for this response."""
         slowest, longest = TIME_CONSTANTS_S
@@ -113,7 +136,7 @@ class PulseTest:
             raise TuneError(f"CO2 is {ppm:.0f} ppm; it must be below {MOST_START_PPM:.0f} ppm at the start")
         self._samples.append((now, ppm))
 
-    def valve(self, now: float, is_open: bool) -> None:  # noqa: FBT001  its name says it
+    def output(self, now: float, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """The valve is open or shut from now on."""
         if is_open and now < self._dose_at:
             raise TuneError("the valve was opened before the dose")
@@ -124,7 +147,7 @@ class PulseTest:
         elif not is_open and self._opened is not None and self._closed is None:
             self._closed = now
 
-    def wants_open(self, now: float) -> bool:
+    def wants_on(self, now: float) -> bool:
         """Whether the valve should be open now. Raises `TuneError` if it does not follow, or may not."""
         if now < self._dose_at or self._closed is not None:
             return False
@@ -175,7 +198,7 @@ class PulseTest:
 
     def _by_itself(self, loss: float) -> Callable[[float], float]:
         """CO2 without the dose: the drift from before, slowed by the loss."""
-        line = _line([(_slowed(at - self._dose_at, loss), ppm) for at, ppm in self._before_dose()])
+        line = line_through([(_slowed(at - self._dose_at, loss), ppm) for at, ppm in self._before_dose()])
         return lambda at: line(_slowed(at - self._dose_at, loss))
 
     @property
@@ -191,7 +214,7 @@ class PulseTest:
         return before
 
 
-def _line(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+def line_through(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
     """The straight line through points, by least squares."""
     count = len(points)
     middle_x = math.fsum(x for x, _ in points) / count
@@ -213,7 +236,7 @@ def _logarithm(excess: Sequence[tuple[float, float]], closed: float) -> Callable
         raise TuneError("too little was measured after the dose")
     if min(ppm for _, ppm in tail) < LEAST_RISE_PPM / 4:
         raise TuneError(f"CO2 did not rise by {LEAST_RISE_PPM:.0f} ppm for long enough: is the bottle empty?")
-    return _line([(at, math.log(ppm)) for at, ppm in tail])
+    return line_through([(at, math.log(ppm)) for at, ppm in tail])
 
 
 def _lag(

@@ -6,13 +6,13 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from growd.control.attainment import AttainmentWatch, Loop, light_loop
-from growd.control.autotune import Autotuner
 from growd.control.controllers import Controller, DirectController, LightController
 from growd.control.fresh_air import FreshAir
 from growd.control.lamp_share import LampShare
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import ILLUMINANCE, VARIABLES
 from growd.wiring.loops import loop_controller, output_controller, watched_loop
+from growd.wiring.tuning import autotuner, can_tune
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.nodes import Node
     from growd.config import Chamber, Output
+    from growd.control.autotune import Autotuner
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
@@ -125,22 +126,12 @@ class ControlOfChamber:
         for variable in self.chamber.loops:
             controller = loop_controller(self.chamber, self._bus, variable, self._air, self._lamp)
             yield controller
-            if variable == CARBON_DIOXIDE:
-                tuner = self._autotuner(controller)
+            if can_tune(self.chamber, variable):
+                tuner = autotuner(
+                    self.chamber, self._bus, controller, self._interlocks, self._running_experiment
+                )
                 self._experiments.append(tuner)
                 yield tuner
-
-    def _autotuner(self, controller: LoopController) -> Autotuner:
-        return Autotuner(
-            self._bus,
-            self._environment,
-            controller,
-            self.chamber.names_of_drivers(CARBON_DIOXIDE, raises=True),
-            fans=self.chamber.names_of_drivers(CARBON_DIOXIDE, raises=False),
-            why_held=partial(self._interlocks.why_held, [VALVE]),
-            most_open_s=self._options.carbon_dioxide.autotune_open_s,
-            others=self._running_experiment,
-        )
 
     def _running_experiment(self) -> str:
         """The autotune or calibration that runs, in words, or ""; they would disturb each other."""

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MIXED_S = 10.0
 """A dose begins this long after the interlock of the last one has ended."""
+LEAST_S = 0.1
 WITHIN = 0.9
 """Share of the longest dose of the interlocks that a dose may take."""
 
@@ -58,7 +59,7 @@ def output_controller(
 ) -> OutputController:
     """The controller of the outputs of one own variable."""
     outputs = tuple(outputs)
-    on_s, off_s = _switching_s(chamber, variable, outputs)
+    on_s, off_s = switching_of(chamber, variable)
     first = outputs[0]
     demands = [
         Demand(each, first.moved[each], partial(air.helps, each) if _exchanges_air(first) else _always)
@@ -72,8 +73,8 @@ def output_controller(
         demands,
         can_dim=all(each.can_dim for each in outputs),
         full=first.full,
-        minimum_on_s=on_s,
-        minimum_off_s=off_s,
+        minimum_on_s=max(LEAST_S, on_s),
+        minimum_off_s=max(LEAST_S, off_s),
         command_stale_after_s=chamber.scaled(COMMAND_STALE_S),
         override_s=first.override_s,
     )
@@ -168,8 +169,14 @@ def _given(option: float | None, usual: float) -> float:
     return usual if option is None else option
 
 
-def _switching_s(chamber: Chamber, variable: str, outputs: tuple[Output, ...]) -> tuple[float, float]:
-    """The shortest time on and off: that of the class, or a longer one of the outputs."""
+def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
+    """The shortest time on and off of the outputs of an own variable: of the class, or a longer one of them.
+
+    0 if they can be dimmed.
+    """
+    outputs = [each for each in chamber.outputs if each.own_variable == variable]
+    if all(each.can_dim for each in outputs):
+        return 0.0, 0.0
     short = chamber.options.carbon_dioxide
     if variable == VALVE:
         on_s, off_s = short.minimum_on_s, short.minimum_off_s

@@ -1,0 +1,153 @@
+"""The autotune of temperature, humidity, conductivity and pH in the simulated chamber."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+
+import pytest
+from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
+
+from growd.variables import ACIDITY, CONDUCTIVITY, HUMIDITY, TEMPERATURE
+from growd_hwsim.parameters import ChamberParameters
+from growd_hwsim.tank import TankParameters
+
+HEATER = output("air_heater", TEMPERATURE)
+COOLER = output("air_cooler", TEMPERATURE, lowers=True)
+HUMIDIFIER = output("air_humidifier", HUMIDITY)
+PUMP = {"flow_ml_min": 30.0}
+NUTRIENTS = (output("nutrient_a", CONDUCTIVITY, **PUMP), output("nutrient_b", CONDUCTIVITY, **PUMP))
+ACID = output("nutrient_ph_down", ACIDITY, lowers=True, **PUMP)
+
+
+class Tuned(ClimateLoop):
+    """A chamber whose loop of `variable` is tuned."""
+
+    def __init__(self, variable, outputs, parameters=None):
+        super().__init__(climate_config([variable], outputs), parameters)
+        self.variable = variable
+        self.name = f"{ENVIRONMENT}/controllers/{variable}"
+        self.chamber.set_actuator("water_pump", 1.0)
+
+    async def ask(self):
+        return await self.bus.services.get(f"{self.name}/autotune").call()
+
+    def parameter(self, name):
+        return self.bus.parameters.get(f"{self.name}/{name}")
+
+    def publish(self, topic, value):
+        self.bus.node("hand").publisher(f"{ENVIRONMENT}/{topic}").publish(value)
+
+    async def until_over(self):
+        for _ in range(400):
+            await self.clock.advance(10)
+            last = self.bus.topics.get(f"{ENVIRONMENT}/autotune/{self.variable}").last
+            if last.value["state"] != "running":
+                return last.value
+        raise AssertionError("it does not end")
+
+
+@asynccontextmanager
+async def tuned(*args):
+    loop = Tuned(*args)
+    async with loop.running():
+        await loop.clock.advance(60)
+        yield loop
+
+
+def tank(**start):
+    return ChamberParameters(tank=TankParameters(**{f"start_{name}": value for name, value in start.items()}))
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"heater_w": 60.0}, {"air_heat_capacity_j_k": 3_000.0, "heater_w": 500.0}]
+)
+async def test_the_temperature_reaches_its_set_points_with_the_gains_of_its_autotune(parameters):
+    async with tuned(TEMPERATURE, [HEATER, COOLER], ChamberParameters(**parameters)) as loop:
+        assert (await loop.ask())["success"]
+        result = await loop.until_over()
+        assert result["state"] == "done", result["message"]
+        assert loop.parameter("kp") not in (0.0, 0.3)
+        assert loop.levels["air_heater"] == 0.0
+        await loop.clock.advance(1_800)
+        loop.want(TEMPERATURE, loop.true(TEMPERATURE) + 3.0)
+        wanted = loop.true(TEMPERATURE) + 3.0
+        values = []
+        for _ in range(360):
+            await loop.clock.advance(10)
+            values.append(loop.true(TEMPERATURE))
+        assert max(values) < wanted + 2.0
+        assert sum(values[-120:]) / 120 == pytest.approx(wanted, abs=0.3)
+
+
+async def test_the_humidity_is_tuned():
+    async with tuned(HUMIDITY, [HUMIDIFIER], ChamberParameters(leaf_area_index=0.1)) as loop:
+        await loop.clock.advance(1_800)
+        await loop.ask()
+        result = await loop.until_over()
+        assert result["state"] == "done", result["message"]
+        assert 0 < loop.parameter("kp") < 1
+        assert 1 < result["lag"] < 60
+
+
+@pytest.mark.parametrize(
+    ("variable", "outputs", "parameter", "start"),
+    [
+        (CONDUCTIVITY, NUTRIENTS, "ml_per_unit", {"conductivity_ms_cm": 1.0}),
+        (ACIDITY, (ACID,), "lowering_ml_per_unit", {"potential_hydrogen": 6.6}),
+    ],
+)
+async def test_a_dose_tells_how_much_a_unit_takes(variable, outputs, parameter, start):
+    async with tuned(variable, outputs, tank(**start)) as loop:
+        before = loop.true(variable)
+        await loop.ask()
+        result = await loop.until_over()
+        assert result["state"] == "done", result["message"]
+        moved = abs(loop.true(variable) - before)
+        given_ml = sum(loop.on_s(each.name) * 0.5 for each in outputs)
+        assert loop.parameter(parameter) == pytest.approx(given_ml / moved, rel=0.15)
+
+
+async def test_a_heater_without_effect_fails_the_autotune_and_changes_nothing():
+    async with tuned(TEMPERATURE, [HEATER], ChamberParameters(heater_w=0.001)) as loop:
+        await loop.ask()
+        result = await loop.until_over()
+        assert result["state"] == "failed"
+        assert "rose by only" in result["message"]
+        assert (loop.parameter("kp"), loop.parameter("ti")) == (0.3, 600.0)
+
+
+@pytest.mark.parametrize(
+    ("disturb", "words"),
+    [
+        (lambda loop: loop.want(TEMPERATURE, 25.0), "air_temperature has a set point"),
+        (lambda loop: loop.want("air_heater", 0.0), "the heater has a set point of its own"),
+        (lambda loop: loop.publish("commanded/air_heater", 0.0), "the heater has an override"),
+        (lambda loop: loop.publish("commanded/air_temperature", 0.0), "air_temperature has an override"),
+        (lambda loop: setattr(loop.interlocks, "reason", "it is too hot"), "it is too hot"),
+        (lambda loop: loop.publish("commanded/air_cooler", 1.0), "the cooler has an override"),
+    ],
+)
+@pytest.mark.parametrize("is_running", [False, True])
+async def test_what_disturbs_an_autotune_refuses_or_ends_it(disturb, words, is_running):
+    async with tuned(TEMPERATURE, [HEATER, COOLER]) as loop:
+        if is_running:
+            assert (await loop.ask())["success"]
+            await loop.clock.advance(100)
+        disturb(loop)
+        await loop.clock.advance(3)
+        if is_running:
+            result = await loop.until_over()
+            assert result["state"] == "failed"
+            assert words in result["message"]
+        else:
+            answer = await loop.ask()
+            assert not answer["success"]
+            assert words in answer["message"]
+        assert loop.parameter("kp") == 0.3
+
+
+async def test_experiments_exclude_each_other():
+    async with tuned(TEMPERATURE, [HEATER]) as loop:
+        loop.other_experiment = "the calibration of the lamp"
+        answer = await loop.ask()
+        assert "the calibration of the lamp is running" in answer["message"]
