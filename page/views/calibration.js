@@ -9,20 +9,21 @@ import { href } from "../lib/route.js";
 
 const POLL_MS = 2_000;
 const FRESH_AIR_PPM = 420;
+const DIGITS = 3; // of a reference for a probe
 
 export function Calibration({ environment, device, services }) {
   return html`${services.map((service) => {
     const name = service.split("/").pop();
     return html`<section key=${service} class="guide"><h4>${t(`calibration_${name}`)}</h4>
       ${device.role === "sensor"
-        ? html`<${InAir} environment=${environment} device=${device} service=${service} name=${name} />`
+        ? html`<${AtReference} environment=${environment} device=${device} service=${service} name=${name} />`
         : html`<${Experiment} environment=${environment} service=${service} name=${name} />`}
     </section>`;
   })}`;
 }
 
-/** A sensor in air whose CO2 is known. growd judges whether the air is steady, and says what is missing. */
-function InAir({ environment, device, service, name }) {
+/** A CO2 sensor in known air, or a probe in a known solution. growd judges whether the reading is steady. */
+function AtReference({ environment, device, service, name }) {
   const [found, setFound] = useState(null);
   const [reference, setReference] = useState(null); // what is typed, NaN if it cannot be
   useEffect(() => {
@@ -38,23 +39,27 @@ function InAir({ environment, device, service, name }) {
     return () => ((isShown = false), clearTimeout(timer));
   }, [service]);
   if (!found) return html`<p>${t("loading")}</p>`;
-  const { reference_range_ppm: range, reason, reading_ppm: reading, last } = found;
-  const value = reference ?? (range ? Math.max(range[0], FRESH_AIR_PPM) : found.reference_ppm);
+  const { unit, reference_range: range, reason, reading, last } = found;
+  const isAir = unit === "ppm";
+  const shown = (it) => (isAir ? quantity(it, unit) : `${number(it, DIGITS)} ${unit}`);
+  const usual = isAir && range ? Math.max(range[0], FRESH_AIR_PPM) : NaN;
+  const value = reference ?? (range ? usual : found.reference);
   const isDone = last?.success;
+  const says = (key) => t(isAir ? `calibration_${key}` : `calibration_probe_${key}`, { unit, device: device.name, reference: shown(value) });
   return html`<ol class="steps">
-    <li>${t(`calibration_air_${name}`)} <span class="faint">${t("calibration_why")}</span></li>
+    <li>${isAir ? t(`calibration_air_${name}`) : t("calibration_probe_bring")} <span class="faint">${isAir ? t("calibration_why") : found.doc}</span></li>
     <li aria-current=${reason ? "step" : null}>${t("calibration_steady", { time: duration(found.steady_s) })}
-      <${Trace} points=${found.recent} label=${t("calibration_trace")} />
+      <${Trace} points=${found.recent} label=${says("trace")} least=${isAir ? 20 : 0.2} />
       <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
-      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? `✕ ${reason}` : `✓ ${t("calibration_is_steady", { reading: quantity(reading, "ppm") })}`}
+      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? `✕ ${reason}` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
         ${found.wait_s > 0 && !/ more$/.test(reason) && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
-    <li aria-current=${reason ? null : "step"}>${t(range ? "calibration_enter" : "calibration_fixed", { reference: quantity(found.reference_ppm, "ppm") })}
-      <div class="row">${range && html`<label>${t("calibration_reference")}
-        <${NumberInput} least=${range[0]} most=${range[1]} decimals=${0} value=${value} onNumber=${setReference} /></label>`}
-      <${Action} admin class="primary" disabled=${Boolean(reason) || Number.isNaN(value)} confirm=${t("calibration_question", { device: device.name, reference: quantity(value, "ppm") })}
-        run=${() => call(service, range ? { reference: Math.round(value) } : {})}>${t("calibration_calibrate")}<//></div>
-      <span class="faint small">${t("calibration_ceiling")}</span></li>
-    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} ${last.message}</b> ${isDone && t("calibration_after")}</li>`}
+    <li aria-current=${reason ? null : "step"}>${says(range ? "enter" : "fixed")}
+      <div class="row">${range && html`<label>${says("reference")}
+        <${NumberInput} least=${range[0]} most=${range[1]} decimals=${isAir ? 0 : DIGITS} value=${value} onNumber=${setReference} /></label>`}
+      <${Action} admin class="primary" disabled=${Boolean(reason) || Number.isNaN(value)} confirm=${says("question")}
+        run=${() => call(service, range ? { reference: isAir ? Math.round(value) : value } : {})}>${t("calibration_calibrate")}<//></div>
+      ${isAir && html`<span class="faint small">${t("calibration_ceiling")}</span>`}</li>
+    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} ${last.message}</b> ${isDone && isAir && t("calibration_after")}</li>`}
   </ol>`;
 }
 
@@ -89,13 +94,13 @@ function Experiment({ environment, service, name }) {
 const Curve = ({ points }) => html`<${Trace} points=${[[0, 0], ...points]} label=${t("calibration_curve", { full: quantity(points.at(-1)[1], "lux"), level: number(100 * points.at(-1)[0]) })} />`;
 
 /** Points [x, y] as a line, with the lowest and the highest y. */
-function Trace({ points, label }) {
+function Trace({ points, label, least = 20 }) {
   if (points.length < 2) return null;
   const ys = points.map(([, y]) => y);
   const low = Math.min(...ys);
-  const span = Math.max(Math.max(...ys) - low, 20);
+  const span = Math.max(Math.max(...ys) - low, least);
   const [first, last] = [points[0][0], points.at(-1)[0]];
   const line = points.map(([x, y]) => `${((x - first) / (last - first)) * 300},${60 - ((y - low) / span) * 56 - 2}`).join(" ");
   return html`<figure class="trace"><svg viewBox="0 0 300 60" preserveAspectRatio="none" role="img" aria-label=${label}><polyline points=${line} /></svg>
-    <figcaption class="small faint">${label}: ${number(low)} – ${number(Math.max(...ys))}</figcaption></figure>`;
+    <figcaption class="small faint">${label}: ${number(low, least < 1 ? 2 : 0)} – ${number(Math.max(...ys), least < 1 ? 2 : 0)}</figcaption></figure>`;
 }

@@ -68,3 +68,24 @@ async def test_a_sensor_is_calibrated_in_air_that_is_steady(tmp_path: Path, brow
         await calibrate.click()
         await sure(tab.page, "Calibrate")
         await expect(sensor.get_by_text(re.compile("reads the air around it as 430"))).to_be_visible()
+
+
+async def test_a_probe_is_calibrated_in_a_solution(tmp_path: Path, browser: Browser) -> None:
+    config = tmp_path / "growd.toml"
+    config.write_text('[[sensor]]\nname = "ph_1"\nkind = "ezo_ph"\n')
+    async with (
+        started(tmp_path, "--config", str(config), "--speed", "60") as program,
+        opened(browser, address(program, "devices"), viewport=PHONE) as tab,
+    ):
+        heading = tab.page.get_by_role("heading", name="Calibrate the middle point (pH 7)")
+        guide = (await open_device(tab.page, "ph_1")).locator("section").filter(has=heading)
+        calibrate = guide.get_by_role("button", name="Calibrate", exact=True)
+        reference = guide.get_by_label("True value (pH)")
+        await expect(guide.get_by_text(re.compile("Steady at 6.*pH"))).to_be_visible(timeout=90_000)
+        await expect(calibrate).to_be_disabled()
+        await reference.fill("8.5")
+        await expect(calibrate).to_be_disabled()
+        await reference.fill("6.86")
+        await calibrate.click()
+        await sure(tab.page, "Calibrate")
+        await expect(guide.get_by_text(re.compile("reads what is around it as 6.86 pH"))).to_be_visible()

@@ -76,7 +76,7 @@ async def test_a_sensor_is_calibrated_when_growd_says_that_the_air_is_steady(
         async def steady(route: Route) -> None:
             answer = await route.fetch()
             body = await answer.json()
-            body["calibrations"][0] |= {"reason": "", "reading_ppm": 433.2}
+            body["calibrations"][0] |= {"reason": "", "reading": 433.2}
             await route.fulfill(response=answer, json=body)
 
         await page.route(node, steady)
