@@ -58,6 +58,7 @@ export const STRINGS = {
   reader: ["may only read", "darf nur lesen"],
 
   // now
+  now_calculated: ["Calculated values", "Berechnete Werte"],
   now_nothing: ["This chamber has no sensors and no outputs.", "Diese Kammer hat weder Sensoren noch Ausgänge."],
   just_now: ["just now", "gerade eben"],
   ago: ["{time} ago", "vor {time}"],

@@ -18,8 +18,14 @@ export function Now({ environment }) {
     <${RecipeLine} environment=${environment} />
     ${useStatus()?.experiments.filter((each) => each.environment === environment).map(({ name, text }) => html`<p key=${name} class="bar" lang="en">${name}: ${text}</p>`)}
     ${!shown.length && html`<p>${t("now_nothing")}</p>`}
-    <div class="cards">${shown.map(({ variable }) => html`<${Card} key=${variable} environment=${environment} name=${variable} kept=${kept[variable]} />`)}</div>`;
+    <${Cards} environment=${environment} variables=${shown.filter((each) => !each.derived)} kept=${kept} />
+    ${shown.some((each) => each.derived) && html`<details><summary>${t("now_calculated")}</summary>
+      <${Cards} environment=${environment} variables=${shown.filter((each) => each.derived)} kept=${kept} />
+    </details>`}`;
 }
+
+const Cards = ({ environment, variables, kept }) =>
+  html`<div class="cards">${variables.map(({ variable }) => html`<${Card} key=${variable} environment=${environment} name=${variable} kept=${kept[variable]} />`)}</div>`;
 
 /** The last values that were measured by hand before growd started, from the history: {variable: {value, time, quality}}. */
 function useKept(environment, names) {

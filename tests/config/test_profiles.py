@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from growd.cli.hardware_check import check_hardware
-from growd.config import load
+from growd.config import chambers_of, load
 from growd.config.profiles import PROFILES, profile_path, profile_text
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.simulator import simulated_hardware
@@ -26,17 +26,19 @@ async def test_every_device_of_a_profile_answers_on_simulated_hardware(name):
     finally:
         hardware.close()
     assert [finding.sentence for finding in findings if not finding.answers] == []
-    assert len(findings) == len(config.sensor) + len(config.relay) + 1
+    (chamber,) = chambers_of(config)
+    assert len(findings) == len(config.sensor) + len(chamber.outputs) + 1
 
 
-def test_only_the_profile_sim_is_simulated():
+def test_only_two_profiles_are_simulated():
     simulated = [name for name in PROFILES if tomllib.loads(profile_text(name))["simulator"]["enabled"]]
-    assert simulated == ["sim"]
+    assert simulated == ["climate", "sim"]
 
 
 def test_the_devices_of_the_profiles():
     kinds = {name: {sensor.kind for sensor in load(profile_path(name)).sensor} for name in PROFILES}
     assert kinds == {
+        "climate": {"scd30", "bh1750", "gpio", "ads1115", "ds18b20"},
         "sim": {"scd30", "bh1750"},
         "food-computer": {"scd30", "bh1750"},
         "minimal": {"mhz19"},
@@ -46,3 +48,15 @@ def test_the_devices_of_the_profiles():
         assert variables == {"air_carbon_dioxide_valve_on", "air_flush_on"}
     lamp = load(profile_path("minimal")).light
     assert (lamp.switched, [channel.name for channel in lamp.channel]) == (True, ["white"])
+
+
+def test_the_profile_of_the_whole_climate_has_a_loop_for_each_of_its_variables():
+    (chamber,) = chambers_of(load(profile_path("climate")))
+    assert set(chamber.loops) == {
+        "air_carbon_dioxide",
+        "air_temperature",
+        "air_humidity",
+        "water_potential_hydrogen",
+        "water_electrical_conductivity",
+        "water_level",
+    }

@@ -498,7 +498,10 @@ def test_output_that_nobody_reads_ends_the_command_quietly(fresh: Fresh):
         ),
         (("install", "{folder}"), "{folder} is not a checkout of growd: name one, or a bundle or a wheel"),
         (("install", "{folder}/a text"), "is neither a wheel nor a bundle of growd"),
-        (("install", "--profile", "lamp"), "there is no profile lamp; there are food-computer, minimal, sim"),
+        (
+            ("install", "--profile", "lamp"),
+            "there is no profile lamp; there are climate, food-computer, minimal, sim",
+        ),
         (("install", "{folder}/other-1.0-py3-none-any.whl"), "is not a wheel of growd"),
         (
             ("install", "{folder}/growd-1.0-py3-none-any.whl"),

@@ -7,8 +7,9 @@ from typing import Final
 
 _FOLDER: Final = Path(__file__).with_name("shipped")
 
-PROFILES: Final = ("sim", "food-computer", "minimal")
-"""Their names: a simulated chamber; SCD30, BH1750, lamp, valve and fan; an MH-Z19 and a lamp on a relay."""
+PROFILES: Final = ("climate", "sim", "food-computer", "minimal")
+"""Their names: a simulated chamber with heater, humidifier and nutrient tank; one with light and CO2;
+SCD30, BH1750, lamp, valve and fan; an MH-Z19 and a lamp on a relay."""
 
 
 def profile_path(name: str) -> Path:
