@@ -14,7 +14,11 @@ const SHAPES = { failure: "✖\ufe0e", warning: "▲", note: "●" };
 const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
 
 /** Names of interlocks; those of variables that a device needs are named after the variable. */
-export const interlockName = (name) => (name.endsWith("_unknown") ? t("interlock_unknown", { name: variableName(name.slice(0, -8)) }) : t(`interlock_${name}`));
+export function interlockName(name) {
+  if (name.endsWith("_unknown")) return t("interlock_unknown", { name: variableName(name.slice(0, -8)) });
+  const known = t(`interlock_${name}`);
+  return known === `interlock_${name}` ? name.replaceAll("_", " ") : known;
+}
 
 /** A sentence with names in place of paths: "CO₂ unknown has tripped", with the chamber if there are several. */
 export function readable(text) {

@@ -28,6 +28,7 @@ LOSS_S: Final = 3_600.0
 _MEGABYTE: Final = 1e6
 _HYSTERESIS_MB: Final = 100.0
 _HYSTERESIS_DEGC: Final = 5.0
+_NOT_CONFIRMED: Final = "_not_confirmed"
 _NUMBERS: Final = re.compile(r"\d+")
 _LEVELS: Final = {
     "idle": Level.CLEAR,
@@ -161,11 +162,23 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
     for each in status.interlocks:
         environment, _, rest = each.name.partition("/")
         name = rest.removeprefix("interlocks/")
-        if _is_of(rule, environment, device=name):
+        is_watched = name == rule.device or not (each.is_expected or name.endswith(_NOT_CONFIRMED))
+        if is_watched and _is_of(rule, environment, device=name):
             hint = "; it holds until it is reset" if each.needs_reset else ""
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
             text = f"{environment}: the interlock {name} {words}"
             place = Place(environment=environment, device=name)
+            yield Observation(each.name, _level(is_raised=each.tripped), text, place)
+
+
+def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+    for each in status.interlocks:
+        environment, _, rest = each.name.partition("/")
+        output = rest.removeprefix("interlocks/").removesuffix(_NOT_CONFIRMED)
+        if each.name.endswith(_NOT_CONFIRMED) and _is_of(rule, environment, device=output):
+            words = f"is not confirmed: {each.reason}" if each.tripped else "is confirmed again"
+            place = Place(environment=environment, device=output)
+            text = f"{environment}: the output {output} {words}"
             yield Observation(each.name, _level(is_raised=each.tripped), text, place)
 
 
@@ -279,6 +292,7 @@ _OBSERVERS: Final[dict[str, Callable[[AlertOptions, Status], Iterator[Observatio
     "no_value": _no_value,
     "device_failed": _device_failed,
     "interlock": _interlock,
+    "not_confirmed": _not_confirmed,
     "hold": _hold,
     "outbox": _outbox,
     "database": _database,

@@ -96,7 +96,12 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class InterlockStatus(msgspec.Struct, frozen=True):
-    """The state of an interlock, `since` when (UNIX seconds), and why; and its limits."""
+    """The state of an interlock, `since` when (UNIX seconds), and why; and its limits.
+
+    One that `is_expected` is part of normal operation. `reason` of one that has not tripped is a pause, such
+    as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
+    cannot end.
+    """
 
     name: str
     tripped: bool
@@ -104,6 +109,8 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     needs_reset: bool
     since: float
     limits: list[Limit] = []
+    is_expected: bool = False
+    is_failure: bool = False
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -365,6 +372,8 @@ class Status(msgspec.Struct, frozen=True):
             if lock.needs_reset:
                 text = f"{lock.name} has tripped and holds until it is reset: {lock.reason}"
                 yield fails("interlock", text, lock.name, lock.since, f"{lock.name}/reset")
+            elif lock.tripped and lock.is_failure:
+                yield fails("interlock", f"{lock.name}: {lock.reason}", lock.name, lock.since)
         if self.unsafe:
             yield fails("hold", f"outputs are held and not known to be safe: {', '.join(self.unsafe)}")
         if self.store is not None and self.store.saving:
@@ -379,7 +388,7 @@ class Status(msgspec.Struct, frozen=True):
             service = "hold/release" if hold.holder is Holder.PERSON else ""
             yield warns("hold", text, since=hold.since, service=service)
         for lock in self.interlocks:
-            if lock.tripped and not lock.needs_reset:
+            if lock.tripped and not (lock.is_failure or lock.needs_reset or lock.is_expected):
                 yield warns("interlock", f"{lock.name} has tripped: {lock.reason}", lock.name, lock.since)
         yield from self._connection_warnings()
         for problem in self.problems:

@@ -11,11 +11,13 @@ from growd.control.interlocks.carbon_dioxide import (
     NoRise,
     valve_open_too_long,
 )
-from growd.control.interlocks.light import LightHours, LightOverTemperature
+from growd.control.interlocks.heat import OverTemperature
+from growd.control.interlocks.light import LightHours
 from growd.control.interlocks.node import PATIENCE_S, Interlocks
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.sensor_calibrations import SensorCalibrations
-from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE, VALVE
+from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE, VARIABLES
+from growd.wiring.output_interlocks import OutputInterlocks, moves
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,28 +34,40 @@ def interlocks_of(
 ) -> Interlocks:
     """All interlocks of a chamber. `memory` keeps them over a restart; days begin in `zone` (None: local)."""
     needed = chamber.needed()
-    used = {CARBON_DIOXIDE, TEMPERATURE, *needed} if chamber.lamp_channels or chamber.own_variables else set()
-    judged = [variable for variable in chamber.measured if variable in used]
+    conditional = {condition.variable for condition in chamber.options.condition}
+    derived = sorted(name for name in conditional if name in VARIABLES and VARIABLES[name].is_derived)
+    derived = [name for name in derived if name not in chamber.measured]
     # a needed variable may have no sensor, if the driver of its sensor is not loaded
-    readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in {*judged, *needed}})
+    known = {*chamber.measured, *needed, *conditional}
+    readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in known})
     valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
-    made = [*_of_valve(chamber, valves, fans, readings), *_of_lamp(chamber, lamps, readings, zone)]
-    made += [InputUnknown(readings, variable, outputs) for variable, outputs in needed.items()]
+    channels = {channel: OnTimes() for channel in chamber.lamp_channels}
+    outputs = OutputInterlocks(chamber, readings, channels, lamps)
+    made = [*outputs.first(), *_of_valve(chamber, valves, fans, readings)]
+    made += [*_of_lamp(chamber, lamps, readings, zone), *outputs.others()]
+    made += [InputUnknown(readings, variable, several) for variable, several in needed.items()]
     made += _ceiling(chamber, readings)  # the last, since its command for the fan overrides the others
+    used = {variable for each in made for variable in each.reads}
+    judged = [variable for variable in chamber.measured if variable in used]
     interlocks = Interlocks(
         bus,
         chamber.environment,
         made,
         readings,
         sensors={name: chamber.sensor_names(name) if name in chamber.shared else () for name in judged},
+        derived=derived,
         memory=memory,
         patience_s=chamber.scaled(PATIENCE_S),
         outputs=(*chamber.lamp_channels, *chamber.own_variables),
+        drives=_raised(chamber),
         hold=hold,
     )
-    interlocks.track(valves, [VALVE])
+    interlocks.track(valves, _that_raise_carbon_dioxide(chamber))
     interlocks.track(fans, [FAN])
     interlocks.track(lamps, chamber.lamp_channels)
+    for channel, times in channels.items():
+        interlocks.track(times, [channel])
+    outputs.track(interlocks)
     ceiling = next((each for each in made if isinstance(each, CarbonDioxideCeiling)), None)
     doses = next((each for each in made if isinstance(each, DosePerHour)), None)
     if ceiling is not None:
@@ -61,16 +75,29 @@ def interlocks_of(
     return interlocks
 
 
+def _raised(chamber: Chamber) -> dict[str, set[str]]:
+    """The variables whose set points an own variable of outputs raises."""
+    raised = {each.own_variable: moves(each)[0] for each in chamber.outputs if moves(each)[1] == "raises"}
+    return {own: {variable} for own, variable in raised.items() if variable}
+
+
+def _that_raise_carbon_dioxide(chamber: Chamber) -> frozenset[str]:
+    """The own variables of valves, and of all else that raises CO2."""
+    raising = (CARBON_DIOXIDE, "raises")
+    return frozenset(each.own_variable for each in chamber.outputs if moves(each) == raising)
+
+
 def _of_valve(
     chamber: Chamber, times: OnTimes, fans: OnTimes, readings: SensorReadings
 ) -> Iterator[Interlock]:
-    limits = chamber.options.interlock
-    if VALVE not in chamber.own_variables:
+    limits, holds = chamber.options.interlock, _that_raise_carbon_dioxide(chamber)
+    if not holds:
         return
-    yield valve_open_too_long(times, limits.valve_open_s, limits.valve_rest_s)
-    yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min)
+    yield valve_open_too_long(times, limits.valve_open_s, limits.valve_rest_s, holds)
+    yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min, holds)
     if CARBON_DIOXIDE in chamber.measured:
-        yield NoRise(times, readings, open_s=limits.no_rise_open_s, rise_ppm=limits.no_rise_ppm, fans=fans)
+        open_s, rise_ppm = limits.no_rise_open_s, limits.no_rise_ppm
+        yield NoRise(times, readings, open_s=open_s, rise_ppm=rise_ppm, fans=fans, holds=holds)
 
 
 def _of_lamp(
@@ -78,14 +105,24 @@ def _of_lamp(
 ) -> Iterator[Interlock]:
     limits, channels = chamber.options.interlock, chamber.lamp_channels
     if channels and TEMPERATURE in chamber.measured:
-        yield LightOverTemperature(readings, channels, limits.light_off_degc, limits.light_hysteresis_degc)
+        yield OverTemperature(
+            "light_over_temperature",
+            channels,
+            readings,
+            TEMPERATURE,
+            limit_degc=limits.light_off_degc,
+            hysteresis_degc=limits.light_hysteresis_degc,
+            subject="light",
+            by_any=False,
+        )
     if channels:
         yield LightHours(times, channels, limits.light_hours, zone)
 
 
 def _ceiling(chamber: Chamber, readings: SensorReadings) -> Iterator[Interlock]:
     limits = chamber.options.interlock
-    held = chamber.own_variables & ({VALVE, FAN} if limits.ceiling_starts_fan else {VALVE})
+    fans = {FAN} & chamber.own_variables if limits.ceiling_starts_fan else set[str]()
+    held = _that_raise_carbon_dioxide(chamber) | fans
     if CARBON_DIOXIDE in chamber.measured and held:
         sensors = chamber.sensor_names(CARBON_DIOXIDE)
         yield CarbonDioxideCeiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors)

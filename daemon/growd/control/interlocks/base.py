@@ -128,9 +128,9 @@ class Interlock(ABC):
         """Release at a user's request."""
 
     @property
-    def failure(self) -> str:
-        """A failure that growd cannot end, such as an output that stays on, or ""."""
-        return ""
+    def is_failure(self) -> bool:
+        """Whether it found a failure that growd cannot end, such as an output that stays on."""
+        return self.needs_reset
 
     @property
     def problem(self) -> str:
@@ -210,6 +210,7 @@ class InputUnknown(Interlock):
 
     def __init__(self, readings: SensorReadings, variable: str, holds: Iterable[str]) -> None:
         super().__init__(f"{variable}_unknown", holds, {})
+        self.reads = frozenset({variable})
         self._readings = readings
         self._variable = variable
         self.reason = f"{variable} has not been measured yet"

@@ -51,6 +51,7 @@ class CarbonDioxideCeiling(PersistentInterlock):
         limits = {"limit": (ceiling_ppm, "ppm"), "hysteresis": (hysteresis_ppm, "ppm")}
         self._is_high = False
         super().__init__("carbon_dioxide_ceiling", holds, limits)
+        self.reads = frozenset({CARBON_DIOXIDE})
         self._readings = readings
         self._ceiling = ceiling_ppm
         self._release = ceiling_ppm - hysteresis_ppm

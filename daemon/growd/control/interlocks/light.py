@@ -1,57 +1,20 @@
-"""The interlocks of the lamp."""
+"""The interlock of the hours of light."""
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.interlocks.base import SAVED_SHARE, Interlock, PersistentInterlock
+from growd.control.interlocks.base import SAVED_SHARE, PersistentInterlock
 from growd.control.interlocks.wall_time import OnTimeOfDay
-from growd.variables import TEMPERATURE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from datetime import tzinfo
 
-    from growd.control.interlocks.base import SensorReadings
     from growd.control.interlocks.on_times import OnTimes
 
 DAY_HOURS: Final = 24.0
-CONFIRMED: Final = 2  # readings above the limit: a single spike does not switch the light off
-
-
-class LightOverTemperature(Interlock):
-    """The air is too warm for light: the lamp is off until the air has cooled by the hysteresis."""
-
-    def __init__(
-        self, readings: SensorReadings, holds: Iterable[str], limit_degc: float, hysteresis_degc: float
-    ) -> None:
-        limits = {"limit": (limit_degc, "degC"), "hysteresis": (hysteresis_degc, "degC")}
-        super().__init__("light_over_temperature", holds, limits)
-        self.reads = frozenset({TEMPERATURE})
-        self._readings = readings
-        self._limit = limit_degc
-        self._release = limit_degc - hysteresis_degc
-        self._recent: deque[float] = deque(maxlen=CONFIRMED)
-
-    def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: ARG002
-        if value is not None and not device:
-            self._recent.append(value)
-
-    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
-        value = self._readings.combined(TEMPERATURE, now)
-        if value is None:
-            self._recent.clear()  # a reading before an outage does not confirm one after it
-        if value is None or len(self._recent) < CONFIRMED:
-            return  # unchanged: a failed sensor must not light a lamp that was too warm
-        if min(self._recent) >= self._limit and not self.reason:
-            self.reason = (
-                f"{TEMPERATURE} was {value:.1f} degC at the trip; "
-                f"the limit for light is {self._limit:g} degC; releases below {self._release:g} degC"
-            )
-        elif max(self._recent) < self._release:
-            self.reason = ""
 
 
 class LightHours(PersistentInterlock):

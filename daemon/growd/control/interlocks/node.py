@@ -13,7 +13,7 @@ from growd.bus.messages import MessageType, Quality
 from growd.control.interlocks.base import PersistentInterlock
 from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
-from growd.control.topics import EVENT, desired, events, raw
+from growd.control.topics import EVENT, desired, events, measured, raw
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -72,6 +72,7 @@ class Interlocks:
         readings: SensorReadings,
         *,
         sensors: Mapping[str, Sequence[str]],
+        derived: Iterable[str] = (),
         memory: Memory,
         patience_s: float = PATIENCE_S,
         outputs: Iterable[str] = (),
@@ -113,7 +114,7 @@ class Interlocks:
             raw(environment, variable, device): (variable, device)
             for variable, devices in sensors.items()
             for device in ("", *devices)
-        }
+        } | {measured(environment, variable): (variable, "") for variable in derived}
         self._events = self.node.advertise(events(environment), EVENT)
         self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
         self.node.describe("interlocks", self._information)
@@ -302,6 +303,7 @@ class Interlocks:
                 "name": f"{self.node.name}/{each.name}",
                 **self._state(each),
                 "is_expected": each.is_expected,
+                "is_failure": each.is_failure,
                 "limits": [
                     {"name": name, "value": value, "unit": unit}
                     for name, (value, unit) in each.limits.items()
@@ -331,12 +333,7 @@ class Interlocks:
         problems = [each.problem for each in self._interlocks if each.problem]
         if self.saved.error:
             problems.append(f"the state can't be saved and is lost if growd ends: {self.saved.error}")
-        failures = [each.failure for each in self._interlocks if each.failure]
-        return [
-            {"text": f"{self.node.name}: {text}", "is_failure": is_failure}
-            for texts, is_failure in ((failures, True), (problems, False))
-            for text in texts
-        ]
+        return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
 
     def _nudge(self) -> None:
         for nudge in self._nudges:

@@ -1,0 +1,133 @@
+"""Outputs that are held while a variable is beyond a limit: conditions, and guards of pumps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from growd.control.interlocks.base import QUIET_S, Interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from growd.control.interlocks.on_times import OnTimes
+
+SAFE: Final = None
+"""The level of `WhileBeyond` that is the safe one of each output."""
+
+
+@dataclass(frozen=True)
+class Limit:
+    """`variable` at or above `above`, or at or below `below`; back beyond `hysteresis`.
+
+    `read` returns its value at a time, None if it is not known.
+    """
+
+    variable: str
+    read: Callable[[float], float | None]
+    above: float = math.inf
+    below: float = -math.inf
+    hysteresis: float = 0.0
+    unit: str = ""
+
+    def is_beyond(self, value: float, *, was_beyond: bool) -> bool:
+        """Whether the value is beyond the limit, or not yet back by the hysteresis."""
+        back = self.hysteresis if was_beyond else 0.0
+        if was_beyond and back:
+            return value > self.above - back or value < self.below + back
+        return value >= self.above or value <= self.below
+
+    def said(self, value: float) -> str:
+        """Why it holds, with the value."""
+        if self.unit == "switch":
+            return f"{self.variable} is {'on' if value > 0 else 'off'}"
+        side, limit = ("above", self.above) if value >= self.above else ("below", self.below)
+        return f"{self.variable} was {value:.4g} {self.unit} at the trip; the limit is {side} {limit:g}"
+
+
+def is_on(variable: str, read: Callable[[float], float | None], *, on: bool = True) -> Limit:
+    """The limit of a variable that is on, or off."""
+    if on:
+        return Limit(variable, read, above=0.5, unit="switch")
+    return Limit(variable, read, below=0.5, unit="switch")
+
+
+def state_of(times: OnTimes) -> Callable[[float], float | None]:
+    """How a condition reads the own variable of outputs: 1 while one is on, None if that is uncertain."""
+    return lambda _: float(times.is_on) if times.is_certain else None
+
+
+def level_of(times: OnTimes) -> Callable[[float], float | None]:
+    """The highest written level, None if it is uncertain."""
+    return lambda _: times.level() if times.is_certain else None
+
+
+class WhileBeyond(Interlock):
+    """Outputs are held at a level (None: their safe one) while one of `limits` applies for `after_s`.
+
+    A variable that is not known holds them too if `holds_unknown`, quietly in the first `QUIET_S`.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        holds: Iterable[str],
+        limits: Sequence[Limit],
+        *,
+        level: float | None = 0.0,
+        after_s: float = 0.0,
+        holds_unknown: bool = True,
+        devices: Iterable[str] = (),
+        is_expected: bool = False,
+    ) -> None:
+        super().__init__(name, holds, _shown(limits, after_s))
+        self.reads = frozenset(each.variable for each in limits)
+        self.devices = frozenset(devices)
+        self.is_expected = is_expected
+        self._conditions = tuple(limits)
+        self._level = level
+        self._after = after_s
+        self._holds_unknown = holds_unknown
+        self._since: dict[Limit, float] = {}
+        self._said: dict[Limit, str] = {}
+        self._began: float | None = None
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        self._began = now if self._began is None else self._began
+        unknown = []
+        for each in self._conditions:
+            value = each.read(now)
+            if value is None:
+                unknown.append(each.variable)
+            else:
+                self._judge(each, value, now)
+        applying = next(iter(self._said.values()), "")
+        is_unknown = bool(unknown) and self._holds_unknown and not applying
+        self.is_quiet = is_unknown and now - self._began < QUIET_S and (self.is_quiet or not self.reason)
+        if is_unknown:
+            applying = f"{unknown[0]} {'has not been measured yet' if self.is_quiet else 'is unknown'}"
+        self.reason = applying
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+        return safe if self._level is None else self._level
+
+    def _judge(self, limit: Limit, value: float, now: float) -> None:
+        """Note whether a limit applies."""
+        if not limit.is_beyond(value, was_beyond=limit in self._said):
+            self._since.pop(limit, None)
+            self._said.pop(limit, None)
+        elif now - self._since.setdefault(limit, now) >= self._after:
+            self._said.setdefault(limit, limit.said(value))
+
+
+def _shown(limits: Sequence[Limit], after_s: float) -> dict[str, tuple[float, str]]:
+    """The limits for display, by the names of their options."""
+    shown = {}
+    for each in limits:
+        if each.unit != "switch":
+            side = ("above", each.above) if math.isfinite(each.above) else ("below", each.below)
+            shown[side[0]] = (side[1], each.unit)
+            if each.hysteresis:
+                shown["hysteresis"] = (each.hysteresis, each.unit)
+    return shown | ({"after": (after_s, "s")} if after_s else {})

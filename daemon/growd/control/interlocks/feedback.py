@@ -1,0 +1,83 @@
+"""Outputs whose state a sensor reads back: what is written must be what it reads."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from growd.control.interlocks.base import Interlock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.control.interlocks.on_times import OnTimes
+
+
+class NotConfirmed(Interlock):
+    """An output was written on or off for `confirm_s`, and its feedback differs.
+
+    One that stays on although it was written off is a failure. `counter` are the own variables of outputs
+    that work against it, which run meanwhile. A reading older than `stale_after_s` proves nothing.
+    """
+
+    def __init__(
+        self,
+        device: str,
+        topic: str,
+        times: OnTimes,
+        *,
+        confirm_s: float,
+        above: float,
+        stale_after_s: float,
+        counter: Iterable[str] = (),
+    ) -> None:
+        limits = {"confirm": (confirm_s, "s"), "above": (above, "")}
+        super().__init__(f"{device}_not_confirmed", counter, limits)
+        self.listens = frozenset({topic})
+        self._device = device
+        self._times = times
+        self._confirm = confirm_s
+        self._above = above
+        self._stale_after = stale_after_s
+        self._value: float | None = None
+        self._came = -math.inf
+        self._differs_since: float | None = None
+        self._is_stuck = False
+
+    def on_message(self, topic: str, value: float | None, now: float) -> None:  # noqa: ARG002  it has one
+        self._value, self._came = value, now
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        reads_on = self._reads_on(now)
+        is_on = self._times.is_on
+        if reads_on is None or not self._times.is_certain or reads_on == is_on:
+            self._differs_since, self._is_stuck = None, False
+            self.reason = ""
+            return
+        if self._differs_since is None or self._is_stuck != reads_on:
+            self._differs_since, self._is_stuck = now, reads_on
+        lasted = self._times.stretch(now) if is_on else self._times.rest(now)
+        if min(lasted, now - self._differs_since) < self._confirm:
+            self.reason = ""
+        elif reads_on:
+            self.reason = (
+                f"{self._device} is written off, and its feedback says that it is on: switch off its power"
+            )
+        else:
+            self.reason = f"{self._device} is written on, and its feedback says that it is off"
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+        return 1.0 if self._is_stuck else level
+
+    @property
+    def stuck(self) -> str:
+        """The name of the output if it stays on, else ""."""
+        return self._device if self.reason and self._is_stuck else ""
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.stuck)
+
+    def _reads_on(self, now: float) -> bool | None:
+        is_known = self._value is not None and now - self._came <= self._stale_after
+        return self._value > self._above if is_known and self._value is not None else None

@@ -1,0 +1,215 @@
+"""Interlocks against heat: air or water that is too warm, and heaters that cannot be switched off."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.control.interlocks.base import Interlock, PersistentInterlock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from growd.control.interlocks.base import SensorReadings
+    from growd.control.interlocks.on_times import OnTimes
+
+CONFIRMED: Final = 2  # readings above the limit: a single spike does not switch an output off
+SMOOTHED: Final = 3  # readings in the running median, against noise and spikes
+THINNED_S: Final = 10.0  # at most one reading in this time is remembered
+MARGIN_DEGC: Final = 1.0
+"""A temperature above its set point by more than this is too warm."""
+
+
+class OverTemperature(Interlock):
+    """Air or water is too warm for an output: it is off until the temperature fell by the hysteresis.
+
+    `by_any`: one sensor above the limit is enough, and all must be below to release; else the combined value
+    of all sensors counts. Each counts after `CONFIRMED` readings in a row.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        holds: Iterable[str],
+        readings: SensorReadings,
+        variable: str,
+        *,
+        limit_degc: float,
+        hysteresis_degc: float,
+        subject: str,
+        by_any: bool = True,
+    ) -> None:
+        limits = {"limit": (limit_degc, "degC"), "hysteresis": (hysteresis_degc, "degC")}
+        super().__init__(name, holds, limits)
+        self.reads = frozenset({variable})
+        self._readings = readings
+        self._variable = variable
+        self._limit = limit_degc
+        self._release = limit_degc - hysteresis_degc
+        self._subject = subject
+        self._by_any = by_any
+        self._recent: dict[str, deque[float]] = {}
+
+    def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: ARG002
+        if value is None:
+            self._recent.pop(device, None)  # a reading before a fault does not confirm one after it
+        elif self._by_any or not device:
+            self._recent.setdefault(device, deque(maxlen=CONFIRMED)).append(value)
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        known = self._readings.known(self._variable, now)
+        for device in self._recent.keys() - known.keys():
+            del self._recent[device]
+        confirmed = [recent for recent in self._recent.values() if len(recent) == CONFIRMED]
+        if not confirmed:
+            return  # unchanged: a failed sensor must not heat what was too warm
+        lowest = max(min(recent) for recent in confirmed)
+        if lowest >= self._limit and not self.reason:
+            value = max(recent[-1] for recent in confirmed)
+            self.reason = (
+                f"{self._variable} was {value:.1f} degC at the trip; the limit for {self._subject} is "
+                f"{self._limit:g} degC; releases below {self._release:g} degC"
+            )
+        elif max(max(recent) for recent in confirmed) < self._release:
+            self.reason = ""
+
+
+class StillRising(PersistentInterlock):
+    """A temperature rises although the heater is off: its relay may be welded.
+
+    It trips if all heaters were off for `window_s`, the temperature rose by `rise_degc` in that time and is
+    above its set point, and no lamp was switched on for twice that time. It trips at once if one of
+    `suspects` returns a name: the feedback of a heater that stays on. Until a reset, the heaters are held off
+    and everything that cools runs, while the temperature is too high.
+    """
+
+    reset_hint = "switch off the power of the heater, replace its relay, then reset it"
+
+    def __init__(
+        self,
+        variable: str,
+        heaters: Iterable[str],
+        coolers: Iterable[str],
+        times: OnTimes,
+        readings: SensorReadings,
+        *,
+        lamps: OnTimes,
+        window_s: float,
+        rise_degc: float,
+        suspects: Sequence[Callable[[], str]] = (),
+    ) -> None:
+        self._coolers = frozenset(coolers)
+        limits = {"limit": (window_s, "s"), "rise": (rise_degc, "degC")}
+        super().__init__(f"{variable}_still_rising", {*heaters, *self._coolers}, limits)
+        self.reads = self.follows = frozenset({variable})
+        self._variable = variable
+        self._times = times
+        self._lamps = lamps
+        self._readings = readings
+        self._window = window_s
+        self._rise = rise_degc
+        self._suspects = tuple(suspects)
+        self._set_point: float | None = None
+        self._recent: deque[float] = deque(maxlen=SMOOTHED)
+        self._course: deque[tuple[float, float]] = deque(maxlen=max(2, int(window_s / THINNED_S)))
+        self._cool_to = -math.inf
+        self._is_hot = False
+        self._in_state = self._saved = ""
+
+    def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: ARG002  it follows one
+        self._set_point = value
+
+    def on_reading(self, variable: str, device: str, value: float | None, now: float) -> None:  # noqa: ARG002
+        if device:
+            return
+        if value is None:
+            self._recent.clear()
+            self._course.clear()
+            return
+        self._recent.append(value)
+        if not self._course or now - self._course[-1][0] >= THINNED_S:
+            self._course.append((now, median(self._recent)))
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        if not self._is_restored:
+            return
+        value = self._value(now)
+        suspect = next((name for suspected in self._suspects if (name := suspected())), "")
+        if suspect and not self.reason:
+            self._cool_to = -math.inf if value is None else value
+            self.reason = f"{suspect} is written off and reads on: its relay may be welded"
+        if not self.reason and value is not None:
+            self._judge(value, now)
+        self._is_hot = bool(self.reason) and self._is_too_warm(value, is_suspected=bool(suspect))
+
+    def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
+        if not self._is_restored:
+            return level  # the other interlocks hold the heaters meanwhile
+        if not self._is_hot:
+            return level
+        return 1.0 if output in self._coolers else 0.0
+
+    def why_no_reset(self, now: float) -> str:  # noqa: ARG002
+        if not self._is_restored:
+            return self.reason
+        if not self.reason:
+            return f"{self.name} has not tripped"
+        if suspect := next((name for suspected in self._suspects if (name := suspected())), ""):
+            return f"{suspect} still reads on"
+        return ""
+
+    def reset(self) -> None:
+        self.reason = ""
+        self._is_hot = False
+        self._course.clear()
+
+    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002
+        self._in_state = "" if as_reset else self.reason
+        return [self._in_state, None if math.isinf(self._cool_to) else self._cool_to]
+
+    def mark_saved(self) -> None:
+        self._saved = self._in_state
+
+    def needs_saving(self) -> bool:
+        return self.reason != self._saved
+
+    def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:  # noqa: ARG002
+        reason, cool_to = saved
+        if not isinstance(reason, str):
+            raise TypeError("the reason is not a string")
+        self._cool_to = -math.inf if cool_to is None else float(cool_to)
+        self.reason = self._saved = reason
+
+    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
+        self.reason = f"it may have tripped before the start: {why}"
+
+    def _value(self, now: float) -> float | None:
+        known = self._readings.combined(self._variable, now) is not None and bool(self._recent)
+        return median(self._recent) if known else None
+
+    def _judge(self, value: float, now: float) -> None:
+        """Trip if the temperature rose while the heaters were off."""
+        calm = 2 * self._window
+        lamp_is_calm = self._lamps.rest(now) >= calm or self._lamps.stretch(now) >= calm
+        if self._times.rest(now) < self._window or not lamp_is_calm:
+            return
+        lowest = min((at for since, at in self._course if now - since <= self._window), default=value)
+        is_above = self._set_point is None or value >= self._set_point + MARGIN_DEGC
+        if value - lowest >= self._rise and is_above:
+            self._cool_to = lowest + MARGIN_DEGC
+            self.reason = (
+                f"{self._variable} rose from {lowest:.1f} to {value:.1f} degC while the heater was off for "
+                f"{self._window:g} s: its relay may be welded, or something else heats"
+            )
+
+    def _is_too_warm(self, value: float | None, *, is_suspected: bool) -> bool:
+        """Whether to cool now; unchanged between the limits, and without a reading."""
+        if value is None:
+            return self._is_hot or is_suspected
+        if self._set_point is not None:
+            limit = self._set_point + MARGIN_DEGC
+        else:
+            limit = -math.inf if is_suspected else self._cool_to + MARGIN_DEGC
+        return value >= limit or (self._is_hot and value >= limit - MARGIN_DEGC)
