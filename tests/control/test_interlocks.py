@@ -442,7 +442,7 @@ class TestLightOverTemperature:
     async def test_the_lamp_is_dark_until_the_air_has_cooled(self):
         limits = replace(UNHINDERED, light_off_degc=26, light_hysteresis_degc=1)
         async with stage(chamber(AIR, LUX, interlock=limits, light=LAMP, relays=())) as on:
-            on.change(heat_capacity_j_k=2_000.0)  # it warms and cools within minutes
+            on.change(wall_heat_capacity_j_k=1_400.0)  # it warms and cools within minutes
             await on.clock.advance(KNOWN_S)
             on.want(LIGHT, 20_000)
             await on.until(lambda: on.lit()[0] > 0.9, 30)

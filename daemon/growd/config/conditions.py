@@ -98,7 +98,7 @@ def _variable(chamber: Chamber, path: OptionPath, condition: Condition) -> Itera
     name = condition.variable
     channels = {f"light_intensity_{channel}" for channel in chamber.lamp_channels}
     own = {output.own_variable for output in chamber.outputs} | channels
-    if name in chamber.measured or name in own or (name in VARIABLES and VARIABLES[name].is_derived):
+    if name in chamber.known or name in own or chamber.may_measure(name):
         return
     meant = similar_variable(name)
     if name not in VARIABLES:

@@ -16,7 +16,7 @@ from growd.control.interlocks.light import LightHours
 from growd.control.interlocks.node import PATIENCE_S, Interlocks
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.sensor_calibrations import SensorCalibrations
-from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE, VARIABLES
+from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE
 from growd.wiring.output_interlocks import OutputInterlocks, moves
 
 if TYPE_CHECKING:
@@ -35,8 +35,7 @@ def interlocks_of(
     """All interlocks of a chamber. `memory` keeps them over a restart; days begin in `zone` (None: local)."""
     needed = chamber.needed()
     conditional = {condition.variable for condition in chamber.options.condition}
-    derived = sorted(name for name in conditional if name in VARIABLES and VARIABLES[name].is_derived)
-    derived = [name for name in derived if name not in chamber.measured]
+    derived = sorted(conditional.intersection(chamber.derived))
     # a needed variable may have no sensor, if the driver of its sensor is not loaded
     known = {*chamber.measured, *needed, *conditional}
     readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in known})
