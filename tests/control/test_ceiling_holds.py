@@ -102,10 +102,10 @@ class World:
                     model.parameters, leak_per_h=0.1, valve_flow_l_min=FLOW_L_MIN, growing_area_m2=1e-6
                 )
                 if self.air is not None:
-                    model._state, rig.machine.sensor("scd30").memory = self.air, self.chip
+                    model.state, rig.machine.sensor("scd30").memory = self.air, self.chip
                 yield Life(self, rig)
                 model.air()
-                self.air, self.chip = model._state, rig.machine.sensor("scd30").memory
+                self.air, self.chip = model.state, rig.machine.sensor("scd30").memory
                 await rig.clock.settle()
         finally:
             await local.close()
