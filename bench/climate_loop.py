@@ -234,15 +234,17 @@ class ClimateLoop:
 class Thermostat:
     """Plain on and off: on below the set point by half of `band` up to as far above it, and the other way."""
 
-    def __init__(self, loop: ClimateLoop, variable: str, band: float, raises: str, lowers: str = "") -> None:
+    def __init__(
+        self, loop: ClimateLoop, variable: str, band: float, raises: Sequence[str], lowers: Sequence[str] = ()
+    ) -> None:
         self._loop = loop
         self._variable = variable
         self._half = band / 2
         node = loop.bus.node(f"thermostat {variable}")
         self._outputs = {
-            name: node.publisher(f"{ENVIRONMENT}/commanded/{name}") for name in (raises, lowers) if name
+            name: node.publisher(f"{ENVIRONMENT}/commanded/{name}") for name in (*raises, *lowers)
         }
-        self._raises, self._lowers = raises, lowers
+        self._raises, self._is_alone = raises, not (raises and lowers)
         self._on = dict.fromkeys(self._outputs, 0.0)
 
     async def run(self) -> None:
@@ -255,10 +257,10 @@ class Thermostat:
                 continue
             error = float(desired.value) - value
             for name, output in self._outputs.items():
-                way = error if name == self._raises else -error
+                way = error if name in self._raises else -error
                 if way > self._half:
                     self._on[name] = 1.0
-                elif way < -self._half if not self._lowers else way < 0:
+                elif way < (-self._half if self._is_alone else 0.0):
                     self._on[name] = 0.0
                 output.publish(self._on[name])
 

@@ -24,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from climate_scenes import scene_rows
 from closed_loop import (
     CO2,
     ENVIRONMENT,
@@ -378,6 +379,7 @@ def measure(options: Options) -> list[Row]:
             ours, theirs = run(alone, growd, scene), run(alone, simple_pid, scene)
             rows += beside_rows(f"valve held shut {name}, beside simple-pid", ours[0], theirs[0])
     rows += light_rows()
+    rows += scene_rows(options.rounds, seconds)
     if file is not None:
         draw_courses(file, plots, f"{machine()}, {time.strftime('%Y-%m-%d')}")
     return rows

@@ -177,9 +177,8 @@ class LoopController(Controller):
             self._gains = self._declare_gains("", settings.gains)
             self._weight = self._number("weight", settings.gains.weight, 0, 1, "fraction")
             self._night = self._declare_gains("night_", settings.night) if settings.night else None
-            self._lowering = (
-                self._declare_gains("lowering_", settings.lowering) if settings.lowering else None
-            )
+            lowering = settings.lowering if has_lowering else None
+            self._lowering = self._declare_gains("lowering_", lowering) if lowering else None
         self._feed_forward: Parameter | None = None
         if settings.feed_forward:
             self._feed_forward = self._number("feed_forward", settings.feed_forward, -1, 1, "fraction")
