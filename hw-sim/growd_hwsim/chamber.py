@@ -86,7 +86,7 @@ class SimulatedChamber:
         self._stand: Stand = stand(p)
         self.moved = Moved()
         """What moved since the start, up to the last reading."""
-        self._counted_mol = 0.0
+        self._counted_mol, self._counted_for = 0.0, p
         self._lock = threading.Lock()
 
     def set_lamp(self, channel: str, fraction: float) -> None:
@@ -114,6 +114,12 @@ class SimulatedChamber:
         with self._lock:
             self._advance()
             self._door_held_open = is_open
+
+    def take_over(self, before: SimulatedChamber) -> None:
+        """Go on with the air, water and plants of another chamber, as after a power cut."""
+        with self._lock:
+            self.parameters, self.state, self.moved = before.parameters, before.state, before.moved
+            self.tank, self.soil = before.tank, before.soil
 
     def level(self, name: str) -> float:
         """The level (0..1) at which an actuator really works now, with its faults."""
@@ -218,8 +224,7 @@ class SimulatedChamber:
             leaves=(1.0 - p.part_in_soil) * plants.leaf_area_index,
         )
         self.moved = Moved(*map(operator.add, self.moved, moved))
-        if p.grows:
-            self._grow()
+        self._grow()
 
     def _room(self, now: float) -> RoomAir:
         p, drift = self.parameters, self._drift.at(now - self._start)
@@ -238,10 +243,11 @@ class SimulatedChamber:
         return self._flows
 
     def _grow(self) -> None:
-        """Count the leaves again after some growth."""
+        """Count the leaves again after some growth, and with other parameters."""
         p, uptake_mol = self.parameters, self.moved.uptake_mol
-        if dry_mass_g_m2(abs(uptake_mol - self._counted_mol), p) > _GROWTH * p.dry_mass_g_m2:
-            self._counted_mol = uptake_mol
+        grown = p.grows and dry_mass_g_m2(abs(uptake_mol - self._counted_mol), p) > _GROWTH * p.dry_mass_g_m2
+        if grown or p is not self._counted_for:
+            self._counted_for, self._counted_mol = p, uptake_mol
             self._stand = stand(p, self._grown())
 
     def _grown(self) -> float:

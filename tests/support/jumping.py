@@ -312,10 +312,12 @@ def answer_at_once(machine: SimulatedHardware) -> None:
 class Rig:
     """A chamber on simulated hardware, with a clock that jumps."""
 
-    def __init__(self, config: Config, memory: ShortMemory | None = None, data: Path | None = None) -> None:
+    def __init__(
+        self, config: Config, memory: ShortMemory | None = None, data: Path | None = None, time: float = START
+    ) -> None:
         self.config = config
         self.memory = memory or ShortMemory()
-        self.clock = JumpingClock()
+        self.clock = JumpingClock(time)
         self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
         declare_topics(config, self.bus)
         self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
@@ -344,13 +346,13 @@ class Rig:
 
 @asynccontextmanager
 async def rigged(
-    config: Config, memory: ShortMemory | None = None, data: Path | None = None
+    config: Config, memory: ShortMemory | None = None, data: Path | None = None, time: float = START
 ) -> AsyncIterator[Rig]:
-    """Run the chamber of a configuration around the body; `memory` is that of its interlocks.
+    """Run the chamber of a configuration around the body from `time`; `memory` is that of its interlocks.
 
     With a `data` folder it has a hold, which the body reads.
     """
-    rig = Rig(config, memory, data)
+    rig = Rig(config, memory, data, time)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
         async with rig.chambers.running(), Supervisor(rig.clock, rig.bus.liveness) as supervisor:
