@@ -30,6 +30,7 @@ from growd_hwsim.uart import SerialPorts, UartSlave
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from growd_drivers.gpio import Pull
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
     from growd_hwsim.network_switches import WiredNetwork
@@ -89,10 +90,11 @@ class WiredMqtt:
 
 @dataclass(frozen=True)
 class WiredSwitch:
-    """A switch on a pin, closed while its truth is 1; it pulls the pin high or low then."""
+    """A contact on a pin, see `SimulatedSwitch`."""
 
     truth: Truth
     active_high: bool = False
+    pull: Pull = "up"
 
 
 _CHIPS = (WiredChip("scd30", 1, 0x61), WiredChip("bh1750", 1, 0x23))
@@ -291,7 +293,7 @@ class SimulatedHardware(Hardware):
     ) -> Iterator[tuple[int, Callable[[], bool | None]]]:
         for pin, wired in wiring.switches.items():
             truth = functools.partial(wired.truth, self, chamber)
-            switch = SimulatedSwitch(truth, active_high=wired.active_high)
+            switch = SimulatedSwitch(truth, active_high=wired.active_high, pull=wired.pull)
             yield pin, functools.partial(self.faults.switch, pin, switch.level)
 
     def _adapter(self, number: int) -> I2CAdapter:

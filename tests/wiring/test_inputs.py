@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from growd.bus.messages import Quality
 from growd.config import Config, ConfigError, RelayOptions, Sensor, refuse
 from growd.config.device_checks import device_conflicts, device_inconsistencies
+from growd_hwsim.faults import Fault
 from support.jumping import rigged
 
 DOOR = Sensor(name="door", kind="gpio", pin=17, variable="door_open")
@@ -21,14 +23,22 @@ def findings(*sensors: Sensor, relays: tuple[RelayOptions, ...] = ()) -> str:
     return str(caught.value)
 
 
-async def test_a_door_contact_measures_the_door_without_an_average():
-    async with rigged(Config(sensor=(DOOR,))) as rig:
+@pytest.mark.parametrize(
+    ("active", "pull", "when_broken"),
+    [("low", "up", 0), ("high", "up", 1), ("high", "down", 0), ("low", "down", 1), ("high", "none", 0)],
+)
+async def test_a_door_contact_measures_the_door_without_an_average(active, pull, when_broken):
+    door = replace(DOOR, active=active, pull=pull)
+    async with rigged(Config(sensor=(door,))) as rig:
         await rig.clock.advance(10)
         assert rig.last("measured/door_open").value == 0
         rig.machine.chamber.set_door(True)
         await rig.clock.advance(DOOR.interval_s)
         assert rig.last("raw/door_open").value == rig.last("measured/door_open").value == 1
         assert rig.device("samplers/door")["state"] == "ok"
+        rig.machine.faults.inject(Fault("absent", "gpio"))
+        await rig.clock.advance(DOOR.interval_s)
+        assert rig.last("measured/door_open").value == when_broken
 
 
 async def test_feedback_of_an_output_has_a_topic_of_its_own():
@@ -45,16 +55,10 @@ async def test_feedback_of_an_output_has_a_topic_of_its_own():
 async def test_feedback_without_a_reading_is_a_fault():
     async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
         await rig.clock.advance(10)
-        rig.machine.faults.inject(_refused(WATCH))
+        rig.machine.faults.inject(Fault("refused", f"gpio-{WATCH.pin}"))
         await rig.clock.advance(10)
         assert rig.last("feedback/exhaust").quality is Quality.FAULT
         assert "can't be read" in rig.device("samplers/fan_contact")["message"]
-
-
-def _refused(sensor: Sensor):
-    from growd_hwsim.faults import Fault  # noqa: PLC0415
-
-    return Fault("refused", f"gpio-{sensor.pin}")
 
 
 @pytest.mark.parametrize(

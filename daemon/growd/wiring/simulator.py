@@ -171,7 +171,9 @@ def _wiring(chamber: Chamber) -> Wiring:
             if sensor.kind == "mqtt"
         ),
         switches={
-            sensor.switch_pin: WiredSwitch(truth_of(sensor, chamber), active_high=sensor.active == "high")
+            sensor.switch_pin: WiredSwitch(
+                truth_of(sensor, chamber), active_high=sensor.active == "high", pull=sensor.pull
+            )
             for sensor in options.sensor
             if sensor.switch_pin is not None
         },

@@ -1,4 +1,4 @@
-"""A simulated switch between a pin and ground, or between a pin and 3.3 V."""
+"""A simulated contact between a pin and ground, or between a pin and 3.3 V."""
 
 from __future__ import annotations
 
@@ -9,20 +9,28 @@ from growd_hwsim.chip import SENSORS, Chip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from growd_drivers.gpio import Pull
+
 
 class SimulatedSwitch(Chip):
-    """A switch that is closed while `truth()` is 1. It pulls the pin high (`active_high`) or low."""
+    """A contact at a pin, which has its active level (`active_high` or low) while `truth()` is 1.
+
+    With a pull resistor to that level it is a normally closed contact, which opens then: a broken wire looks
+    active. Otherwise it closes then, and a broken wire looks inactive.
+    """
 
     name = "gpio"
     faults = ("absent", "hang", "refused", "frozen")
 
-    def __init__(self, truth: Callable[[], float], *, active_high: bool) -> None:
+    def __init__(self, truth: Callable[[], float], *, active_high: bool, pull: Pull = "none") -> None:
         self._truth = truth
-        self._active_high = active_high
+        self._is_normally_closed = pull == ("up" if active_high else "down")
+        self._closed_level = active_high is not self._is_normally_closed
 
     def level(self) -> bool | None:
         """The level that it gives the pin, None while it is open."""
-        return self._active_high if self._truth() >= 1 else None
+        is_closed = (self._truth() >= 1) is not self._is_normally_closed
+        return self._closed_level if is_closed else None
 
 
 SENSORS[SimulatedSwitch.name] = SimulatedSwitch
