@@ -8,14 +8,17 @@ from pkgutil import resolve_name
 
 import pytest
 
+from growd.bus import Bus
 from growd.config import Config, ConfigError, RelayOptions, Sensor, Simulator, load
 from growd.device_kinds import NOT_OF_DRIVERS, ROLES, SENSOR_KINDS, with_article
 from growd.variables import FAN, VALVE, VARIABLES
+from growd.wiring.fault_services import FaultServices, fault_places
 from growd.wiring.sensors import SensorDevice, open_sensor
 from growd.wiring.simulator import simulated_hardware
 from growd_drivers.errors import NotReadyError
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.faults import Fault
+from support.clock import ManualClock
 from support.machine import SleepingTime
 
 ON_I2C = [name for name, kind in SENSOR_KINDS.items() if kind.addresses]
@@ -99,6 +102,18 @@ def test_a_driver_takes_the_options_of_its_kind(name, opened):
     assert {option for option in SENSOR_KINDS[name].options if option not in NOT_OF_DRIVERS} <= taken
     machine, _ = opened(sensor_of(name))
     assert isinstance(open_sensor(machine, sensor_of(name)), driver)
+
+
+@pytest.mark.parametrize("name", SENSOR_KINDS)
+def test_every_kind_has_places_of_faults_or_none(name, opened):
+    places = fault_places(Config(sensor=(sensor_of(name),)))
+    machine, _ = opened(sensor_of(name))
+    bus = Bus(ManualClock())
+    node = FaultServices(bus, machine.faults, places).node
+    shown = {each["device"]: each["kinds"] for each in node.information()["fault_places"]}
+    assert shown.keys() == places.keys()
+    assert all(shown.values())
+    assert (name in shown) is (name in SENSORS)
 
 
 @pytest.mark.parametrize("name", CALIBRATED)

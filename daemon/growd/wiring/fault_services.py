@@ -61,7 +61,7 @@ def fault_places(config: Config) -> dict[str, list[str]]:
     places: dict[str, list[str]] = {}
     for chamber in chambers_of(config):
         for sensor in chamber.options.sensor:
-            for place in (sensor.kind, *_places_of(sensor)):
+            for place in filter(place_of, (sensor.kind, *_places_of(sensor))):  # a posted value has none
                 places.setdefault(place, []).append(f"{chamber.environment}/{sensor.name}")
         for channel in chamber.light.channel:
             places.setdefault(f"gpio-{channel.pin}", []).append(f"{chamber.environment}/light")
