@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Lamp:
+class LampChannel:
     """One lamp channel at full power.
 
     Measured fixtures have 1.5 to 2.1 umol/J for white, 2.25 for blue and red (Park and Runkle 2018, PLoS ONE
@@ -32,9 +32,9 @@ class Lamp:
 _LAMPS = {
     # lux per umol: white LEDs 67 (Sharakshane 2018, bioRxiv 215095); for one wavelength 683 lm/W times
     # the CIE 1924 luminosity function (0.0610 at 660 nm, 0.0380 at 450 nm) times 0.1196 J m / wavelength.
-    "white": Lamp(30.0, 2.1, 66.7),
-    "red": Lamp(14.0, 2.25, 7.55),
-    "blue": Lamp(7.5, 2.25, 6.90),
+    "white": LampChannel(30.0, 2.1, 66.7),
+    "red": LampChannel(14.0, 2.25, 7.55),
+    "blue": LampChannel(7.5, 2.25, 6.90),
 }
 
 
@@ -90,7 +90,7 @@ class ChamberParameters:
     aerodynamic_resistance_s_m: float = 100.0
     """Between leaves and air for vapour, in s/m (Graamans et al. 2017)."""
 
-    lamps: Mapping[str, Lamp] = field(default_factory=lambda: MappingProxyType(_LAMPS))
+    lamps: Mapping[str, LampChannel] = field(default_factory=lambda: MappingProxyType(_LAMPS))
     """The lamp's channels by name."""
     utilisation: float = 0.8
     """Share of the lamps' photons that reaches the growing area, with reflecting walls."""

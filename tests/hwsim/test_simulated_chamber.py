@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd_hwsim.chamber import SimulatedChamber
-from growd_hwsim.parameters import ChamberParameters, Lamp
+from growd_hwsim.parameters import ChamberParameters, LampChannel
 from growd_hwsim.physics import saturation_vapour_g_m3
 from growd_hwsim.plants import compensation_point_ppm, gross_photosynthesis
 from growd_hwsim.tank import TankParameters
@@ -217,7 +217,7 @@ def test_the_door_tells_whether_it_is_open():
 
 
 def test_other_lamps_can_be_built_in():
-    parameters = ChamberParameters(daylight_lux=0.0, lamps={"far_red": Lamp(10.0, 2.0, 0.1)})
+    parameters = ChamberParameters(daylight_lux=0.0, lamps={"far_red": LampChannel(10.0, 2.0, 0.1)})
     bench = Bench(parameters)
     bench.chamber.set_lamp("far_red", 0.5)
     assert bench.chamber.illuminance_lux() == pytest.approx(0.5 * 10 * 2 * 0.8 / 0.168 * 0.1)
