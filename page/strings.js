@@ -623,7 +623,7 @@ export const VARIABLES = {
   nutrient_b: ["Nutrient B", "Nährlösung B"],
   nutrient_c: ["Nutrient C", "Nährlösung C"],
   nutrient_ph_up: ["Base (pH up)", "Lauge (pH +)"],
-  nutrient_ph_down: ["Acid (pH down)", "Säure (pH −)"],
+  nutrient_ph_down: ["Acid (pH down)", "Säure (pH -)"],
   air_carbon_dioxide_valve_on: ["CO₂ valve", "CO₂-Ventil"],
   light_illuminance: ["Light", "Licht"],
   light_ppfd: ["Light (PPFD)", "Licht (PPFD)"],

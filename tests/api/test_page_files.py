@@ -298,9 +298,9 @@ def test_the_first_view_takes_at_most_60_kb(shipped):
     assert_at_most(60_000, shipped, loaded)
 
 
-def test_all_views_take_at_most_140_kb(shipped):
+def test_all_views_take_at_most_145_kb(shipped):
     """With the libraries and both languages, without the API page."""
-    assert_at_most(140_000, shipped, shipped.keys() - API_PAGE)
+    assert_at_most(145_000, shipped, shipped.keys() - API_PAGE)
 
 
 def assert_at_most(limit, shipped, names):
