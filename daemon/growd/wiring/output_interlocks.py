@@ -48,6 +48,7 @@ _WET: Final = ("water_circulation", "water_irrigation", "water_heater", "water_c
 
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0
+_PROBE_S: Final = 600.0
 _FORGET_DOSES_S: Final = 21_600.0
 _MARGINS: Final = {TEMPERATURE: 0.5, WATER_TEMPERATURE: 0.3, HUMIDITY: 3.0, ACIDITY: 0.15, CONDUCTIVITY: 0.1}
 """How near the set point a working controller stays."""
@@ -290,6 +291,7 @@ class OutputInterlocks:
             held_share=0.9,
             held_limit=1.0,
             drift_per_s=rise / on_s,
+            probe_s=_PROBE_S,
         )
         subject = "the humidifier" if is_humidity else "the heater"
         yield Unmoved(
@@ -312,6 +314,7 @@ class OutputInterlocks:
             held_share=0.0,
             held_limit=1.0,
             forget_s=_FORGET_DOSES_S,
+            stays=False,
         )
         yield Unmoved(
             holds,

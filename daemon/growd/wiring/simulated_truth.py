@@ -45,6 +45,8 @@ def truth_of(sensor: Sensor, chamber: Chamber) -> Truth:
     For a sensor that confirms an output: 1 while the output is on.
     """
     for output in chamber.outputs:
+        if output.name == sensor.confirms and output.role is not None and output.role.moves:
+            return partial(_works, output.role.moves)
         if output.name == sensor.confirms and output.pin is not None:
             return partial(_state, output.pin, output.active == "high")
     (variable,) = sensor.fields.values()
@@ -53,6 +55,11 @@ def truth_of(sensor: Sensor, chamber: Chamber) -> Truth:
 
 def _truth(variable: str, _: SimulatedHardware, chamber: SimulatedChamber) -> float:
     return float(TRUTHS[variable](chamber)) if variable in TRUTHS else 0.0
+
+
+def _works(part: str, _: SimulatedHardware, chamber: SimulatedChamber) -> float:
+    """Whether a part of the chamber works, with its faults, as a contact or a current sensor sees it."""
+    return float(chamber.level(part) > 0)
 
 
 def _state(pin: int, active_high: bool, machine: SimulatedHardware, _: SimulatedChamber) -> float:  # noqa: FBT001

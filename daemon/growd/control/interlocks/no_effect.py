@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.on_times import OnTimes
 
 SMOOTHED: Final = 3  # readings in the running median, against noise and spikes
+PROVEN: Final = 4.0
 MIN_READINGS: Final = 5  # before "no effect" is concluded
 
 
@@ -27,7 +28,12 @@ class Effect:
     A working controller stays within `margin`, or the share `margin_share`, of the set point. A met set point
     proves the effect above `proof_from` only. Elsewhere `held_share` of the time is credited meanwhile, and
     the limit is `held_limit` times as long. After `forget_s` off the count starts again. A plateau may drift
-    by `drift_per_s`, in `unit` per second, as a heater at full power follows its room.
+    by `drift_per_s`, in `unit` per second, as a heater at full power follows its room. What has moved needs
+    no more proof while it `stays`, where use replaces losses.
+
+    With `probe_s` the outputs are first off for this time: if the variable falls by `change`, they work, and
+    are too weak. The limit is then `PROVEN` times as long, as it is while what has moved stays, since
+    something else may keep it there.
     """
 
     variable: str
@@ -42,6 +48,8 @@ class Effect:
     held_limit: float = 2.0
     forget_s: float = 900.0
     drift_per_s: float = 0.0
+    stays: bool = True
+    probe_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -91,6 +99,8 @@ class NoEffect(PersistentInterlock):
         self._watch = _Watch()
         self._moved_to: float | None = None
         self._read_at = 0.0
+        self._probe: tuple[float, float] | None = None  # since when, and from what value
+        self._is_proven_by_probe = False
         self._is_held = False
         self._set_point: float | None = None
         self._reason_in_state = self._reason_when_saved = ""
@@ -106,18 +116,22 @@ class NoEffect(PersistentInterlock):
         self._count(now)
         since, self._read_at = now - self._read_at, now
         effect = self._effect
-        if self._moved_to is not None and level >= self._moved_to - effect.change:
-            drifted = self._moved_to - effect.drift_per_s * since
-            self._moved_to = max(drifted, level)  # what has moved stays
-            self._watch = _Watch()
-            return
-        self._moved_to = None
+        stays = self._moved_to is not None and level >= self._moved_to - effect.change
+        if self._moved_to is not None and stays:
+            self._moved_to = max(self._moved_to - effect.drift_per_s * since, level)
+            if not effect.probe_s:
+                self._watch = _Watch()
+                return
+        else:
+            self._moved_to = None
         watch = self._watch
         watch.lowest = min(watch.lowest, level)
         watch.readings += 1
-        if level >= watch.lowest + effect.change:
-            self._moved_to = level
-        if self._moved_to is not None or self._is_proven(level):
+        has_moved = level >= watch.lowest + effect.change
+        if has_moved:
+            self._moved_to = level if effect.stays else None
+            self._is_proven_by_probe = False
+        if has_moved or self._is_proven(level):
             self._watch = _Watch(lowest=level)
         self._is_held = self._is_near_set_point(level)
         if self._is_held:
@@ -125,14 +139,32 @@ class NoEffect(PersistentInterlock):
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
+        if self._probe is not None:
+            self._end_probe(now, *self._probe)
+            return
         limit = self._limit * (self._effect.held_limit if self._is_held else 1.0)
-        if self._is_restored and self._watch.used >= limit and self._watch.readings >= MIN_READINGS:
-            self._trip(self._why(self._watch.used, now))
+        limit *= PROVEN if self._is_proven_by_probe or self._moved_to is not None else 1.0
+        if not self._is_restored or self.reason:
+            return
+        if self._watch.used >= limit and self._watch.readings >= MIN_READINGS:
+            if self._effect.probe_s:
+                self._probe = now, median(self._recent)
+                self.reason = f"it is off for {self._effect.probe_s:g} s, to see whether it has an effect"
+            else:
+                self._trip(self._why(self._watch.used, now))
+
+    @property
+    def has_tripped(self) -> bool:
+        return self._probe is None and super().has_tripped
+
+    @property
+    def needs_reset(self) -> bool:
+        return self._probe is None and super().needs_reset
 
     def why_no_reset(self, now: float) -> str:
         if not self._is_restored:
             return self.reason
-        if not self.reason:
+        if not self.has_tripped:
             return f"{self.name} has not tripped"
         if self._readings.combined(self._effect.variable, now) is None:
             moved = "rise" if self._effect.raises else "fall"
@@ -144,14 +176,26 @@ class NoEffect(PersistentInterlock):
         self._watch, self._moved_to = _Watch(), None
 
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002
-        self._reason_in_state = "" if as_reset else self.reason
+        self._reason_in_state = "" if as_reset or not self.has_tripped else self.reason
         return self._reason_in_state
 
     def mark_saved(self) -> None:
         self._reason_when_saved = self._reason_in_state
 
     def needs_saving(self) -> bool:
-        return self.reason != self._reason_when_saved
+        return (self.reason if self.has_tripped else "") != self._reason_when_saved
+
+    def _end_probe(self, now: float, began: float, value: float) -> None:
+        """End the probe when its time is over, or the variable is not known any more."""
+        is_known = self._readings.combined(self._effect.variable, now) is not None
+        if is_known and (now - began < self._effect.probe_s or self._times.is_on):
+            return
+        used, self._probe, self.reason = self._watch.used, None, ""
+        if is_known and median(self._recent) > value - self._effect.change:
+            self._trip(self._why(used, now))
+            return
+        self._is_proven_by_probe = is_known
+        self._watch, self._moved_to = _Watch(), None
 
     def _why(self, used: float, now: float) -> str:  # noqa: ARG002  for subclasses
         """The reason of a trip after this much use."""

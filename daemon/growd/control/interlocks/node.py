@@ -105,6 +105,7 @@ class Interlocks:
         self._trackers: dict[str, list[tuple[str, OnTimes]]] = {}  # by output, each with its device
         self._nudges: list[Callable[[], None]] = []
         self._reported: dict[str, str] = {}  # by interlock: the reason that was published
+        self._said: dict[str, str] = {}  # by interlock: the reason of its last event
         self._since: dict[str, float] = {}
         self._quiet: set[str] = set()
         followed = {variable for each in self._interlocks for variable in each.follows}
@@ -268,24 +269,23 @@ class Interlocks:
     def _report(self, interlock: Interlock) -> None:
         """Publish the state; unless it is quiet at the start, also as an event and in the log."""
         name, reason = interlock.name, interlock.reason
-        before = self._reported.get(name)
+        tripped = reason if interlock.has_tripped else ""
+        before = self._said.get(name, "")
         self._reported[name] = reason
         self._since[name] = self._clock.time()
         self._outputs[name].publish(self._state(interlock))
-        if interlock.is_routine:
-            return
-        if reason and interlock.is_quiet:
+        self._said[name] = tripped
+        if tripped and interlock.is_quiet:
             self._quiet.add(name)
-        elif name in self._quiet and not reason:
+        elif name in self._quiet and not tripped:
             self._quiet.discard(name)
-        elif reason or before:
+        elif tripped or before:
             self._quiet.discard(name)
             hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
-            self._events.publish(
-                {"kind": "interlock", "source": name, "message": f"{reason}{hint}" if reason else "released"}
-            )
-            level = logging.WARNING if reason and not interlock.is_expected else logging.INFO
-            words = f"has tripped: {reason}" if reason else "is released"
+            message = f"{tripped}{hint}" if tripped else "released"
+            self._events.publish({"kind": "interlock", "source": name, "message": message})
+            level = logging.WARNING if tripped and not interlock.is_expected else logging.INFO
+            words = f"has tripped: {tripped}" if tripped else "is released"
             logger.log(level, "%s/%s %s%s", self.node.name, name, words, hint)
 
     def _state(self, interlock: Interlock) -> dict[str, Any]:

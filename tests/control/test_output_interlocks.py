@@ -1,0 +1,755 @@
+"""Every interlock of heaters, coolers, humidifiers, pumps, dosing and conditions, on simulated hardware."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import asynccontextmanager
+
+import pytest
+from msgspec.structs import replace
+
+from growd.cli.status_table import report
+from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
+from growd.config.conditions import Condition
+from growd.device_kinds import ROLES
+from growd.status.status_node import StatusNode
+from growd.wiring.config_checks import check_config
+from growd_hwsim.faults import Fault
+from support.memory import ShortMemory
+from support.stage import stage, with_events
+
+AIR = Sensor(name="air", kind="scd30")
+DOOR = Sensor(name="door", kind="gpio", pin=4, variable="door_open", interval_s=1.0)
+LEVEL = Sensor(name="level", kind="topic", variable="water_level", stale_after_s=600)
+LOW = Sensor(name="low", kind="topic", variable="water_level_low", stale_after_s=600)
+HIGH = Sensor(name="high", kind="topic", variable="water_level_high", stale_after_s=600)
+ACIDITY = Sensor(name="ph", kind="topic", variable="water_potential_hydrogen", stale_after_s=86_400)
+SALT = Sensor(name="ec", kind="topic", variable="water_electrical_conductivity", stale_after_s=86_400)
+WARMTH = Sensor(name="warmth", kind="topic", variable="water_temperature", stale_after_s=86_400)
+DAMP = Sensor(name="damp", kind="topic", variable="air_humidity", stale_after_s=86_400)
+HEAT = Sensor(name="heat", kind="topic", variable="air_temperature", stale_after_s=86_400)
+NO_LIGHT = Light(enabled=False)
+KNOWN_S = 20.0
+DAY_S = 86_400
+
+
+def output(variable, pin=17, **options):
+    """An output named after its own variable, for long commands by hand."""
+    role = ROLES[variable]
+    options = {"override_s": DAY_S, **options}
+    if role.output_class == "dosing":
+        options = {"flow_ml_min": 60.0, **options}
+    return Output(name=options.pop("name", variable), pin=pin, variable=variable, **options)
+
+
+@asynccontextmanager
+async def on_stage(*outputs, sensors=(AIR,), memory=None, light=NO_LIGHT, **options):
+    """A stage of these outputs, each on the next pin; the configuration is valid."""
+    placed = tuple(replace(each, pin=17 + number) for number, each in enumerate(outputs))
+    config = Config(sensor=sensors, output=placed, light=light, **options)
+    check_config(config)
+    async with stage(config, memory) as on:
+        on.outputs = {each.name: each for each in placed}
+        if any(sensor.kind == "scd30" for sensor in sensors):
+            on.machine.sensor("scd30").follow_at_once()
+        on.status = StatusNode(on.bus, ["environment_1"])
+        await on.clock.advance(2)
+        yield on
+
+
+def runs(on, name):
+    return on.is_on(on.outputs[name])
+
+
+async def by_hand(on, variable, value, seconds=3.0):
+    """Command an output by hand, which must last, and let time pass."""
+    on.want(variable, value)
+    await on.clock.advance(seconds)
+
+
+async def post(on, sensor, value, seconds=1.0):
+    """Send the value of a sensor as a client."""
+    on.people["client"].publish_arguments(f"environment_1/posted/{sensor.name}", [value])
+    await on.clock.advance(seconds)
+
+
+def killed(memory):
+    """The memory as growd would find it after a kill now."""
+    return copy.deepcopy(memory)
+
+
+def reason(on, name):
+    return on.state(name)["reason"]
+
+
+def status(on):
+    return on.status.snapshot()
+
+
+def held_by(on, variable):
+    return next((each.held_by for each in status(on).variables if each.variable == variable), "")
+
+
+class TestHeaterOverTemperature:
+    NAME = "heater_over_temperature"
+
+    async def test_the_heater_is_off_until_the_air_has_cooled(self):
+        limits = InterlockOptions(heater_off_degc=28, heater_hysteresis_degc=2)
+        async with on_stage(output("air_heater"), interlock=limits) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want("air_heater", 1)
+            await on.until(lambda: runs(on, "air_heater"), 10)
+            await on.until(lambda: on.has_tripped(self.NAME), 7_200)
+            await on.clock.advance(1)
+            assert on.air().temperature_degc < 29
+            assert "the limit for heaters is 28 degC; releases below 26 degC" in reason(on, self.NAME)
+            await on.holds_against_all("air_heater", 1, on.outputs["air_heater"], state=False, each_s=2)
+            await on.until(lambda: not on.has_tripped(self.NAME), 7_200)
+            assert on.air().temperature_degc < 26.3
+
+    async def test_one_sensor_that_is_too_warm_is_enough_and_one_spike_is_not(self):
+        other = replace(HEAT, name="other")
+        async with on_stage(output("air_heater"), sensors=(HEAT, other)) as on:
+            for value in (20.0, 20.1):
+                await post(on, HEAT, value)
+                await post(on, other, value)
+            await by_hand(on, "air_heater", 1)
+            await post(on, other, 41.0)
+            assert runs(on, "air_heater")
+            await post(on, other, 41.5)
+            assert on.has_tripped(self.NAME)
+            assert not runs(on, "air_heater")
+            for value in (38.0, 38.0):
+                await post(on, other, value)
+            assert on.has_tripped(self.NAME)
+            for value in (36.0, 36.0):
+                await post(on, other, value)
+            assert not on.has_tripped(self.NAME)
+
+    async def test_a_heater_of_the_water_has_limits_of_its_own(self):
+        async with on_stage(output("water_heater"), sensors=(WARMTH,)) as on:
+            await post(on, WARMTH, 24.0)
+            await by_hand(on, "water_heater", 1)
+            assert runs(on, "water_heater")
+            for value in (32.5, 32.6):
+                await post(on, WARMTH, value)
+            await on.clock.advance(2)
+            assert on.has_tripped("water_heater_over_temperature")
+            assert not runs(on, "water_heater")
+
+    async def test_a_broken_sensor_switches_the_heater_off(self):
+        async with on_stage(output("air_heater")) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_heater", 1)
+            assert runs(on, "air_heater")
+            on.machine.faults.inject(Fault("absent", "scd30"))
+            await on.until(lambda: on.has_tripped("air_temperature_unknown"), 120)
+            await on.clock.advance(1)
+            assert not runs(on, "air_heater")
+
+
+class TestHeaterWithoutEffect:
+    NAME = "air_temperature_no_rise"
+
+    async def test_a_broken_heater_is_off_until_a_reset_also_after_a_restart(self):
+        memory = ShortMemory()
+        async with on_stage(output("air_heater"), memory=memory) as on:
+            await on.clock.advance(KNOWN_S)
+            on.machine.faults.inject(Fault("without_effect", "heater"))
+            on.want("air_heater", 1)
+            after = await on.until(lambda: not runs(on, "air_heater") and on.clock.monotonic() > 1_000, 4_000)
+            assert after >= 1_790
+            assert not on.has_tripped(self.NAME)
+            assert held_by(on, "air_heater") == self.NAME
+            assert await on.until(lambda: on.has_tripped(self.NAME), 700) == pytest.approx(600, abs=5)
+            await on.clock.advance(2)
+            assert not runs(on, "air_heater")
+            assert "air_temperature did not rise by 0.5 degC: it may be broken" in reason(on, self.NAME)
+            assert any("holds until it is reset" in text for text in status(on).failures)
+        async with on_stage(output("air_heater"), memory=killed(memory)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_heater", 1)
+            assert on.has_tripped(self.NAME)
+            assert not runs(on, "air_heater")
+            assert (await on.call(f"{self.NAME}/reset"))["success"]
+            await on.clock.advance(2)
+            assert runs(on, "air_heater")
+
+    async def test_a_working_heater_in_a_cold_room_never_trips(self):
+        async with on_stage(output("air_heater")) as on:
+            on.change(ambient_temperature_degc=5.0)
+            await on.clock.advance(KNOWN_S)
+            on.want("air_heater", 1)
+            minutes_on = 0
+            for _ in range(4 * 60):
+                await on.clock.advance(60)
+                assert not on.has_tripped(self.NAME)
+                minutes_on += runs(on, "air_heater")
+            assert minutes_on > 0.9 * 4 * 60
+
+    async def test_a_heater_that_holds_its_set_point_never_trips(self):
+        async with on_stage(output("air_heater")) as on:
+            on.change(ambient_temperature_degc=12.0)
+            await on.clock.advance(KNOWN_S)
+            for set_point in (24, 18):
+                on.want("air_temperature", set_point)
+                for _ in range(2):
+                    await on.clock.advance(3_600)
+                    assert not on.has_tripped(self.NAME)
+
+    async def test_a_heater_of_the_water_without_effect_is_off(self):
+        async with on_stage(output("water_heater"), sensors=(WARMTH,)) as on:
+            on.want("water_heater", 1)
+            for _ in range(75):
+                await post(on, WARMTH, 20.0, 60)
+            assert on.has_tripped("water_temperature_no_rise")
+            assert not runs(on, "water_heater")
+
+
+class TestStillRising:
+    NAME = "air_temperature_still_rising"
+    OUTPUTS = (output("air_heater"), output("air_cooler", minimum_off_s=0.0), output("air_flush_on"))
+
+    async def welded(self, on):
+        on.change(ambient_temperature_degc=20.0)
+        await on.clock.advance(KNOWN_S)
+        await by_hand(on, "air_heater", 0)
+        await by_hand(on, "air_cooler", 0)
+        await by_hand(on, "air_flush_on", 0)
+        await on.clock.advance(1_300)
+        on.machine.faults.inject(Fault("welded", "heater"))
+        await on.until(lambda: on.has_tripped(self.NAME), 1_500)
+        await on.clock.advance(2)
+
+    async def test_everything_that_cools_runs_while_a_welded_heater_heats(self):
+        async with on_stage(*self.OUTPUTS) as on:
+            async with with_events(on) as published:
+                await self.welded(on)
+            assert "its relay may be welded" in reason(on, self.NAME)
+            assert {"interlock"} == {event["kind"] for event in published}
+            assert not runs(on, "air_heater")
+            assert runs(on, "air_cooler")
+            assert runs(on, "air_flush_on")
+            for cooling in ("air_cooler", "air_flush_on"):
+                await on.holds_against_all(cooling, 0, on.outputs[cooling], state=True, each_s=2)
+            await on.holds_against_all("air_heater", 1, on.outputs["air_heater"], state=False, each_s=2)
+            assert any(self.NAME in text for text in status(on).failures)
+
+    async def test_it_cools_only_while_it_is_too_warm_and_stays_tripped_until_a_reset(self):
+        memory = ShortMemory()
+        async with on_stage(*self.OUTPUTS, memory=memory) as on:
+            await self.welded(on)
+            on.machine.faults.clear()
+            on.want("air_cooler", 0)
+            on.want("air_flush_on", 0)
+            await on.until(lambda: not runs(on, "air_cooler"), 7_200)
+            assert on.has_tripped(self.NAME)
+        async with on_stage(*self.OUTPUTS, memory=killed(memory)) as on:
+            await on.clock.advance(KNOWN_S)
+            assert on.has_tripped(self.NAME)
+            assert (await on.call(f"{self.NAME}/reset"))["success"]
+            assert not on.has_tripped(self.NAME)
+
+    async def test_the_heat_of_the_lamp_is_no_welded_heater(self):
+        async with on_stage(*self.OUTPUTS, sensors=(AIR,), light=Light()) as on:
+            on.change(wall_heat_capacity_j_k=1_400.0, outer_conductance_w_k=4.0)
+            await on.clock.advance(KNOWN_S)
+            for variable in ("air_heater", "air_cooler", "air_flush_on"):
+                await by_hand(on, variable, 0)
+            await on.clock.advance(3_000)
+            before = on.air().temperature_degc
+            on.want("light_intensity_white", 1)
+            on.want("light_intensity_red", 1)
+            await on.clock.advance(2_000)
+            assert on.air().temperature_degc > before + 3
+            assert not on.has_tripped(self.NAME)
+
+
+class TestHumidifierWithoutEffect:
+    async def test_an_empty_humidifier_is_off_until_a_reset(self):
+        async with on_stage(output("air_humidifier")) as on:
+            await on.clock.advance(KNOWN_S)
+            on.machine.faults.inject(Fault("without_effect", "humidifier"))
+            await by_hand(on, "air_humidifier", 1)
+            assert runs(on, "air_humidifier")
+            await on.until(lambda: on.has_tripped("air_humidity_no_rise"), 6 * 3_600)
+            await on.clock.advance(2)
+            assert not runs(on, "air_humidifier")
+            assert "it may be empty or broken" in reason(on, "air_humidity_no_rise")
+
+    async def test_a_humidifier_that_works_does_not_trip(self):
+        async with on_stage(output("air_humidifier")) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want("air_humidity", 70)
+            for _ in range(3):
+                await on.clock.advance(3_600)
+                assert not on.has_tripped("air_humidity_no_rise")
+
+
+class TestNeverTogether:
+    @pytest.mark.parametrize(
+        ("first", "second"),
+        [
+            ("air_heater", "air_cooler"),
+            ("water_heater", "water_cooler"),
+            ("air_humidifier", "air_dehumidifier"),
+            ("water_fill", "water_drain"),
+        ],
+    )
+    async def test_two_that_work_against_each_other_are_never_on_together(self, first, second):
+        both = [output(name, minimum_off_s=0.0, needs="", longest_on_s=DAY_S) for name in (first, second)]
+        async with on_stage(*both, sensors=(AIR,)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(first, 1)
+            on.want(second, 1)
+            for _ in range(30):
+                await on.clock.advance(1)
+                assert runs(on, first) != runs(on, second)
+            on.want(first, 0)
+            on.want(second, 0)
+            await on.clock.advance(70)
+            on.want(second, 1)
+            await on.clock.advance(3)
+            assert runs(on, second)
+            on.want(first, 1)
+            await on.clock.advance(3)
+            assert not runs(on, first)
+            assert held_by(on, first) == f"{first}_or_{second}"
+            await by_hand(on, second, 0, 50)
+            assert not runs(on, first)
+            await on.clock.advance(15)
+            assert runs(on, first)
+
+    async def test_a_failing_output_counts_as_on(self):
+        both = (output("air_heater"), output("air_cooler", minimum_off_s=0.0))
+        async with on_stage(*both) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_heater", 1)
+            on.machine.faults.inject(Fault("refused", f"gpio-{on.outputs['air_heater'].pin}"))
+            await by_hand(on, "air_heater", 0)
+            await by_hand(on, "air_cooler", 1, 120)
+            assert not runs(on, "air_cooler")
+
+    async def test_it_makes_no_event_and_no_warning(self):
+        both = (output("air_heater"), output("air_cooler", minimum_off_s=0.0))
+        async with on_stage(*both) as on:
+            await on.clock.advance(KNOWN_S)
+            async with with_events(on) as published:
+                await by_hand(on, "air_heater", 1)
+                await by_hand(on, "air_cooler", 1)
+            assert published == []
+            assert not on.has_tripped("air_heater_or_air_cooler")
+            assert not any("air_heater_or" in text for text in status(on).warnings)
+
+
+class TestDryRun:
+    NAME = "water_too_low"
+    PUMPS = (output("water_circulation"), output("nutrient_a", needs=""), output("water_heater", needs=""))
+
+    async def test_pumps_and_heater_are_off_while_the_water_is_low(self):
+        async with on_stage(*self.PUMPS, sensors=(LEVEL,)) as on:
+            await post(on, LEVEL, 50)
+            for name in ("water_circulation", "water_heater"):
+                await by_hand(on, name, 1)
+                assert runs(on, name)
+            await post(on, LEVEL, 9, 3)
+            assert on.has_tripped(self.NAME)
+            assert reason(on, self.NAME) == "water_level was 9 percent at the trip; the limit is below 10"
+            assert not any(runs(on, name) for name in on.outputs)
+            await on.holds_against_all(
+                "water_circulation", 1, on.outputs["water_circulation"], state=False, each_s=2
+            )
+            await post(on, LEVEL, 12, 3)
+            assert on.has_tripped(self.NAME)
+            await post(on, LEVEL, 14, 3)
+            assert runs(on, "water_circulation")
+
+    async def test_an_unknown_level_is_safe(self):
+        async with on_stage(*self.PUMPS, sensors=(LEVEL,)) as on:
+            await by_hand(on, "water_circulation", 1)
+            assert not runs(on, "water_circulation")
+            await post(on, LEVEL, 50, 3)
+            assert runs(on, "water_circulation")
+            await on.clock.advance(700)
+            assert on.has_tripped(self.NAME)
+            assert reason(on, self.NAME) == "water_level is unknown"
+            assert not runs(on, "water_circulation")
+
+    async def test_a_float_switch_stops_them_too(self):
+        async with on_stage(*self.PUMPS, sensors=(LOW,)) as on:
+            await post(on, LOW, 0)
+            await by_hand(on, "water_circulation", 1)
+            assert runs(on, "water_circulation")
+            await post(on, LOW, 1, 3)
+            assert not runs(on, "water_circulation")
+            assert reason(on, self.NAME) == "water_level_low is on"
+
+
+class TestFullTank:
+    @pytest.mark.parametrize(
+        ("sensor", "before", "full"), [(LEVEL, 80, 95), (HIGH, 0, 1)], ids=["level", "float switch"]
+    )
+    async def test_nothing_fills_a_full_tank(self, sensor, before, full):
+        async with on_stage(output("water_fill", needs=""), sensors=(sensor,)) as on:
+            await post(on, sensor, before)
+            await by_hand(on, "water_fill", 1)
+            assert runs(on, "water_fill")
+            await post(on, sensor, full, 3)
+            assert on.has_tripped("water_too_high")
+            assert not runs(on, "water_fill")
+            await on.holds_against_all("water_fill", 1, on.outputs["water_fill"], state=False, each_s=2)
+            assert not any("water_too_high" in text for text in status(on).warnings)
+
+
+class TestLongestRun:
+    @pytest.mark.parametrize("pump", ["water_fill", "water_drain", "water_irrigation"])
+    async def test_a_pump_runs_for_its_longest_time_only(self, pump):
+        async with on_stage(output(pump, needs=""), sensors=(AIR,)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(pump, 1)
+            await on.until(lambda: runs(on, pump), 10)
+            after = await on.until(lambda: on.has_tripped(f"{pump}_on_too_long"), 1_000)
+            assert after == pytest.approx(900, abs=3)
+            await on.clock.advance(2)
+            assert not runs(on, pump)
+            assert await on.until(lambda: runs(on, pump), 1_000) == pytest.approx(900, abs=5)
+
+    async def test_only_the_output_with_the_limit_is_held(self):
+        two = (
+            output("water_circulation", name="one", longest_on_s=60.0),
+            output("water_circulation", name="other"),
+        )
+        async with on_stage(*two) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "water_circulation", 1, 70)
+            assert not runs(on, "one")
+            assert runs(on, "other")
+
+
+class TestDosing:
+    PUMPS = (output("nutrient_ph_down", needs=""), output("nutrient_ph_up", needs=""))
+
+    async def test_acid_and_base_are_never_dosed_within_the_mixing_pause(self):
+        async with on_stage(*self.PUMPS) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want("nutrient_ph_down", 3_600)
+            await on.until(lambda: runs(on, "nutrient_ph_down"), 10)
+            on.want("nutrient_ph_up", 3_600)
+            dose = await on.until(lambda: not runs(on, "nutrient_ph_down"), 60)
+            assert dose == pytest.approx(30, abs=2)
+            on.want("nutrient_ph_down", 0)
+            pause = await on.until(lambda: runs(on, "nutrient_ph_up"), 400)
+            assert 299 <= pause <= 305
+
+    async def test_no_pump_doses_again_before_the_tank_has_mixed_also_after_a_kill(self):
+        memory = ShortMemory()
+        async with on_stage(*self.PUMPS, memory=memory) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "nutrient_ph_down", 3_600, 10)
+            after_kill = killed(memory)
+            await by_hand(on, "nutrient_ph_down", 0)
+            await by_hand(on, "nutrient_ph_down", 3_600, 200)
+            assert not runs(on, "nutrient_ph_down")
+            assert held_by(on, "nutrient_ph_down") == "mixing_pause"
+        async with on_stage(*self.PUMPS, memory=after_kill) as on:
+            on.want("nutrient_ph_down", 3_600)
+            await on.clock.advance(250)
+            assert not runs(on, "nutrient_ph_down")
+            await on.clock.advance(60)
+            assert runs(on, "nutrient_ph_down")
+
+    async def test_two_nutrients_may_be_dosed_together(self):
+        pumps = (output("nutrient_a", needs=""), output("nutrient_b", needs=""), *self.PUMPS[:1])
+        async with on_stage(*pumps) as on:
+            await on.clock.advance(KNOWN_S)
+            for name in ("nutrient_a", "nutrient_b", "nutrient_ph_down"):
+                on.want(name, 3_600)
+            await on.until(lambda: runs(on, "nutrient_a") or runs(on, "nutrient_ph_down"), 10)
+            if runs(on, "nutrient_ph_down"):
+                pytest.fail("the first one in the configuration begins")
+            await on.clock.advance(3)
+            assert runs(on, "nutrient_b")
+            assert not runs(on, "nutrient_ph_down")
+
+    @pytest.mark.parametrize(
+        ("limits", "name"),
+        [
+            ({"dosing_ml_per_hour": 40.0}, "nutrient_a_ml_per_hour"),
+            ({"dosing_ml_per_day": 40.0, "dosing_ml_per_hour": 1e6}, "nutrient_a_ml_per_day"),
+        ],
+    )
+    async def test_the_volume_is_limited_also_over_a_kill(self, limits, name):
+        memory = ShortMemory()
+        options = InterlockOptions(mixing_pause_s=1, **limits)
+        pump = output("nutrient_a", needs="")
+        async with on_stage(pump, memory=memory, interlock=options) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want("nutrient_a", 3_600)
+            await on.until(lambda: on.has_tripped(name), 200)
+            await on.clock.advance(60)
+            assert not runs(on, "nutrient_a")
+            assert "ml of the last" in reason(on, name)
+            assert "limit is 40 ml" in reason(on, name)
+        async with on_stage(pump, memory=killed(memory), interlock=options) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "nutrient_a", 3_600, 60)
+            assert on.has_tripped(name)
+            assert not runs(on, "nutrient_a")
+
+    async def test_a_pump_without_effect_is_off_until_a_reset(self):
+        options = InterlockOptions(mixing_pause_s=60, dosing_ml_per_hour=1e6, dosing_ml_per_day=1e6)
+        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=options) as on:
+            await post(on, SALT, 1.2)
+            on.want("nutrient_a", 3_600)
+            for _ in range(40):
+                await post(on, SALT, 1.21, 30)
+            name = "water_electrical_conductivity_no_rise"
+            assert on.has_tripped(name)
+            assert "gave 8 doses" in reason(on, name)
+            assert "its bottle may be empty, or the probe out of the water" in reason(on, name)
+            assert not runs(on, "nutrient_a")
+
+    async def test_acid_must_lower_the_acidity(self):
+        options = InterlockOptions(mixing_pause_s=60, dosing_ml_per_hour=1e6, dosing_ml_per_day=1e6)
+        async with on_stage(output("nutrient_ph_down"), sensors=(ACIDITY,), interlock=options) as on:
+            on.want("nutrient_ph_down", 3_600)
+            value = 7.5
+            for _ in range(40):
+                value -= 0.01
+                await post(on, ACIDITY, value, 30)
+                assert not on.has_tripped("water_potential_hydrogen_no_fall")
+            for _ in range(60):
+                await post(on, ACIDITY, 7.0, 30)
+            assert on.has_tripped("water_potential_hydrogen_no_fall")
+            assert not runs(on, "nutrient_ph_down")
+
+
+class TestLimitsOfOutputs:
+    async def test_a_cooler_stays_off_for_its_pause_also_over_a_kill_and_a_restart(self):
+        memory = ShortMemory()
+        async with on_stage(output("air_cooler"), memory=memory) as on:
+            await by_hand(on, "air_cooler", 1, 170)
+            assert not runs(on, "air_cooler")
+            assert held_by(on, "air_cooler") == "air_cooler_minimum_off"
+            await on.clock.advance(15)
+            assert runs(on, "air_cooler")
+            after_kill = killed(memory)
+            await by_hand(on, "air_cooler", 0)
+            await by_hand(on, "air_cooler", 1, 170)
+            assert not runs(on, "air_cooler")
+            await on.clock.advance(15)
+            assert runs(on, "air_cooler")
+            await by_hand(on, "air_cooler", 0, 100)
+        async with on_stage(output("air_cooler"), memory=after_kill) as on:
+            await by_hand(on, "air_cooler", 1, 170)
+            assert not runs(on, "air_cooler")
+        async with on_stage(output("air_cooler"), memory=memory) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_cooler", 1, 200)
+            assert runs(on, "air_cooler")
+
+    async def test_an_output_stays_on_for_its_minimum_but_not_against_an_interlock(self):
+        async with on_stage(output("air_heater", minimum_on_s=120.0)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_heater", 1)
+            await by_hand(on, "air_heater", 0, 100)
+            assert runs(on, "air_heater")
+            await on.clock.advance(25)
+            assert not runs(on, "air_heater")
+            await by_hand(on, "air_heater", 1)
+            on.machine.faults.inject(Fault("absent", "scd30"))
+            await on.until(lambda: on.has_tripped("air_temperature_unknown"), 100)
+            await on.clock.advance(1)
+            assert not runs(on, "air_heater")
+
+    async def test_an_output_is_on_for_its_share_of_the_hour_also_over_a_kill(self):
+        memory = ShortMemory()
+        lamp = output("auxiliary_1", share_per_hour=0.1)
+        async with on_stage(lamp, memory=memory) as on:
+            on.want("auxiliary_1", 1)
+            after = await on.until(lambda: on.has_tripped("auxiliary_1_share_per_hour"), 400)
+            assert after == pytest.approx(360, abs=5)
+            await on.clock.advance(2)
+            assert not runs(on, "auxiliary_1")
+        async with on_stage(lamp, memory=killed(memory)) as on:
+            await by_hand(on, "auxiliary_1", 1, 1_800)
+            assert not runs(on, "auxiliary_1")
+
+    async def test_an_output_starts_as_often_as_it_may_and_is_not_stopped(self):
+        async with on_stage(output("auxiliary_1", starts_per_hour=3)) as on:
+            for _ in range(3):
+                await by_hand(on, "auxiliary_1", 1, 10)
+                assert runs(on, "auxiliary_1")
+                await by_hand(on, "auxiliary_1", 0, 10)
+            await by_hand(on, "auxiliary_1", 1, 60)
+            assert not runs(on, "auxiliary_1")
+            assert held_by(on, "auxiliary_1") == "auxiliary_1_starts_per_hour"
+            await on.until(lambda: runs(on, "auxiliary_1"), 4_000)
+            await on.clock.advance(30)
+            assert runs(on, "auxiliary_1")
+
+    async def test_the_hint_for_a_client_names_the_limit(self):
+        async with on_stage(output("air_cooler")) as on:
+            await on.clock.advance(KNOWN_S)
+            topic = on.bus.topics.get("environment_1/commanded/air_cooler")
+            on.command("client", "air_cooler", 1)
+            hints = [hint for remark in topic.remarks if (hint := remark(topic.last))]
+            assert any("air_cooler is held by air_cooler_minimum_off" in hint for hint in hints)
+
+
+class TestCarbonDioxideOfAnyKind:
+    BURNER = output("auxiliary_1", drives=("air_carbon_dioxide",), needs="air_carbon_dioxide")
+
+    async def test_the_ceiling_and_the_rest_hold_whatever_raises_it(self):
+        gas = Sensor(name="gas", kind="topic", variable="air_carbon_dioxide", stale_after_s=DAY_S)
+        async with on_stage(self.BURNER, sensors=(gas,)) as on:
+            await post(on, gas, 600)
+            on.want("auxiliary_1", 1)
+            await on.clock.advance(5)
+            assert runs(on, "auxiliary_1")
+            assert await on.until(lambda: on.has_tripped("valve_open_too_long"), 400) > 290
+            await on.clock.advance(70)
+            await post(on, gas, 5_100)
+            assert on.has_tripped("carbon_dioxide_ceiling")
+            await on.clock.advance(2)
+            assert not runs(on, "auxiliary_1")
+            await post(on, gas, 600)
+            for _ in range(30):
+                await post(on, gas, 600, 30)
+            assert on.has_tripped("no_rise_after_dose")
+            assert not runs(on, "auxiliary_1")
+
+
+class TestConditions:
+    FAN = RelayOptions(name="exhaust", pin=22, variable="air_flush_on", override_s=DAY_S)
+    DOOR_OPEN = Condition(name="door", outputs=("air_heater",), variable="door_open", on=True)
+
+    async def test_the_heater_is_off_while_the_door_is_open(self):
+        async with on_stage(output("air_heater"), sensors=(AIR, DOOR), condition=(self.DOOR_OPEN,)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_heater", 1)
+            assert runs(on, "air_heater")
+            async with with_events(on) as published:
+                on.machine.chamber.set_door(True)
+                await on.clock.advance(4)
+            assert not runs(on, "air_heater")
+            assert reason(on, "condition_door") == "door_open is on"
+            assert [event["source"] for event in published] == ["condition_door"]
+            assert not any("condition_door" in text for text in status(on).warnings)
+            await on.holds_against_all("air_heater", 1, on.outputs["air_heater"], state=False, each_s=2)
+            on.machine.chamber.set_door(False)
+            await on.clock.advance(4)
+            assert runs(on, "air_heater")
+
+    async def test_an_unknown_variable_holds_unless_it_is_ignored(self):
+        ignoring = replace(self.DOOR_OPEN, unknown="ignore")
+        for condition, still_runs in ((self.DOOR_OPEN, False), (ignoring, True)):
+            async with on_stage(output("air_heater"), sensors=(AIR, DOOR), condition=(condition,)) as on:
+                await on.clock.advance(KNOWN_S)
+                await by_hand(on, "air_heater", 1)
+                on.machine.faults.inject(Fault("refused", f"gpio-{DOOR.pin}"))
+                await on.clock.advance(60)
+                assert runs(on, "air_heater") == still_runs
+
+    async def test_the_carbon_dioxide_is_off_while_the_exhaust_runs(self):
+        valve = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=DAY_S)
+        condition = Condition(name="exhaust", outputs=("valve",), variable="air_flush_on", on=True)
+        async with on_stage(relay=(valve, self.FAN), condition=(condition,)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, valve.variable, 1)
+            assert on.is_on(valve)
+            await by_hand(on, "air_flush_on", 1)
+            assert on.is_on(self.FAN)
+            assert not on.is_on(valve)
+            await by_hand(on, "air_flush_on", 0)
+            assert on.is_on(valve)
+
+    async def test_a_limit_has_a_hysteresis_and_a_time(self):
+        condition = Condition(
+            name="warm",
+            outputs=("exhaust",),
+            variable="air_temperature",
+            hold="on",
+            above=30,
+            hysteresis=2,
+            after_s=60,
+            alert=True,
+        )
+        async with on_stage(relay=(self.FAN,), sensors=(HEAT,), condition=(condition,)) as on:
+            await post(on, HEAT, 25)
+            await by_hand(on, "air_flush_on", 0)
+            await post(on, HEAT, 31, 50)
+            assert not on.is_on(self.FAN)
+            await on.clock.advance(15)
+            assert on.is_on(self.FAN)
+            assert any("condition_warm has tripped" in text for text in status(on).warnings)
+            await post(on, HEAT, 28.5, 5)
+            assert on.is_on(self.FAN)
+            await post(on, HEAT, 27.9, 5)
+            assert not on.is_on(self.FAN)
+
+    async def test_the_lamp_can_be_held_off(self):
+        condition = Condition(name="dry", outputs=("light",), variable="air_humidity", below=40)
+        async with on_stage(sensors=(DAMP,), light=Light(), condition=(condition,)) as on:
+            await post(on, DAMP, 60)
+            await by_hand(on, "light_intensity_white", 1)
+            assert on.lit()[0] == 1
+            await post(on, DAMP, 39, 3)
+            assert on.lit()[0] == 0
+
+
+class TestFeedback:
+    HEATER = output("air_heater")
+    FAN = output("air_flush_on")
+    CLAMP = Sensor(name="clamp", kind="gpio", pin=5, confirms="air_heater", interval_s=1.0)
+    NAME = "air_heater_not_confirmed"
+
+    async def test_an_output_that_stays_off_is_told(self):
+        async with on_stage(self.HEATER, sensors=(AIR, self.CLAMP)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_heater", 1, 30)
+            assert not on.has_tripped(self.NAME)
+            async with with_events(on) as published:
+                on.machine.faults.inject(Fault("without_effect", "heater"))
+                await on.until(lambda: on.has_tripped(self.NAME), 20)
+            assert [event["source"] for event in published] == [self.NAME]
+            assert reason(on, self.NAME).endswith("its feedback says that it is off")
+            assert runs(on, "air_heater")
+            now = status(on)
+            assert any(self.NAME in text for text in now.warnings)
+            assert self.NAME in report(now)
+            on.machine.faults.clear()
+            await on.until(lambda: not on.has_tripped(self.NAME), 5)
+
+    async def test_a_heater_that_stays_on_is_a_failure_and_everything_cools(self):
+        async with on_stage(self.HEATER, self.FAN, sensors=(AIR, self.CLAMP)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_flush_on", 0)
+            await by_hand(on, "air_heater", 0, 30)
+            assert not runs(on, "air_flush_on")
+            on.machine.faults.inject(Fault("welded", "heater"))
+            await on.until(lambda: on.has_tripped(self.NAME), 20)
+            await on.clock.advance(2)
+            assert any("switch off its power" in text for text in status(on).failures)
+            assert on.has_tripped("air_temperature_still_rising")
+            assert runs(on, "air_flush_on")
+            assert (await on.call("air_temperature_still_rising/reset"))["success"] is False
+
+    async def test_an_exhaust_fan_runs_while_the_valve_stays_open(self):
+        valve = output("air_carbon_dioxide_valve_on")
+        contact = replace(self.CLAMP, confirms=valve.name)
+        async with on_stage(valve, self.FAN, sensors=(AIR, contact)) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_flush_on", 0)
+            await by_hand(on, valve.name, 0)
+            on.machine.faults.inject(Fault("welded", "valve"))
+            await on.until(lambda: on.has_tripped(f"{valve.name}_not_confirmed"), 20)
+            await on.clock.advance(2)
+            assert runs(on, "air_flush_on")
+
+    async def test_a_broken_feedback_proves_nothing(self):
+        async with on_stage(self.HEATER, sensors=(AIR, self.CLAMP)) as on:
+            await on.clock.advance(KNOWN_S)
+            on.machine.faults.inject(Fault("refused", f"gpio-{self.CLAMP.pin}"))
+            await by_hand(on, "air_heater", 1, 60)
+            assert not on.has_tripped(self.NAME)
