@@ -52,6 +52,14 @@ async def test_feedback_of_an_output_has_a_topic_of_its_own():
         assert not rig.bus.topics.get("environment_1/feedback/exhaust").is_open
 
 
+async def test_feedback_of_a_welded_relay_is_what_really_happens():
+    async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
+        rig.machine.faults.inject(Fault("welded", "fan"))
+        await rig.clock.advance(10)
+        assert rig.machine.gpio.high(FAN.pin) == 0
+        assert rig.last("feedback/exhaust").value == 1
+
+
 async def test_feedback_without_a_reading_is_a_fault():
     async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
         await rig.clock.advance(10)

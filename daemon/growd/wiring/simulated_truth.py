@@ -23,6 +23,8 @@ TRUTHS: Final[dict[str, Callable[[SimulatedChamber], float]]] = {
     TEMPERATURE: lambda chamber: chamber.air().temperature_degc,
     HUMIDITY: lambda chamber: chamber.air().humidity_percent,
     AIR_PRESSURE: lambda _: PRESSURE_HPA,
+    "room_temperature": lambda chamber: chamber.parameters.ambient_temperature_degc,
+    "room_humidity": lambda chamber: chamber.parameters.ambient_humidity_percent,
     ILLUMINANCE: lambda chamber: chamber.illuminance_lux(),
     "light_ppfd": lambda chamber: chamber.ppfd_umol_m2_s(),
     "water_temperature": lambda chamber: chamber.water().temperature_degc,
@@ -42,7 +44,8 @@ TRUTHS: Final[dict[str, Callable[[SimulatedChamber], float]]] = {
 def truth_of(sensor: Sensor, chamber: Chamber) -> Truth:
     """The true value of the variable of a sensor, 0 for one that the chamber does not have.
 
-    For a sensor that confirms an output: 1 while the output is on.
+    For a sensor that confirms an output: the level at which its part of the chamber really works, with its
+    faults, or else the level of its pin.
     """
     for output in chamber.outputs:
         if output.name == sensor.confirms and output.role is not None and output.role.moves:
