@@ -6,7 +6,14 @@ modules of their names; `root` puts them together.
 
 from growd.config.access import Access
 from growd.config.chamber import Chamber, chambers_of
-from growd.config.control import CarbonDioxide, DerivedOptions, FilterOptions, InterlockOptions, Recipe
+from growd.config.control import (
+    CarbonDioxide,
+    DerivedOptions,
+    FilterOptions,
+    InterlockOptions,
+    LightPlan,
+    Recipe,
+)
 from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.outputs import Output
@@ -40,6 +47,7 @@ __all__ = [
     "Http",
     "InterlockOptions",
     "Light",
+    "LightPlan",
     "MessageTypeName",
     "Output",
     "Recipe",

@@ -9,15 +9,25 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from growd.config.devices import Light
+from growd.config.lamp_light import ChannelLight, LampLight
 from growd.config.loops import LoopOptions, of_carbon_dioxide
 from growd.config.outputs import PWM_PINS, Output
-from growd.device_kinds import ROLES, SENSOR_KINDS
+from growd.device_kinds import LUX_PER_UMOL, PHOTONS, ROLES, SENSOR_KINDS
 from growd.loops import loop_kind
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import (
+    CARBON_DIOXIDE,
+    DAILY_LIGHT_INTEGRAL,
+    HUMIDITY,
+    ILLUMINANCE,
+    PPFD,
+    VALVE,
+    VAPOUR_PRESSURE_DEFICIT,
+    VARIABLES,
+)
 from growd_drivers.kinds import UnloadedKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from growd.config.devices import RelayOptions, Sensor
     from growd.config.findings import OptionPath
@@ -25,6 +35,7 @@ if TYPE_CHECKING:
     from growd.device_kinds import OutputClass
 
 LEAST_INTERVAL_S = 0.1
+DAY_S = 86_400.0
 
 
 @dataclass(frozen=True)
@@ -165,6 +176,17 @@ class Chamber:
         return (*on_pins, *others)
 
     @cached_property
+    def lamp_light(self) -> LampLight:
+        """The light of the lamp in photons and lux."""
+        given = {channel.name: (channel.photons, channel.lux_per_umol) for channel in self.light.channel}
+        channels = {}
+        for name, mix in self.lamp_mix.items():
+            photons, lux_per_umol = given.get(name, (None, None))
+            channels[name] = ChannelLight(photons or PHOTONS[name], lux_per_umol or LUX_PER_UMOL[name], mix)
+        daylight = self.options.derived.daylight_lux_per_umol
+        return LampLight(channels, self.light.gamma, self.light.minimum_duty, daylight)
+
+    @cached_property
     def is_lamp_switched(self) -> bool:
         """Whether a channel of the lamp cannot be dimmed."""
         return bool(self.switched_channels)
@@ -243,6 +265,27 @@ class Chamber:
         """There are a lamp and a sensor of its light."""
         return self.light.enabled and ILLUMINANCE in self.measured
 
+    @cached_property
+    def plans_light(self) -> bool:
+        """There is a lamp, and its photons are known: PPFD and the light of a day can be set points."""
+        return self.light.enabled and PPFD in self.known
+
+    @cached_property
+    def plans_humidity(self) -> bool:
+        """Humidity is controlled where the deficit is known, which can be a set point then."""
+        return VAPOUR_PRESSURE_DEFICIT in self.known and HUMIDITY in self.loops
+
+    def _reach_of_plans(self) -> Iterator[tuple[str, tuple[float, float]]]:
+        if self.plans_light:
+            lamp, plan = self.lamp_light, self.options.light_plan
+            most = self.light.full_scale_lux / lamp.lux_per_umol(lamp.usual_levels)
+            begin, end = plan.window_s
+            yield PPFD, (0.0, most)
+            yield DAILY_LIGHT_INTEGRAL, (0.0, most * ((end - begin) % DAY_S or DAY_S) * 1e-6)
+        if self.plans_humidity:
+            deficit = VARIABLES[VAPOUR_PRESSURE_DEFICIT]
+            yield VAPOUR_PRESSURE_DEFICIT, (deficit.minimum, deficit.maximum)
+
     def reach(self) -> dict[str, tuple[float, float]]:
         """The lowest and the highest set point of each variable that has an output."""
         reach: dict[str, tuple[float, float]] = {}
@@ -254,6 +297,7 @@ class Chamber:
             reach[output.own_variable] = (0.0, output.full)
         for variable in self.loops:
             reach[variable] = VARIABLES[variable].minimum, VARIABLES[variable].maximum
+        reach.update(self._reach_of_plans())
         if self.controls_carbon_dioxide:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
         return reach

@@ -8,6 +8,9 @@ from msgspec import Meta
 
 from growd.config.base import Fraction, Seconds, Section
 
+TimeOfDay = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+"""Such as "06:00"."""
+
 
 class FilterOptions(Section, frozen=True):
     """From raw values to measured values."""
@@ -212,6 +215,35 @@ class DerivedOptions(Section, frozen=True):
 
     photoperiod_umol: Annotated[float, Meta(gt=0, le=1_000)] = 2.0
     """PPFD from which on it is day for the plants."""
+
+
+class LightPlan(Section, frozen=True):
+    """The day of a set point of light_daily_integral. docs/control.md describes the plan."""
+
+    begin: TimeOfDay = "06:00"
+    """From this time of day on the lamp may be lit."""
+
+    end: TimeOfDay = "22:00"
+    """From this time of day on the lamp is dark. It may be before the beginning, for light over midnight."""
+
+    ramp_s: Annotated[float, Meta(ge=0, le=14_400)] = 0.0
+    """Sunrise and sunset: how long the light rises after the beginning and falls before the end."""
+
+    least_umol: Annotated[float, Meta(ge=0, le=5_000)] = 0.0
+    """The lamp fills daylight up to this PPFD in any case, so that the day has its length."""
+
+    most_umol: Annotated[float, Meta(gt=0, le=5_000)] | None = None
+    """The lamp fills daylight up to this PPFD at most. Default: full light."""
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """The beginning and the end in seconds after midnight."""
+        return _seconds(self.begin), _seconds(self.end)
+
+
+def _seconds(time_of_day: str) -> float:
+    hours, _, minutes = time_of_day.partition(":")
+    return int(hours) * 3_600.0 + int(minutes) * 60.0
 
 
 class Recipe(Section, frozen=True):

@@ -10,7 +10,14 @@ from growd.config.access import Access
 from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.conditions import Condition
-from growd.config.control import CarbonDioxide, DerivedOptions, FilterOptions, InterlockOptions, Recipe
+from growd.config.control import (
+    CarbonDioxide,
+    DerivedOptions,
+    FilterOptions,
+    InterlockOptions,
+    LightPlan,
+    Recipe,
+)
 from growd.config.devices import Light, RelayOptions, Sensor
 from growd.config.loops import LoopOptions
 from growd.config.mqtt import Mqtt
@@ -59,6 +66,9 @@ class ChamberOptions(Section, frozen=True):
 
     derived: DerivedOptions = DerivedOptions()
     """Variables that growd calculates."""
+
+    light_plan: LightPlan = LightPlan()
+    """The day of a set point of light_daily_integral."""
 
     carbon_dioxide: CarbonDioxide = CarbonDioxide()
     """Control of CO2."""

@@ -209,7 +209,7 @@ class LightController(Controller):
     channels take `mix` of the command) does not follow its command: on a ramp, held by an interlock, or with
     a channel set by hand. Without a measured value that is ok and younger than `measured_stale_after_s`, and
     for a lamp that `is_switched`, control is feed-forward only. A set point of 0 or none gives 0. The detail
-    `elsewhere_lux` has the average.
+    `elsewhere_lux` has the average, `full_lux` the light at full level.
 
     Parameters under `<environment>/controllers/light_illuminance/`.
     """
@@ -248,6 +248,7 @@ class LightController(Controller):
         self._trim_from = 0.0
         self._computed = self._clock.monotonic()
         self.node.describe("elsewhere_lux", lambda: self._elsewhere)
+        self.node.describe("full_lux", lambda: self._curve().full_lux)
 
     def drive(self, level: float | None) -> None:
         """Command this level in place of the automatic value, for a calibration; None ends it."""

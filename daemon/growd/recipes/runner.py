@@ -17,7 +17,7 @@ from growd.recipes.document_watch import DocumentWatch
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.interpreter import interpret
 from growd.recipes.plan import Phase, Plan
-from growd.recipes.position import Position
+from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
 from growd.recipes.services import RecipeServices
 from growd.recipes.status import ActiveRun, RunStatus
@@ -329,6 +329,22 @@ class RecipeRunner:
         except OSError as error:
             sentence = f"{variable} of {run.first.recipe_id} could not be recorded: {error}"
             raise RecipeRefusedError(sentence) from error
+
+    @property
+    def environment(self) -> str:
+        """The environment whose set points it publishes."""
+        return self._environment
+
+    def set_point_at(self, variable: str, wall: float) -> float | None:
+        """The set point of a variable at a UNIX time from now on, if one by hand stays; None for none."""
+        active = self._active
+        if active is None or active.ending or active.position.is_paused or variable in self.by_hand:
+            last = self._desired(variable).topic.last
+            return None if last is None or last.quality is not Quality.OK else float(last.value)
+        elapsed = active.elapsed() + wall - active.position.wall()
+        if elapsed > active.plan.duration:
+            return None
+        return active.plan.value(variable, elapsed, time_of_day(wall, self._zone))
 
     # status
 

@@ -35,7 +35,7 @@ from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from growd.wiring.config_checks import check_config
 from growd.wiring.database import configured_database, configured_replicator
-from growd.wiring.derived import derivations_of
+from growd.wiring.derived import derived_of
 from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.http import serving
 from growd.wiring.mqtt import mqtt_link
@@ -203,10 +203,10 @@ class App:
             config, bus, hardware, memory=memory, report=self._report, zone=zone, hold=self._hold
         )
         await start(chambers.running())
-        derivations = [*derivations_of(config, bus, local, zone)]
-        for each in derivations:
-            stack.push_async_callback(each.close)
-        await start(_running(bus, {each.node.name: each.run for each in derivations}))
+        derived = derived_of(config, bus, local, zone)
+        for each in derived:
+            stack.push_async_callback(each.derivations.close)
+        await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))
         figures = await start(
             figure_keeper(
                 lambda: self._reloader.config, bus, local=local, database=database, storage=storage, zone=zone
@@ -223,7 +223,12 @@ class App:
             documents=documents,
             why_held=lambda: self._hold.reason if self._hold is not None else "",
         )
-        recipes = {runner.node.name: runner.run for runner in runners}
+        recipes = {}
+        for runner in runners:
+            recipes[runner.node.name] = runner.run
+            for each in derived:
+                if each.environment == runner.environment:
+                    each.outlook_by(runner.set_point_at)
         await start(
             _running(bus, {"recipe_run documents": documents.run, "figures of runs": figures.run, **recipes})
         )

@@ -10,7 +10,7 @@ from growd.bus import Bus
 from growd.bus.errors import NotOpenError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.control.derived.lamp_light import ChannelLight, LampLight
+from growd.config.lamp_light import ChannelLight, LampLight
 from growd.control.derived.node import SAVE_S, Derivations
 from growd.control.topics import declare_environment
 from support.clock import ManualClock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.control.derived.lamp_light import ChannelLight, LampLight
+from growd.config.lamp_light import ChannelLight, LampLight
 from growd_hwsim.chamber import ChamberParameters, SimulatedChamber
 from support.clock import ManualClock
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
-from growd.control.derived.lamp_light import LampLight
+from growd.config.lamp_light import LampLight
+from growd.control.derived.daylight import DaylightProfile
 from growd.control.derived.psychrometrics import (
     absolute_humidity_g_m3,
     dew_point_degc,
@@ -74,8 +75,8 @@ class Derivations:
     machine's), sums over a run with its start. They are saved in `memory`, and continue over restarts. The
     detail `sums` has the seconds that are missing in them.
 
-    `daylight_lux` returns the measured light that is not of the lamp. `set_point_at` (see `outlook_by`)
-    returns the set point of a variable at a UNIX time of today.
+    `daylight_lux` returns the measured light that is not of the lamp (None: what is more than the expected
+    light), `full_lux` that of the lamp at full level. `daylight` has the daylight of the days before.
     """
 
     def __init__(
@@ -89,7 +90,8 @@ class Derivations:
         lamp: LampLight | None = None,
         base_degc: float = 10.0,
         photoperiod_umol: float = 2.0,
-        daylight_lux: Callable[[], float] = lambda: 0.0,
+        daylight_lux: Callable[[], float] | None = lambda: 0.0,
+        full_lux: Callable[[], float] = lambda: 0.0,
         zone: tzinfo | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/derived")
@@ -99,6 +101,7 @@ class Derivations:
         self._memory = memory
         self._lamp = lamp or LampLight()
         self._daylight_lux = daylight_lux
+        self._full_lux = full_lux
         self._outputs: dict[str, Publisher] = {
             name: self.node.publisher(measured(environment, name)) for name in derived
         }
@@ -109,7 +112,9 @@ class Derivations:
         self._published: dict[str, Quality] = {}
         self._levels = bus.topics.get(light_channels(environment))
         self._set_point_at: Callable[[str, float], float | None] = self._present_set_point
+        self._planned_mol: Callable[[], float | None] = lambda: None
         self.light = LightOfDay(self._clock, zone, photoperiod_umol)
+        self.daylight = DaylightProfile(zone)
         self._degree_days = DegreeDays(base_degc)
         self._summed = self._saved = self._clock.monotonic()
         self._is_loaded = False
@@ -119,6 +124,32 @@ class Derivations:
     def outlook_by(self, set_point_at: Callable[[str, float], float | None]) -> None:
         """Use the set points of the rest of the day that this returns, such as those of a recipe."""
         self._set_point_at = set_point_at
+
+    def expect(self, planned_mol: Callable[[], float | None]) -> None:
+        """Expect the light of a day that this returns, unless it is None."""
+        self._planned_mol = planned_mol
+
+    # what is known of the light, for its plan
+
+    def ppfd(self) -> float | None:
+        """The PPFD now, None if it is not known."""
+        now = self._clock.monotonic()
+        value, known_s = self._during(PPFD, now - 1e-3, now)
+        return value if known_s else None
+
+    def daylight_ppfd(self) -> float:
+        """The part of the PPFD that is not of the lamp."""
+        ppfd, share = self.ppfd() or 0.0, self.lamp_share()
+        if not share:
+            return ppfd
+        if self._daylight_lux is not None:
+            return min(ppfd, max(0.0, self._daylight_lux()) / self._lamp.daylight_lux_per_umol)
+        full = self._full_lux() / self._lamp.lux_per_umol(self._lamp.usual_levels)
+        return max(0.0, ppfd - share * full)
+
+    def lamp_share(self) -> float:
+        """The photons of the lamp at its present levels, as a share of those at full light."""
+        return self._lamp.share(self._lamp_levels())
 
     async def run(self) -> None:
         """Calculate until cancelled."""
@@ -172,11 +203,14 @@ class Derivations:
             self._publish_none(variable, quality)
 
     def _ppfd(self, lux: float) -> float:
+        daylight_lux = 0.0 if self._daylight_lux is None else self._daylight_lux()
+        return self._lamp.ppfd(lux, daylight_lux, self._lamp_levels())
+
+    def _lamp_levels(self) -> dict[str, float]:
         last = self._levels.last
-        levels = {}
-        if last is not None and last.quality is Quality.OK:
-            levels = {name: last.value[axis] for name, axis in LIGHT_CHANNELS.items()}
-        return self._lamp.ppfd(lux, self._daylight_lux(), levels)
+        if last is None or last.quality is not Quality.OK:
+            return {}
+        return {name: float(last.value[axis]) for name, axis in LIGHT_CHANNELS.items()}
 
     def _quality(self, variable: str) -> tuple[Quality | None, list[_Input]]:
         """The worst quality of the inputs of a variable, None while one has had no message yet."""
@@ -236,6 +270,8 @@ class Derivations:
         if DAILY_LIGHT_INTEGRAL in self._outputs:
             ppfd, known_s = self._during(PPFD, began, now)
             self.light.add(ppfd, known_s)
+            if known_s and self.daylight.add(self.daylight_ppfd(), known_s, self.light.wall):
+                self._saved = -SAVE_S
             self.light.add_unknown(now - began - known_s)
         if DEGREE_DAYS in self._outputs and self._is_counting:
             temperature, known_s = self._during(TEMPERATURE, began, now)
@@ -253,9 +289,9 @@ class Derivations:
         return value, min(max(0.0, known_s), now - began)
 
     def _publish_sums(self) -> None:
-        values = {
+        values: dict[str, Callable[[], float]] = {
             DAILY_LIGHT_INTEGRAL: lambda: self.light.integral_mol,
-            EXPECTED_LIGHT_INTEGRAL: lambda: self.light.integral_mol + self._light_to_come_mol(),
+            EXPECTED_LIGHT_INTEGRAL: self._expected_mol,
             PHOTOPERIOD: lambda: min(24.0, self.light.lit_h),
             DEGREE_DAYS: lambda: self._degree_days.total,
         }
@@ -267,8 +303,12 @@ class Derivations:
             elif variable in self._published:
                 self._publish_none(variable, Quality.STALE)
 
+    def _expected_mol(self) -> float:
+        planned = self._planned_mol()
+        return self.light.integral_mol + self._light_to_come_mol() if planned is None else planned
+
     def _light_to_come_mol(self) -> float:
-        """The light of the rest of the day by the set points, in mol/m2; never less than by the lamp off."""
+        """The light of the rest of the day by the set points, in mol/m2."""
         left = _DAY_S - self.light.time_of_day_s
         steps = max(1, round(left / OUTLOOK_S))
         step = left / steps
@@ -325,11 +365,13 @@ class Derivations:
     def _restore(self, saved: dict[str, Any]) -> None:
         away = self.light.restore(saved["light"])
         self._degree_days.restore(saved["degree_days"])
+        self.daylight.restore(saved.get("daylight", []))
         self._degree_days.add_unknown(away)
 
     async def _save(self) -> None:
         self._saved = self._clock.monotonic()
-        state = {"light": self.light.state(), "degree_days": self._degree_days.state()}
+        state: dict[str, Any] = {"light": self.light.state(), "degree_days": self._degree_days.state()}
+        state["daylight"] = self.daylight.state()
         try:
             await self._memory.save_state(self._key, state)
         except (OSError, RuntimeError) as error:

@@ -48,6 +48,19 @@ class LampLight:
         daylight = min(max(0.0, daylight_lux), lux)
         return daylight / self.daylight_lux_per_umol + (lux - daylight) / self.lux_per_umol(levels)
 
+    def share(self, levels: Mapping[str, float]) -> float:
+        """The photons at these levels as a share of those at full light."""
+        full = sum(self._photons(name, level) for name, level in self.usual_levels.items())
+        return (
+            sum(self._photons(name, levels.get(name, 0.0)) for name in self.channels) / full if full else 0.0
+        )
+
+    def lux(self, ppfd: float, daylight_ppfd: float) -> float:
+        """The illuminance of a PPFD, of which `daylight_ppfd` is not of the lamp."""
+        daylight = min(max(0.0, daylight_ppfd), ppfd)
+        factor = self.lux_per_umol(self.usual_levels)
+        return daylight * self.daylight_lux_per_umol + (ppfd - daylight) * factor
+
     def _photons(self, name: str, level: float) -> float:
         if level <= 0.0:
             return 0.0
