@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-import closed_loop
-from closed_loop import ENVIRONMENT, LUX, Inline, Part, SteppedClock
+from closed_loop import ENVIRONMENT, LUX, Inline, Part, SteppedClock, tasks_around
 from measuring import Options, Row, limited, main
 
 from growd.bus import Bus
@@ -112,7 +111,7 @@ class Chamber:
         worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs
         lamp = LightActuator(
             self.bus, ENVIRONMENT, write=self._write, worker=worker, mix={"white": 1.0}, stale_after_s=60.0,
-            is_switched=self.is_switched,
+            switched={"white"} if self.is_switched else (),
         )  # fmt: skip
         self.derivations = Derivations(
             self.bus, ENVIRONMENT, [PPFD, DLI, EXPECTED, "light_photoperiod"], memory=Forgetful(),
@@ -145,7 +144,7 @@ class Chamber:
 
     def running(self) -> Any:
         """All parts run around the body."""
-        return closed_loop._tasks(self.clock, [*(part.run() for part in self.parts), self._sense()])  # noqa: SLF001
+        return tasks_around(self.clock, [*(part.run() for part in self.parts), self._sense()])
 
     async def pass_day(self) -> float:
         """The light that the chamber really had in the 24 h that pass."""

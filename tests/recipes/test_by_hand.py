@@ -103,6 +103,15 @@ async def test_a_set_point_published_before_the_start_counts(chamber, early, exp
         assert now(chamber) == expected
 
 
+async def test_a_set_point_that_follows_from_another_is_none_by_hand(chamber):
+    runner = chamber.boot()
+    chamber.bus.node("e/planners/air_humidity").publisher("e/desired/air_humidity").publish(60.0)
+    async with running(chamber.clock, runner):
+        await chamber.clock.advance(1)
+        assert "air_humidity" not in runner.by_hand
+        assert now(chamber, "air_humidity") == 60.0
+
+
 async def test_without_a_store_nothing_is_saved(chamber):
     chamber.set_points_by_hand = None
     async with chamber.on():

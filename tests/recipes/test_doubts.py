@@ -47,6 +47,16 @@ NIGHT = daily(("06:00", 8000), ("22:00", 0))
             "air_carbon_dioxide 0 ppm is less than fresh air has, 420 ppm: no output reaches it",
         ),
         (
+            simple((0, "air_humidity", 60), (90, "air_vapour_pressure_deficit", 1.5)),
+            "/operations",
+            "the set point of air_vapour_pressure_deficit has no effect while air_humidity has its own",
+        ),
+        (
+            simple((0, LIGHT, 8000), (60, LIGHT, 0), (60, "light_daily_integral", 12)),
+            "/operations",
+            "the set point of light_daily_integral has no effect while light_illuminance has its own",
+        ),
+        (
             simple((0, LIGHT, 8000), (3 * DAY_S, LIGHT, 0)),
             "/operations",
             "lit 24 h a day, for 72 h without a dark hour",

@@ -409,3 +409,18 @@ async def test_after_an_invalid_saved_run_the_next_start_works(chamber):
     async with chamber.on():
         assert chamber.parameter("current_recipe") == ""
         assert (await chamber.start())["success"]
+
+
+async def test_it_knows_the_set_points_to_come(on):
+    on.recipes["r"] = {"format": "simple", "operations": [[0, LIGHT, 5], [100, LIGHT, 8], [200, LIGHT, 0]]}
+    at = on.runner.set_point_at
+    assert at(LIGHT, on.clock.time() + 150) is None
+    await on.start("r")
+    now = on.clock.time()
+    assert [at(LIGHT, now + seconds) for seconds in (0, 50, 150, 250)] == [5, 5, 8, None]
+    assert at("air_temperature", now + 50) is None
+    await on.post(LIGHT, 3)  # stays until the recipe changes it, and longer as far as is known now
+    assert at(LIGHT, now + 150) == 3
+    await on.post(LIGHT, None)
+    await on.ask("pause_recipe")
+    assert at(LIGHT, now + 150) == 5

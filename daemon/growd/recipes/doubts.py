@@ -29,6 +29,14 @@ FRACTIONS: Final = {"light_illuminance": 100.0, "light_ppfd": 1.0, "air_humidity
 LEAST_PPM: Final = 350.0
 """A CO2 set point below it cannot be reached, since a fan brings in fresh air of 420 ppm."""
 
+WINS: Final = (
+    ("air_humidity", "air_vapour_pressure_deficit"),
+    ("light_illuminance", "light_ppfd"),
+    ("light_illuminance", "light_daily_integral"),
+    ("light_ppfd", "light_daily_integral"),
+)
+"""Variables whose set point wins over one from which it would follow (`growd.control.planning`)."""
+
 MINUTE_S: Final = 60.0
 HOUR_S: Final = 3_600.0
 
@@ -40,6 +48,10 @@ def doubts(form: RecipeFormat, recipe: dict[str, Any], plan: Plan) -> Iterator[R
         words = f"the whole recipe lasts {plan.duration:.3g} s; are its times in another unit?"
         yield warning(f"/{form.root}", words)
     yield from _check_dark(plan, form.root)
+    for own, other in WINS:
+        if {own, other} <= set(plan.variables):
+            words = f"the set point of {other} has no effect while {own} has its own"
+            yield warning(f"/{form.root}", words)
 
 
 def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[RecipeFinding]:
