@@ -13,7 +13,7 @@ from light_days import DLI, EXPECTED, FULL_PPFD, MIDNIGHT, TARGET_MOL, Chamber, 
 
 from growd.bus.messages import Quality
 from growd.control.derived.daylight import BIN_S, BINS, SUNNIER, DaylightProfile
-from growd.control.planning.light_day import DAY_S, Step, Window, level_for, level_in_the_dark, light_mol
+from growd.control.planning.light_day import DAY_S, LightStep, Window, level_for, level_in_the_dark, light_mol
 
 HOUR_S = 3_600.0
 LUX = "e/desired/light_illuminance"
@@ -23,12 +23,12 @@ LUX = "e/desired/light_illuminance"
 
 
 def steps(*daylight, seconds=HOUR_S, share=1.0):
-    return [Step(seconds, share, each) for each in daylight]
+    return [LightStep(seconds, share, each) for each in daylight]
 
 
 @given(st.lists(st.tuples(st.floats(0, 600), st.floats(0, 1)), min_size=1, max_size=20), st.floats(0, 30))
 def test_the_level_gives_what_is_missing_if_the_lamp_can(rest, missing):
-    found = [Step(HOUR_S, share, daylight) for daylight, share in rest]
+    found = [LightStep(HOUR_S, share, daylight) for daylight, share in rest]
     level = level_for(found, missing, 400.0)
     assert 0 <= level <= 400
     if light_mol(found, 0) <= missing <= light_mol(found, 400):

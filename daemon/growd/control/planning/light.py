@@ -8,7 +8,7 @@ from growd.control.attainment import Attainment
 from growd.control.derived.daylight import bin_at
 from growd.control.planning.light_day import (
     UMOL,
-    Step,
+    LightStep,
     Window,
     level_for,
     level_in_the_dark,
@@ -97,8 +97,8 @@ class LightPlanner(Planner):
         self._assumed = 0.0  # mol/m2 of today while the light was not known
         self._planned_at = self._clock.monotonic()
         self._time_of_day = known.light.time_of_day_s
-        self._bright: list[Step] = []  # the rest of the day with the brightest daylight
-        self._usual: list[Step] = []  # with the daylight to expect
+        self._bright: list[LightStep] = []  # the rest of the day with the brightest daylight
+        self._usual: list[LightStep] = []  # with the daylight to expect
         self.node.describe("attainment", self._attainment)
 
     def outlook_by(self, set_point_at: Callable[[str, float], float | None]) -> None:
@@ -166,8 +166,8 @@ class LightPlanner(Planner):
         self._bright, self._usual = [], []
         for middle, seconds in self._window.steps(self._known.light.time_of_day_s):
             share, number = self._share(middle), bin_at(middle)
-            self._bright.append(Step(seconds, share, brightest[number]))
-            self._usual.append(Step(seconds, share, expected[number]))
+            self._bright.append(LightStep(seconds, share, brightest[number]))
+            self._usual.append(LightStep(seconds, share, expected[number]))
 
     def _share(self, time_of_day: float) -> float:
         """The share of the level at a time of day, 0 while the lamp has to be dark."""

@@ -42,7 +42,7 @@ class Window:
 
 
 @dataclass(frozen=True)
-class Step:
+class LightStep:
     """A step of the day: its length, the share of its level that the lamp has, and daylight (PPFD)."""
 
     seconds: float
@@ -50,12 +50,12 @@ class Step:
     daylight: float
 
 
-def light_mol(steps: Sequence[Step], level: float) -> float:
+def light_mol(steps: Sequence[LightStep], level: float) -> float:
     """The light (mol/m2) of the steps if the lamp fills daylight up to `level` (PPFD)."""
     return UMOL * sum(step.seconds * max(level * step.share, step.daylight) for step in steps)
 
 
-def level_for(steps: Sequence[Step], missing_mol: float, most: float) -> float:
+def level_for(steps: Sequence[LightStep], missing_mol: float, most: float) -> float:
     """The level, 0 to `most`, with which the steps have the missing light."""
     if light_mol(steps, 0.0) >= missing_mol:
         return 0.0
@@ -68,7 +68,7 @@ def level_for(steps: Sequence[Step], missing_mol: float, most: float) -> float:
     return high
 
 
-def level_in_the_dark(steps: Sequence[Step], missing_mol: float) -> float:
+def level_in_the_dark(steps: Sequence[LightStep], missing_mol: float) -> float:
     """The level that gives the missing light without any more daylight; infinite if no step has the lamp."""
     if missing_mol <= 0:
         return 0.0
