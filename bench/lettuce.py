@@ -3,7 +3,8 @@
 The chamber of the profile "climate" with the daemon's own samplers, filters, controllers, interlocks and
 actuators, on the clock of the tests that jumps from one event to the next. Lettuce grows from transplants of
 1 g/m2 of dry mass. Each day has faults of parts and sensors, an open door, and a power cut with a restart, at
-random times of a seed; a grower looks in at nine, and resets interlocks that have latched.
+random times of a seed; from seven to 21 h a grower looks in every two hours and resets interlocks that have
+latched.
 
 A checker sees only the truth of the simulation: each level that reaches the chamber, and its air and water.
 It counts what passes a limit of an interlock. Errors are those of the true values, over all times at which
@@ -74,6 +75,7 @@ RESTART: Final = "power cut and restart"
 RECOVERY_S: Final = 6 * HOUR_S  # what has not recovered by then is counted as that long
 
 DAY_H, NIGHT_H = 6.0, 22.0
+VISITS_H: Final = range(7, 22, 2)
 SET_POINTS: Final[dict[str, tuple[float, float]]] = {
     "light_illuminance": (14_000.0, 0.0),
     "air_temperature": (25.0, 22.5),
@@ -331,7 +333,7 @@ class Grow:
                     self._rig.machine.faults.clear(each.device, each.kind)
                     self._struck(each)
             self._look()
-            if before % DAY_S < 9 * HOUR_S <= self.elapsed % DAY_S:
+            if any(before % DAY_S < hour * HOUR_S <= self.elapsed % DAY_S for hour in VISITS_H):
                 await self._visit()
 
     def _inject(self, each: Planned) -> None:
