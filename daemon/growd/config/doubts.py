@@ -25,6 +25,14 @@ _DOUBTFUL_FROM: Final = {
 }
 """From these values on, a limit of the valve gives hardly any protection."""
 
+_DOUBTFUL_OF: Final = {
+    "air_heater": {"heater_off_degc": 55.0, "heater_on_s": 7_200.0, "heater_off_s": 7_200.0},
+    "water_heater": {"water_heater_off_degc": 45.0, "water_heater_on_s": 14_400.0},
+    "air_humidifier": {"humidifier_on_s": 14_400.0},
+    "water_fill": {"pump_on_s": 7_200.0},
+}
+"""The same by the own variable of an output."""
+
 _HOT_DEGC: Final = 50.0  # no crop grows there
 
 _ONE_PWM: Final = ({12, 18}, {13, 19})
@@ -40,6 +48,8 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
         doubtful = {"light_off_degc": _HOT_DEGC} if chamber.lamp_channels else {}
         if VALVE in chamber.own_variables:
             doubtful |= _DOUBTFUL_FROM
+        for variable in chamber.own_variables:
+            doubtful |= _DOUBTFUL_OF.get(variable, {})
         for option, most in doubtful.items():
             value, default = getattr(limits, option), getattr(InterlockOptions(), option)
             if value >= most:

@@ -54,6 +54,7 @@ def output_faults(chamber: Chamber) -> Iterator[Finding]:
         yield from _of_network(chamber, path, output)
         yield from _of_variables(path, output)
         yield from _of_role(path, output)
+        yield from _of_limits(path, output)
         yield from _unmeasured(chamber, path, output)
     yield from _channels(chamber)
     yield from _shared(chamber)
@@ -215,6 +216,16 @@ def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
         yield Finding((*path, "flow_ml_min"), reason)
     if role is not None and output.mix != 1.0:
         yield Finding((*path, "mix"), f"is for a channel of the lamp, and {output.name} is a {role.name}")
+
+
+def _of_limits(path: OptionPath, output: Output) -> Iterator[Finding]:
+    """The limits of an output leave it something to do."""
+    for option in ("ml_per_hour", "ml_per_day"):
+        if getattr(output, option) is not None and output.flow_ml_min is None:
+            yield Finding((*path, option), "needs flow_ml_min, the flow at full level")
+    if output.longest_on_s is not None and output.longest_on_s < output.minimum_on_s:
+        reason = f"{output.longest_on_s:g} is below minimum_on_s, {output.minimum_on_s:g}"
+        yield Finding((*path, "longest_on_s"), reason)
 
 
 def _unmeasured(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[Finding]:

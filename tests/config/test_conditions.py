@@ -1,0 +1,82 @@
+"""Conditions and limits of outputs in the configuration: what is refused, and what is doubted."""
+
+from __future__ import annotations
+
+import pytest
+from msgspec.structs import replace
+
+from growd.config import Config, ConfigError, InterlockOptions, Light, Output, Sensor, refuse
+from growd.config.conditions import Condition
+from growd.config.device_checks import device_inconsistencies
+from growd.config.doubts import DOUBTS
+
+AIR = Sensor(name="air", kind="scd30")
+HEATER = Output(name="heater", pin=17, variable="air_heater")
+FAN = Output(name="fan", pin=18, variable="air_flush_on")
+WARM = Condition(name="warm", outputs=("fan",), variable="air_temperature", above=30.0)
+
+
+def refused(*conditions, outputs=(HEATER, FAN), light=None):
+    config = Config(sensor=(AIR,), output=outputs, condition=conditions, light=light or Light(enabled=False))
+    with pytest.raises(ConfigError) as caught:
+        refuse(list(device_inconsistencies(config)))
+    return str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"below": 20.0}, "needs one of above, below and on, not above and below"),
+        ({"above": None}, "needs one of above, below and on, not none"),
+        ({"outputs": ("pump",)}, "there is no output pump; there is heater, fan"),
+        ({"outputs": ("heater",), "hold": "on"}, "heater is a heater, which a condition can only hold off"),
+        ({"variable": "air_temprature"}, "did you mean air_temperature?"),
+        ({"variable": "water_level"}, "no sensor measures water_level"),
+        ({"variable": "air_cooler"}, "there is no output for air_cooler"),
+    ],
+)
+def test_a_condition_that_cannot_work_is_refused(change, sentence):
+    assert sentence in refused(replace(WARM, **change))
+
+
+def test_the_lamp_is_held_off_only():
+    assert "the lamp can be held off only" in refused(
+        replace(WARM, outputs=("light",), hold="on"), light=Light()
+    )
+
+
+def test_two_conditions_have_two_names():
+    assert "warm is the name of another condition" in refused(WARM, replace(WARM, above=32.0))
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        WARM,
+        replace(WARM, hold="on"),
+        replace(WARM, variable="air_vapour_pressure_deficit", above=2.0),
+        replace(WARM, outputs=("heater",), variable="air_flush_on", above=None, on=True),
+    ],
+)
+def test_a_condition_on_what_is_known_is_valid(condition):
+    config = Config(sensor=(AIR,), output=(HEATER, FAN), condition=(condition,), light=Light(enabled=False))
+    assert list(device_inconsistencies(config)) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"ml_per_hour": 5.0}, "needs flow_ml_min"),
+        ({"longest_on_s": 10.0, "minimum_on_s": 60.0}, "10 is below minimum_on_s, 60"),
+    ],
+)
+def test_limits_of_an_output_that_do_not_go_together_are_refused(options, sentence):
+    assert sentence in refused(outputs=(replace(HEATER, **options), FAN))
+
+
+def test_a_limit_far_above_its_default_is_doubted_if_there_is_such_an_output():
+    limits = InterlockOptions(heater_off_degc=60.0, water_heater_off_degc=50.0)
+    config = Config(sensor=(AIR,), output=(HEATER,), interlock=limits)
+    texts = [str(finding) for doubt in DOUBTS for finding in doubt(config, None)]
+    assert len(texts) == 1
+    assert "60 is far above the default of 40; set it below 55" in texts[0]
