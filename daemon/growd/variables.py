@@ -134,7 +134,7 @@ VARIABLES: dict[str, Variable] = {
         Variable("light_intensity_white", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_red", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_blue", "fraction", 0, 1, 3, is_output=True),
-        Variable(WATER_TEMPERATURE, "degC", -5, 60, 2, absolute_band=0.1),
+        Variable(WATER_TEMPERATURE, "degC", -5, 60, 2, absolute_band=0.1, jump=3),
         Variable(ACIDITY, "pH", 0, 14, 2, absolute_band=0.02),
         Variable(CONDUCTIVITY, "mS/cm", 0, 20, 2, absolute_band=0.02),
         Variable("water_oxidation_reduction_potential", "mV", -2_000, 2_000, 0, absolute_band=2),
