@@ -35,9 +35,9 @@ from growd.variables import (
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
-from growd.wiring.loops import loop_controller, output_controller
+from growd.wiring.loops import can_tune, loop_controller, output_controller
 from growd.wiring.topics import declare_topics
-from growd.wiring.tuning import autotuner, can_tune
+from growd.wiring.tuning import autotuner
 from growd_hwsim.chamber import SimulatedChamber
 
 if TYPE_CHECKING:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from climate_loop import measured_by
+from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import Config, ConfigError, load
+from growd.config import Config, ConfigError, Simulator, load
 from growd.config.chamber import chambers_of
 from growd.config.loops import LoopGains, LoopOptions
 from growd.config.outputs import Output
@@ -83,6 +84,8 @@ def test_the_short_form_of_carbon_dioxide_and_the_long_one_agree(tmp_path):
     short = loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide")
     file.write_text(valve + "[control.air_carbon_dioxide]\nkp = 0.005\nlowers_band = 50\n")
     assert loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide") == short
+    file.write_text(valve + "[carbon_dioxide]\nminimum_on_s = 8\n[control.air_carbon_dioxide]\nkp = 0.005\n")
+    load(file)
     file.write_text(valve + "[carbon_dioxide]\nti_s = 50\n[control.air_carbon_dioxide]\nkp = 0.005\n")
     with pytest.raises(ConfigError, match="is the short form of"):
         load(file)
@@ -120,3 +123,38 @@ def test_doses_need_the_flow_of_their_pumps_and_no_feed_forward(tmp_path):
     )
     with pytest.raises(ConfigError, match="feed_forward: is for a PID"):
         load(file)
+
+
+PH = "water_potential_hydrogen"
+ACID = Output(
+    name="acid", variable="nutrient_ph_down", drives=(PH,), direction="lowers", flow_ml_min=30.0, pin=7
+)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "variable", "parameter", "options"),
+    [
+        ((HEATER,), "air_temperature", "kp", LoopOptions(kp=0.1)),
+        ((ACID,), PH, "lowering_ml_per_unit", LoopOptions(lowering_ml_per_unit_litre=0.2)),
+    ],
+)
+async def test_loops_that_were_never_tuned_are_a_warning_on_real_hardware(
+    outputs, variable, parameter, options
+):
+    config = Config(sensor=measured_by(variable), output=outputs, simulator=Simulator(enabled=False))
+    bus, _ = await control_of(config)
+    node = bus.find_node(f"{CONTROLLERS}/{variable}")
+    (problem,) = node.details()["problems"]
+    assert f"call the service {CONTROLLERS}/{variable}/autotune" in problem["text"]
+    assert f"{CONTROLLERS}/{variable}/autotune" in bus.services.names()
+    await bus.parameters.set(f"{CONTROLLERS}/{variable}/{parameter}", 0.123)
+    assert node.details()["problems"] == []
+    bus, _ = await control_of(replace(config, control={variable: options}))
+    assert not bus.find_node(f"{CONTROLLERS}/{variable}").details().get("problems")
+
+
+async def test_a_loop_without_an_autotune_has_no_warning():
+    config = Config(sensor=measured_by("air_humidity"), output=(EXHAUST,), simulator=Simulator(enabled=False))
+    bus, _ = await control_of(config)
+    assert "problems" not in bus.find_node(f"{CONTROLLERS}/air_humidity").details()
+    assert f"{CONTROLLERS}/air_humidity/autotune" not in bus.services.names()

@@ -112,7 +112,8 @@ def loop_faults(chamber: Chamber) -> Iterator[Finding]:
             yield Finding((*path, "feed_forward"), "is for a PID, and this variable is controlled by doses")
     for variable in chamber.loops:
         yield from _without_flow(chamber, variable)
-    if CARBON_DIOXIDE in chamber.options.control and chamber.options.carbon_dioxide != CarbonDioxide():
+    short = of_carbon_dioxide(chamber.options.carbon_dioxide)
+    if CARBON_DIOXIDE in chamber.options.control and short != of_carbon_dioxide(CarbonDioxide()):
         reason = "is the short form of [control.air_carbon_dioxide]; remove one of them"
         yield Finding(chamber.path("carbon_dioxide"), reason)
 

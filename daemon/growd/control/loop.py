@@ -211,7 +211,10 @@ class LoopController(Controller):
     def _is_untuned(self) -> bool:
         usual = usual_settings(self.variable)
         if self._settings.doses is not None:
-            return bool(self._ml_per_unit.value == self._settings.doses.ml_per_unit)
+            doses, found = self._settings.doses, [self._ml_per_unit.value]
+            if self._has_lowering:
+                found.append(self._lowering_ml.value)
+            return found == [doses.ml_per_unit, doses.lowering_ml_per_unit][: len(found)]
         if self._on_off.value:
             return False
         return self._gains_of(self._gains, 1.0) == replace(usual.gains, weight=1.0)

@@ -11,8 +11,8 @@ from growd.control.fresh_air import FreshAir
 from growd.control.lamp_share import LampShare
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.variables import ILLUMINANCE, VARIABLES
-from growd.wiring.loops import loop_controller, output_controller, watched_loop
-from growd.wiring.tuning import autotuner, can_tune
+from growd.wiring.loops import can_tune, loop_controller, output_controller, watched_loop
+from growd.wiring.tuning import autotuner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

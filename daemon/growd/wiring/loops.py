@@ -10,6 +10,7 @@ from growd.control.attainment import Loop, output_loop
 from growd.control.loop import Doses, LoopController, LoopSettings
 from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
 from growd.control.pid import Gains
+from growd.control.step_test import RANGES
 from growd.device_kinds import OutputClass
 from growd.loops import loop_kind, switching_s
 from growd.variables import CARBON_DIOXIDE, FAN, VALVE
@@ -38,7 +39,6 @@ def loop_controller(
     options = chamber.loop_options(variable)
     lowering = [each for each in chamber.drivers_of(variable) if not each.moved[variable]]
     only_fans = bool(lowering) and all(map(_exchanges_air, lowering))
-    section = "carbon_dioxide" if variable == CARBON_DIOXIDE else f"control.{variable}"
     return LoopController(
         bus,
         chamber.environment,
@@ -50,8 +50,18 @@ def loop_controller(
         lamp=lamp,
         measured_stale_after_s=chamber.stale_after_s(variable),
         override_s=options.override_s,
-        needs_tuning="" if chamber.config.simulator.enabled else f"the gains in [{section}]",
+        needs_tuning=_needs_tuning(chamber, variable),
     )
+
+
+def can_tune(chamber: Chamber, variable: str) -> bool:
+    """Whether a variable has an autotune."""
+    if variable == CARBON_DIOXIDE:
+        return VALVE in chamber.own_variables
+    if variable not in RANGES:
+        return False
+    settings = loop_settings(chamber, variable)
+    return settings.doses is not None or bool(chamber.names_of_drivers(variable, raises=True))
 
 
 def output_controller(
@@ -189,6 +199,18 @@ def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
         max(on_s, *(each.minimum_on_s for each in outputs)),
         max(off_s, *(each.minimum_off_s or 0.0 for each in outputs)),
     )
+
+
+def _needs_tuning(chamber: Chamber, variable: str) -> str:
+    """The options that make a tuning unnecessary, for the warning; "" for no warning."""
+    if chamber.config.simulator.enabled or not can_tune(chamber, variable):
+        return ""
+    options = chamber.loop_options(variable)
+    if loop_settings(chamber, variable).doses is None:
+        section = "carbon_dioxide" if variable == CARBON_DIOXIDE else f"control.{variable}"
+        return f"the gains in [{section}]"
+    given = (options.ml_per_unit_litre, options.lowering_ml_per_unit_litre)
+    return "" if any(given) else f"the volumes of doses in [control.{variable}]"
 
 
 def _exchanges_air(output: Output) -> bool:

@@ -9,7 +9,7 @@ from growd.control.attainment import name_of_output
 from growd.control.autotune import Autotuner, TunedOutput
 from growd.control.pulse_test import PulseTest
 from growd.control.step_test import RANGES, DoseTest, StepTest
-from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, VALVE, WATER_TEMPERATURE
+from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, WATER_TEMPERATURE
 from growd.wiring.loops import loop_settings, switching_of
 
 if TYPE_CHECKING:
@@ -23,16 +23,6 @@ if TYPE_CHECKING:
 
 LONGEST_S: Final = {TEMPERATURE: 300.0, HUMIDITY: 180.0, WATER_TEMPERATURE: 1_800.0}
 """The longest step of an autotune, unless the configuration has another."""
-
-
-def can_tune(chamber: Chamber, variable: str) -> bool:
-    """Whether a variable has an autotune."""
-    if variable == CARBON_DIOXIDE:
-        return VALVE in chamber.own_variables
-    if variable not in RANGES:
-        return False
-    settings = loop_settings(chamber, variable)
-    return settings.doses is not None or bool(chamber.names_of_drivers(variable, raises=True))
 
 
 def autotuner(
