@@ -68,6 +68,7 @@ async def test_the_temperature_reaches_its_set_points_with_the_gains_of_its_auto
         assert result["state"] == "done", result["message"]
         assert loop.parameter("kp") not in (0.0, 0.3)
         assert loop.levels["air_heater"] == 0.0
+        assert loop.on_s("air_heater") < 120  # until the rise was enough
         await loop.clock.advance(1_800)
         loop.want(TEMPERATURE, loop.true(TEMPERATURE) + 3.0)
         wanted = loop.true(TEMPERATURE) + 3.0

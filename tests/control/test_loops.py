@@ -164,6 +164,16 @@ async def test_a_fan_does_not_cool_with_air_that_is_warmer(room_degc, lamps, run
         assert (loop.on_s(FAN) > 0) is runs
 
 
+async def test_a_cooler_works_alone_where_the_fan_beside_it_cannot_help():
+    parameters = ChamberParameters(ambient_temperature_degc=30.0)
+    loop = ClimateLoop(climate_config([TEMPERATURE, ROOM_TEMPERATURE], [COOLER, EXHAUST]), parameters)
+    async with loop.running():
+        loop.want(TEMPERATURE, 24.0)
+        await loop.clock.advance(1_800)
+        assert loop.on_s("air_cooler") > 300
+        assert loop.on_s(FAN) < 30  # until the air was cooler than the room
+
+
 @pytest.mark.parametrize(("room_percent", "runs"), [(30.0, True), (95.0, False)])
 async def test_a_fan_does_not_dry_with_air_that_is_moister(room_percent, runs):
     parameters = ChamberParameters(ambient_humidity_percent=room_percent)
