@@ -11,13 +11,12 @@ import os
 import random
 import re
 import threading
-import tomllib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from growd_hwsim.actuators import NO_FAULTS
 from growd_hwsim.chip import SENSORS
-from growd_hwsim.errors import FaultError, FaultFileError
+from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import (
     ADDRESS,
     BUS,
@@ -44,7 +43,6 @@ from growd_hwsim.uart import Query
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
-    from pathlib import Path
 
     from growd_hwsim.fault_kinds import Forward
     from growd_hwsim.i2c import I2CMessage
@@ -368,57 +366,8 @@ def _place(message: I2CMessage | Query) -> tuple[int, int] | str:
     return message.port if isinstance(message, Query) else (message.bus, message.address)
 
 
-_TYPES: dict[str, tuple[type, ...]] = {
-    "kind": (str,),
-    "device": (str,),
-    "at": (int, float),
-    "for": (int, float),
-    "probability": (int, float),
-    "seed": (int,),
-    "amount": (int, float),
-}
-_TYPE_NAMES = {str: "text", int: "a whole number", float: "a number"}
-
-
 def place_of(device: str) -> str | None:
     """The place, or the kind of sensor, that a fault's device is; None if it is neither."""
     if (named := place_without_number(device)) is not None:
         return named
     return next((place for place, pattern in _PLACES.items() if pattern.fullmatch(device)), None)
-
-
-def load_faults(path: Path) -> list[Fault]:
-    """The faults of a file, in its order. Raises `FaultFileError` with file, entry, key and reason."""
-    try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise FaultFileError(str(path), f"can't be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise FaultFileError(str(path), f"is not TOML: {error}") from error
-    entries = document.pop("fault", [])
-    if document:
-        unknown = ", ".join(document)
-        raise FaultFileError(str(path), f"unknown key {unknown}; faults are [[fault]] entries", key=unknown)
-    if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
-        raise FaultFileError(str(path), "faults are [[fault]] entries", key="fault")
-    return [_fault(str(path), number, entry) for number, entry in enumerate(entries, 1)]
-
-
-def parse_fault(entry: Mapping[str, Any]) -> Fault:
-    """The fault of an entry of a file. Raises `FaultError`."""
-    for key, value in entry.items():
-        if key not in _TYPES:
-            raise FaultError(f"unknown key {key!r}; known are {', '.join(_TYPES)}", key=key)
-        if not isinstance(value, _TYPES[key]) or isinstance(value, bool):
-            raise FaultError(f"{key} must be {_TYPE_NAMES[_TYPES[key][-1]]}, not {value!r}", key=key)
-    for key in ("kind", "device"):
-        if key not in entry:
-            raise FaultError(f"{key} is missing", key=key)
-    return Fault(**{"duration" if key == "for" else key: value for key, value in entry.items()})
-
-
-def _fault(path: str, number: int, entry: dict[str, Any]) -> Fault:
-    try:
-        return parse_fault(entry)
-    except FaultError as error:
-        raise FaultFileError(path, str(error), entry=number, key=error.key) from error

@@ -10,7 +10,8 @@ from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, N
 from growd_drivers.relay import Relay
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.errors import FaultFileError, SimulationError
-from growd_hwsim.faults import BUS_TIMEOUT_S, Fault, load_faults
+from growd_hwsim.fault_files import load_faults
+from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
 from support.machine import SleepingTime, simulated
 
 

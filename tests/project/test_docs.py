@@ -17,8 +17,8 @@ from growd.config import load
 from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.interpreter import FORMATS
 from growd.variables import VARIABLES
+from growd_hwsim.fault_files import load_faults
 from growd_hwsim.fault_kinds import KINDS
-from growd_hwsim.faults import load_faults
 from support.checkout import ROOT
 from support.program import PATIENCE_S, home_on, started
 

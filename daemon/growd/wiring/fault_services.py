@@ -12,8 +12,9 @@ from growd.config import chambers_of
 from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.actuators import DOOR
 from growd_hwsim.errors import FaultError
+from growd_hwsim.fault_files import parse_fault
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT, kinds_at, unit_of_amount
-from growd_hwsim.faults import parse_fault, place_of
+from growd_hwsim.faults import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -19,7 +19,7 @@ from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
-from growd_hwsim.faults import load_faults
+from growd_hwsim.fault_files import load_faults
 from growd_hwsim.hardware import (
     SimulatedHardware,
     WiredChip,
