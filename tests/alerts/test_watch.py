@@ -221,6 +221,31 @@ def test_the_options_of_a_rule_choose_what_it_watches(options: dict[str, Any], f
     assert sorted(each.subject for each in observe(rule(**options), status, {})) == sorted(found)
 
 
+async def test_a_condition_alerts_only_if_a_rule_names_it():
+    condition = replace(INTERLOCK, is_expected=True)
+    tripped = replace(condition, tripped=True, reason="door_open is on")
+    async with watching(rule("interlock")) as it:
+        it.now(interlocks=[tripped])
+        assert await it.look() == []
+    async with watching(rule("interlock", device="ceiling")) as it:
+        it.now(interlocks=[tripped])
+        assert len(await it.look()) == 1
+
+
+async def test_an_output_that_is_not_confirmed_has_an_alert_of_its_own():
+    name = f"{ENV}/interlocks/heater_not_confirmed"
+    tripped = replace(INTERLOCK, name=name, tripped=True, reason="heater is written off")
+    async with watching(rule("interlock")) as it:
+        it.now(interlocks=[tripped])
+        assert await it.look() == []
+    async with watching(rule("not_confirmed", device="heater")) as it:
+        it.now(interlocks=[tripped])
+        words = "the output heater is not confirmed: heater is written off"
+        assert await it.look() == [("start", f"environment_1: {words}")]
+        it.now(interlocks=[replace(INTERLOCK, name=name)])
+        assert await it.look() == [("end", f"environment_1: {words}")]
+
+
 async def test_a_tripped_interlock_is_reported_with_its_reason():
     async with watching(rule("interlock")) as it:
         it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2", needs_reset=True)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from growd.control.interlocks.base import QUIET_S, Interlock
 
@@ -12,9 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from growd.control.interlocks.on_times import OnTimes
-
-SAFE: Final = None
-"""The level of `WhileBeyond` that is the safe one of each output."""
 
 
 @dataclass(frozen=True)

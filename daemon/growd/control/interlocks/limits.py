@@ -165,8 +165,11 @@ class UseLimit(PersistentInterlock):
 
     def _why(self, used: float, now: float) -> str:
         said, limit = self._use.said, self._limit
+        worked = f"{self._was_on(now)} for {said(used)} of"
+        if self._use.unit != "s":  # a volume, or starts
+            worked = f"had {said(used)} in"
         return (
-            f"{self._words.subject} {self._was_on(now)} for {said(used)} of the last {self._span} at the "
+            f"{self._words.subject} {worked} the last {self._span} at the "
             f"trip; the limit is {said(limit)}; releases below {said(RELEASE_SHARE * limit)}"
         )
 
