@@ -11,6 +11,8 @@ from msgspec.structs import replace
 from growd.cli.status_table import report
 from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
 from growd.config.conditions import Condition
+from growd.control.interlocks.feedback import NotConfirmed
+from growd.control.interlocks.on_times import OnTimes
 from growd.device_kinds import ROLES
 from growd.status.status_node import StatusNode
 from growd.wiring.config_checks import check_config
@@ -175,6 +177,7 @@ class TestHeaterWithoutEffect:
             await on.clock.advance(2)
             assert runs(on, "air_heater")
 
+    @pytest.mark.soak
     async def test_a_working_heater_in_a_cold_room_never_trips(self):
         async with on_stage(output("air_heater")) as on:
             on.change(ambient_temperature_degc=5.0)
@@ -187,6 +190,7 @@ class TestHeaterWithoutEffect:
                 minutes_on += runs(on, "air_heater")
             assert minutes_on > 0.9 * 4 * 60
 
+    @pytest.mark.soak
     async def test_a_heater_that_holds_its_set_point_never_trips(self):
         async with on_stage(output("air_heater")) as on:
             on.change(ambient_temperature_degc=12.0)
@@ -445,7 +449,8 @@ class TestDosing:
         memory = ShortMemory()
         async with on_stage(*self.PUMPS, memory=memory) as on:
             await on.clock.advance(KNOWN_S)
-            await by_hand(on, "nutrient_ph_down", 3_600, 10)
+            await by_hand(on, "nutrient_ph_down", 3_600, 4)
+            assert runs(on, "nutrient_ph_down")
             after_kill = killed(memory)
             await by_hand(on, "nutrient_ph_down", 0)
             await by_hand(on, "nutrient_ph_down", 3_600, 200)
@@ -533,20 +538,21 @@ class TestLimitsOfOutputs:
             assert held_by(on, "air_cooler") == "air_cooler_minimum_off"
             await on.clock.advance(15)
             assert runs(on, "air_cooler")
-            after_kill = killed(memory)
             await by_hand(on, "air_cooler", 0)
             await by_hand(on, "air_cooler", 1, 170)
             assert not runs(on, "air_cooler")
             await on.clock.advance(15)
             assert runs(on, "air_cooler")
             await by_hand(on, "air_cooler", 0, 100)
+        async with on_stage(output("air_cooler"), memory=memory) as on:
+            await by_hand(on, "air_cooler", 1, 60)
+            assert not runs(on, "air_cooler")
+            await on.clock.advance(30)
+            assert runs(on, "air_cooler"), "the pause goes on over a clean restart"
+            after_kill = killed(memory)
         async with on_stage(output("air_cooler"), memory=after_kill) as on:
             await by_hand(on, "air_cooler", 1, 170)
-            assert not runs(on, "air_cooler")
-        async with on_stage(output("air_cooler"), memory=memory) as on:
-            await on.clock.advance(KNOWN_S)
-            await by_hand(on, "air_cooler", 1, 200)
-            assert runs(on, "air_cooler")
+            assert not runs(on, "air_cooler"), "after a kill the pause begins at the start"
 
     async def test_an_output_stays_on_for_its_minimum_but_not_against_an_interlock(self):
         async with on_stage(output("air_heater", minimum_on_s=120.0)) as on:
@@ -746,6 +752,17 @@ class TestFeedback:
             await on.until(lambda: on.has_tripped(f"{valve.name}_not_confirmed"), 20)
             await on.clock.advance(2)
             assert runs(on, "air_flush_on")
+
+    def test_an_old_reading_proves_nothing(self):
+        times = OnTimes()
+        lock = NotConfirmed("it", "feedback/it", times, confirm_s=10, above=0.5, stale_after_s=30)
+        times.wrote("it", 0.0, 0.0)
+        lock.on_message("feedback/it", 1.0, 0.0)
+        for now in (0.0, 15.0):
+            lock.update(now, now)
+        assert lock.stuck == "it"
+        lock.update(31.0, 31.0)
+        assert not lock.reason
 
     async def test_a_broken_feedback_proves_nothing(self):
         async with on_stage(self.HEATER, sensors=(AIR, self.CLAMP)) as on:

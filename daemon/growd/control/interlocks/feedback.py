@@ -79,5 +79,6 @@ class NotConfirmed(Interlock):
         return bool(self.stuck)
 
     def _reads_on(self, now: float) -> bool | None:
-        is_known = self._value is not None and now - self._came <= self._stale_after
-        return self._value > self._above if is_known and self._value is not None else None
+        if self._value is None or now - self._came > self._stale_after:
+            return None
+        return self._value > self._above
