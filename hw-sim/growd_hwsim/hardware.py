@@ -16,7 +16,7 @@ from growd_hwsim.broker import SimulatedBroker
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.chips.ads1115 import SimulatedAds1115
 from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
-from growd_hwsim.chips.gpio_input import SimulatedSwitch
+from growd_hwsim.chips.gpio_input import SimulatedContact
 from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults
@@ -90,7 +90,7 @@ class WiredMqtt:
 
 @dataclass(frozen=True)
 class WiredSwitch:
-    """A contact on a pin, see `SimulatedSwitch`."""
+    """A contact on a pin, see `SimulatedContact`."""
 
     truth: Truth
     active_high: bool = False
@@ -293,7 +293,7 @@ class SimulatedHardware(Hardware):
     ) -> Iterator[tuple[int, Callable[[], bool | None]]]:
         for pin, wired in wiring.switches.items():
             truth = functools.partial(wired.truth, self, chamber)
-            switch = SimulatedSwitch(truth, active_high=wired.active_high, pull=wired.pull)
+            switch = SimulatedContact(truth, active_high=wired.active_high, pull=wired.pull)
             yield pin, functools.partial(self.faults.switch, pin, switch.level)
 
     def _adapter(self, number: int) -> I2CAdapter:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.alerts.channels.mqtt import Mqtt
+from growd.alerts.channels.mqtt import MqttAlerts
 from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
 from growd.alerts.rules import AlertPhase
@@ -50,7 +50,7 @@ class Line:
         context = ssl.create_default_context(cafile=CA_FILE) if tls else None
         where = Broker("localhost", port, context, timeout_s, USER if password else "", password)
         sender = Sender("chamber", "0123456789ab")
-        self.mqtt = Mqtt(where, "growd", sender, lambda: TIME, lambda: self.opened, delays=delays)
+        self.mqtt = MqttAlerts(where, "growd", sender, lambda: TIME, lambda: self.opened, delays=delays)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

@@ -65,13 +65,13 @@ def _channel(
             password,
         )
         return Email(server, settings.sender, settings.recipients, sender, now)
-    from growd.alerts.channels.mqtt import Mqtt  # noqa: PLC0415  likewise
+    from growd.alerts.channels.mqtt import MqttAlerts  # noqa: PLC0415  likewise
     from growd.host.mqtt_connection import Broker  # noqa: PLC0415  likewise
 
     context = None if settings.security == "none" else read_trusted(settings)
     broker = Broker(settings.host, _port(settings), context, settings.timeout_s, settings.user, password)
     topic = settings.topic.replace("{device}", sender.device)
-    return Mqtt(broker, topic, sender, now, functools.partial(open_on, settings.name))
+    return MqttAlerts(broker, topic, sender, now, functools.partial(open_on, settings.name))
 
 
 def _port(settings: Notify) -> int:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from growd_drivers.gpio import Pull
 
 
-class SimulatedSwitch(Chip):
+class SimulatedContact(Chip):
     """A contact at a pin, which has its active level (`active_high` or low) while `truth()` is 1.
 
     With a pull resistor to that level it is a normally closed contact, which opens then: a broken wire looks
@@ -33,4 +33,4 @@ class SimulatedSwitch(Chip):
         return self._closed_level if is_closed else None
 
 
-SENSORS[SimulatedSwitch.name] = SimulatedSwitch
+SENSORS[SimulatedContact.name] = SimulatedContact

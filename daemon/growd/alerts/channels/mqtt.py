@@ -23,7 +23,7 @@ GOODBYE_S: Final = 2.0
 _SHARE: Final = 0.9  # of the time limit of a message, so that the reason of a failure is reported in time
 
 
-class Mqtt:
+class MqttAlerts:
     """Publishes on a broker with quality of service 1.
 
     `<topic>/alerts/event` has each message, `<topic>/alerts/open` (retained) the open alerts, and
