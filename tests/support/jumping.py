@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.config import Config
+    from growd.control.calibration_log import RecordKeeper
     from growd.runtime.worker import Worker, _Call
     from growd_drivers.serial_line import SerialLike
     from growd_hwsim.faults import Faults
@@ -313,7 +314,12 @@ class Rig:
     """A chamber on simulated hardware, with a clock that jumps."""
 
     def __init__(
-        self, config: Config, memory: ShortMemory | None = None, data: Path | None = None, time: float = START
+        self,
+        config: Config,
+        memory: ShortMemory | None = None,
+        data: Path | None = None,
+        time: float = START,
+        records: RecordKeeper | None = None,
     ) -> None:
         self.config = config
         self.memory = memory or ShortMemory()
@@ -330,6 +336,7 @@ class Rig:
             self.machine,
             memory=self.memory,
             report=self.complaints.append,
+            records=records,
             hold=self.hold,
         )
 
@@ -346,13 +353,19 @@ class Rig:
 
 @asynccontextmanager
 async def rigged(
-    config: Config, memory: ShortMemory | None = None, data: Path | None = None, time: float = START
+    config: Config,
+    memory: ShortMemory | None = None,
+    data: Path | None = None,
+    time: float = START,
+    records: RecordKeeper | None = None,
 ) -> AsyncIterator[Rig]:
     """Run the chamber of a configuration around the body from `time`; `memory` is that of its interlocks.
 
+    `records` keeps its calibrations.
+
     With a `data` folder it has a hold, which the body reads.
     """
-    rig = Rig(config, memory, data, time)
+    rig = Rig(config, memory, data, time, records)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
         async with rig.chambers.running(), Supervisor(rig.clock, rig.bus.liveness) as supervisor:

@@ -182,6 +182,23 @@ def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             yield Observation(each.name, _level(is_raised=each.tripped), text, place)
 
 
+def _calibration_due(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+    for each in status.calibrations_due:
+        if _is_of(rule, each.environment, device=each.device):
+            place = Place(environment=each.environment, device=each.device)
+            subject = f"{each.environment}/calibration/{each.device}"
+            yield Observation(subject, _level(is_raised=each.is_due), each.text, place)
+
+
+def _sensors_apart(rule: AlertOptions, status: Status) -> Iterator[Observation]:
+    for each in status.sensors_apart:
+        if _is_of(rule, each.environment, each.variable):
+            level = _level(is_raised=each.is_apart) if each.is_known else Level.UNKNOWN
+            text = each.text if each.is_apart else f"{each.environment}: the sensors of {each.variable} agree"
+            place = Place(environment=each.environment, variable=each.variable)
+            yield Observation(f"{each.environment}/drift/{each.variable}", level, text, place)
+
+
 def _hold(_: AlertOptions, status: Status) -> Iterator[Observation]:
     held = {hold.holder: str(hold) for hold in status.holds}
     for holder in Holder:
@@ -293,6 +310,8 @@ _OBSERVERS: Final[dict[str, Callable[[AlertOptions, Status], Iterator[Observatio
     "device_failed": _device_failed,
     "interlock": _interlock,
     "not_confirmed": _not_confirmed,
+    "calibration_due": _calibration_due,
+    "sensors_apart": _sensors_apart,
     "hold": _hold,
     "outbox": _outbox,
     "database": _database,

@@ -22,6 +22,8 @@ Kind = Literal[
     "device_failed",
     "interlock",
     "not_confirmed",
+    "calibration_due",
+    "sensors_apart",
     "hold",
     "recipe_ended",
     "recipe_stalled",
@@ -42,14 +44,15 @@ class AlertOptions(Section, frozen=True):
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
     `set_point_missed`: a controlled variable does not reach its set point; the message has the reason.
     `no_value`: no valid value is measured. `device_failed`: a sensor or output has failed. `interlock`: an
-    interlock has tripped, except conditions and the end of filling, which `device` can name.
-    `not_confirmed`: the feedback of an output differs from what is written. `hold`: a hold keeps all outputs
-    safe. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes no progress. `outbox`: many points
-    wait for the database. `database`: it takes no points. `points_lost`: points were lost, refused, or are
-    not on disk. `problem`: `growd status` shows a failure that no other rule watches, such as a part of growd
-    that keeps failing. `replication`: a replication fails. `disk_full`: the disk of the data folder.
-    `database_room`: the room for the database is short, so that growd compacts, deletes points early, or
-    stores less. `too_hot`: the machine is too hot, throttled or lacks power.
+    interlock has tripped, except conditions and the end of filling, which `device` can name. `not_confirmed`:
+    the feedback of an output differs from what is written. `calibration_due`: a sensor should be calibrated
+    again (`calibrate_every_days`). `sensors_apart`: the sensors of one variable differ for an hour. `hold`: a
+    hold keeps all outputs safe. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes no progress.
+    `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`: points were
+    lost, refused, or are not on disk. `problem`: `growd status` shows a failure that no other rule watches,
+    such as a part of growd that keeps failing. `replication`: a replication fails. `disk_full`: the disk of
+    the data folder. `database_room`: the room for the database is short, so that growd compacts, deletes
+    points early, or stores less. `too_hot`: the machine is too hot, throttled or lacks power.
     """
 
     name: Name
@@ -62,10 +65,12 @@ class AlertOptions(Section, frozen=True):
     """Only this environment; default: all."""
 
     variable: str = ""
-    """`out_of_band`, `set_point_missed`, `no_value`: the variable. Default: all; `out_of_band` needs one."""
+    """`out_of_band`, `set_point_missed`, `no_value`, `sensors_apart`: the variable. Default: all;
+    `out_of_band` needs one."""
 
     device: str = ""
-    """`device_failed`, `interlock`, `not_confirmed`: only this device, interlock or output; default: all."""
+    """`device_failed`, `interlock`, `not_confirmed`, `calibration_due`: only this device, interlock or output;
+    default: all."""
 
     below: float | None = None
     """`out_of_band`: lower limit, in the unit of the variable."""
@@ -163,8 +168,8 @@ class Notify(Section, frozen=True):
 
 
 _RULES_WITH: Final = {
-    "variable": ("out_of_band", "set_point_missed", "no_value"),
-    "device": ("device_failed", "interlock", "not_confirmed"),
+    "variable": ("out_of_band", "set_point_missed", "no_value", "sensors_apart"),
+    "device": ("device_failed", "interlock", "not_confirmed", "calibration_due"),
     "below": ("out_of_band",),
     "above": ("out_of_band",),
     "deviation": ("out_of_band",),
@@ -179,6 +184,8 @@ _RULES_WITH: Final = {
         "device_failed",
         "interlock",
         "not_confirmed",
+        "calibration_due",
+        "sensors_apart",
         "recipe_ended",
         "recipe_stalled",
     ),
@@ -206,6 +213,8 @@ DEFAULT_ALERTS: Final = (
     AlertOptions(name="set-point-missed", kind="set_point_missed", for_s=900.0),
     AlertOptions(name="interlock", kind="interlock", for_s=0.0, severity="critical"),
     AlertOptions(name="not-confirmed", kind="not_confirmed", for_s=0.0, severity="critical"),
+    AlertOptions(name="calibration-due", kind="calibration_due", for_s=0.0, repeat_s=604_800.0),
+    AlertOptions(name="sensors-apart", kind="sensors_apart", for_s=0.0),
     AlertOptions(name="hold", kind="hold", for_s=0.0),
     AlertOptions(name="recipe-ended", kind="recipe_ended", for_s=0.0, severity="info"),
     AlertOptions(name="recipe-stalled", kind="recipe_stalled", for_s=3_600.0),

@@ -173,8 +173,12 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
 
 
 def _combined(chamber: Chamber) -> Iterator[Finding]:
-    for variable in chamber.options.combine:
-        path = chamber.path("combine", variable)
+    options = chamber.options
+    for section, variable in (
+        *(("combine", name) for name in options.combine),
+        *(("drift", name) for name in options.drift),
+    ):
+        path = chamber.path(section, variable)
         if variable not in VARIABLES:
             yield Finding(path, no_variable(variable))
         elif variable not in chamber.shared:

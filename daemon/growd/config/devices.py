@@ -49,6 +49,9 @@ class Sensor(Section, frozen=True):
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
     """Subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
 
+    calibrate_every_days: Annotated[float, Meta(gt=0, le=3_650)] | None = None
+    """After this time without a calibration growd reminds of it. Default: no reminder."""
+
     ppfd_factor: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
     """PPFD of a quantum sensor beside it, divided by its own."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
+from msgspec import Meta
 
 from growd.config.access import Access
 from growd.config.alerts import AlertOptions, Notify
@@ -59,6 +60,10 @@ class ChamberOptions(Section, frozen=True):
 
     filter: FilterOptions = FilterOptions()
     """From raw values to measured values."""
+
+    drift: dict[str, Annotated[float, Meta(gt=0)]] = msgspec.field(default_factory=dict)
+    """How far the sensors of a variable may be apart, as the median of an hour, in its unit. By default twice
+    the accuracy of usual sensors."""
 
     combine: dict[str, Literal["first", "median"]] = msgspec.field(default_factory=dict)
     """How to combine several sensors of one variable: "first" valid sensor in the file, or "median". The

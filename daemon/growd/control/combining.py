@@ -7,6 +7,7 @@ import statistics
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from growd.bus.messages import FLOAT64, Quality
+from growd.control.drift import DriftWatch
 from growd.control.topics import raw
 from growd.variables import VARIABLES
 
@@ -34,7 +35,8 @@ class Combiner:
     warm-up if a sensor warms up, else fault.
 
     The node information `combined` has the leader and the last value of each sensor. Good sensors further
-    apart than the variable's `jump` for `APART_S` are a problem of the node.
+    apart than the variable's `jump` for `APART_S` are a problem of the node. `DriftWatch` watches for smaller
+    differences that last, against `drift_limit` or the limit of the variable.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Combiner:
         *,
         method: Method = "first",
         stale_after_s: float = 30.0,
+        drift_limit: float | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/combiners/{variable}")
         self._clock = bus.clock
@@ -62,6 +65,7 @@ class Combiner:
         self._leader: str | None = None
         self._quality = Quality.OK
         self._apart_since: float | None = None  # monotonic
+        self._drift = DriftWatch(bus, self.node, environment, variable, drift_limit)
         self.node.describe("combined", self._information)
         self.node.describe("problems", self._problems)
 
@@ -80,6 +84,7 @@ class Combiner:
         self._last[device] = (message, self._clock.monotonic())
         good = self._good()
         self._compare(list(good.values()))
+        self._drift.take(good)
         if not good:
             self._publish_none()
         elif device == next(iter(good)):
@@ -113,7 +118,7 @@ class Combiner:
     def _problems(self) -> list[dict[str, Any]]:
         good, since = self._good(), self._apart_since
         if since is None or len(good) <= 1 or self._clock.monotonic() - since < APART_S:
-            return []
+            return self._drift.problems()
         values = ", ".join(f"{device} {value:g}" for device, value in good.items())
         text = f"the sensors of {self._variable} disagree: {values} {self._known.unit}"
         used = f"{self._combined(list(good.values())):g} is used"

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from growd.control.calibration import Calibration
+from growd.control.calibration_log import CalibrationRecord
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
+from growd.control.interlocks.saved_states import SAVE_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from growd.bus import Node
     from growd.bus.fields import Field
     from growd.control.calibration import Calibrations, SteadyAir
+    from growd.control.calibration_log import CalibrationLog
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
     from growd_drivers.kinds import CalibrationKind
@@ -35,9 +38,9 @@ class DeviceService:
     """A service of a device.
 
     `call` blocks, takes the checked arguments by name and returns a sentence about what it did. An OSError,
-    RuntimeError or ValueError refuses the call with its text. A service that `calibrates` a CO2 sensor has
-    `air`, which returns at once what the sensor has measured. A service that `is_automatic` lets the sensor
-    calibrate itself while its argument `data` is true.
+    RuntimeError or ValueError refuses the call with its text. A service that `calibrates` a sensor of
+    `variable` has `air`, which returns at once what the sensor has measured. A service that `is_automatic`
+    lets the sensor calibrate itself while its argument `data` is true.
     """
 
     name: str
@@ -45,6 +48,7 @@ class DeviceService:
     call: Callable[..., str]
     arguments: tuple[Field, ...] = ()
     doc: str = ""
+    variable: str = ""
     calibrates: CalibrationKind | None = None
     air: Callable[[CalibrationKind], SteadyAir] | None = None
     is_automatic: bool = False
@@ -58,6 +62,7 @@ class DeviceServices:
     They have their own `DeviceCalls`: a call does not collide with a reading that is under way, but comes
     after it. One at a time; each within `limit_s` seconds of the clock. `calibrations` is asked before each
     calibration, if there is anybody to ask. The node information `calibrations` says what each waits for.
+    `log` keeps a record of each calibration before it is reported as done.
     """
 
     def __init__(
@@ -70,8 +75,10 @@ class DeviceServices:
         clock: Clock,
         limit_s: float,
         calibrations: Calibrations | None = None,
+        log: CalibrationLog | None = None,
     ) -> None:
         self._node = node
+        self._log = log
         self._calibrations = calibrations
         self._is_busy = False
         self._device = device
@@ -96,6 +103,7 @@ class DeviceServices:
                 functools.partial(self._serve, service),
                 arguments=service.arguments,
                 doc=service.doc,
+                names_caller=True,
                 is_administrative=True,
             )
 
@@ -126,19 +134,19 @@ class DeviceServices:
             **(_in_ppm(kind, now) if kind.is_of_carbon_dioxide else {}),
         }
 
-    async def _serve(self, service: DeviceService, **arguments: Any) -> dict[str, Any]:
-        answer = await self._answer(service, arguments)
+    async def _serve(self, service: DeviceService, *, who: str, **arguments: Any) -> dict[str, Any]:
+        answer = await self._answer(service, arguments, who)
         self._ends[service.name] = {"time": self._clock.time(), **arguments, **answer}
         return answer
 
-    async def _answer(self, service: DeviceService, arguments: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, service: DeviceService, arguments: dict[str, Any], who: str) -> dict[str, Any]:
         if self._is_busy or self._calls.is_pending:
             return _refused(f"{self._device} is still busy with an earlier call")
         if service.is_automatic and arguments["data"] and self._calibrations is not None:
             return _refused(_AUTOMATIC)
         self._is_busy = True  # also between the calls of a calibration
         try:
-            refusal, message = await self._done(service, arguments)
+            refusal, message = await self._done(service, arguments, who)
         except DeviceTimeoutError as error:
             return _refused(f"{error}; the device may still carry it out")
         except DEVICE_ERRORS as error:
@@ -150,29 +158,58 @@ class DeviceServices:
         logger.info("%s: %s", self._node.name, message)
         return {"success": True, "message": message}
 
-    async def _done(self, service: DeviceService, arguments: dict[str, Any]) -> tuple[str, str]:
+    async def _done(self, service: DeviceService, arguments: dict[str, Any], who: str) -> tuple[str, str]:
         """Why it was refused (or ""), and what was done."""
         call = functools.partial(service.call, **arguments)
-        if service.calibrates is None or service.air is None:
-            return "", await self._calls.run(call)
         kind = service.calibrates
-        reference: float = arguments.get("reference", kind.reference)
+        if kind is None or service.air is None:
+            return "", await self._calls.run(call)
+        if self._log is not None and (reason := self._log.why_not()):
+            return reason, ""
         air = service.air(kind)
         if air.reading is None:
             return air.reason, ""
-        if not kind.is_of_carbon_dioxide:
-            refusal = _too_far(kind, air.reading, reference)
-            return (refusal, "") if refusal else ("", await self._calls.run(call))
-        calibration = Calibration(air.reading, reference, service.calibrates.scales)
-        refusal = calibration.why_not()
-        if not refusal and self._calibrations is not None:
-            refusal = await self._calibrations.begin_calibration(self._device, calibration)
+        reference: float = arguments.get("reference", kind.reference)
+        calibration = Calibration(air.reading, reference, kind.scales)
+        judge = self._calibrations if kind.is_of_carbon_dioxide else None
+        refusal = calibration.why_not() if kind.is_of_carbon_dioxide else _too_far(kind, air.reading, reference)
+        if not refusal and judge is not None:
+            refusal = await judge.begin_calibration(self._device, calibration)
         if refusal:
             return refusal, ""
         message = await self._calls.run(call)
-        if self._calibrations is not None:
-            self._calibrations.end_calibration(self._device, calibration)
-        return "", message
+        if judge is not None:
+            judge.end_calibration(self._device, calibration)
+        is_given = kind.reference_range is not None or kind.is_of_carbon_dioxide
+        return await self._recorded(service, kind, air.reading, reference if is_given else None, who), message
+
+    async def _recorded(
+        self,
+        service: DeviceService,
+        kind: CalibrationKind,
+        before: float,
+        reference: float | None,
+        who: str,
+    ) -> str:
+        """Keep the record of a calibration: why that failed, or ""."""
+        if self._log is None:
+            return ""
+        record = CalibrationRecord(
+            self._device,
+            service.name,
+            service.variable,
+            kind.unit,
+            before=before,
+            after=reference,
+            reference=reference,
+            by=who,
+            time=self._clock.time(),
+        )
+        try:
+            await self._log.keep(record)
+        except SAVE_ERRORS as error:
+            return f"{self._device} was calibrated, but the record of it could not be saved: {error}"
+        return ""
 
 
 def _in_ppm(kind: CalibrationKind, now: SteadyAir) -> dict[str, Any]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.control.calibration import Calibrations
+    from growd.control.calibration_log import CalibrationLog
     from growd.control.device_services import DeviceService
     from growd.runtime.liveness import Heartbeat
     from growd.runtime.worker import Worker
@@ -52,7 +53,7 @@ class Sampler:
     All times are seconds of the bus's clock. The interval is the parameter
     `<environment>/samplers/<device>/interval`, within `intervals_s`: the stale limits of the readers depend
     on that range. The device's `services` run within `read_timeout_s` each; `calibrations` is asked before a
-    calibration.
+    calibration; `log` keeps their records.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class Sampler:
         retries: Retries = RETRIES,
         services: Iterable[DeviceService] = (),
         calibrations: Calibrations | None = None,
+        log: CalibrationLog | None = None,
         shared: Collection[str] = (),
         confirms: str = "",
     ) -> None:
@@ -91,6 +93,7 @@ class Sampler:
             clock=bus.clock,
             limit_s=read_timeout_s,
             calibrations=calibrations,
+            log=log,
         )
         self._health = Health(self.node, environment, device, bus.clock)
         self._readings = Readings(self.node, environment, device, variables, shared=shared, confirms=confirms)

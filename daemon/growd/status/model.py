@@ -237,6 +237,25 @@ class Problem(msgspec.Struct, frozen=True):
     is_note: bool = False
 
 
+class CalibrationDue(msgspec.Struct, frozen=True):
+    """Whether a device should be calibrated again, in words."""
+
+    environment: str
+    device: str
+    is_due: bool
+    text: str
+
+
+class SensorsApart(msgspec.Struct, frozen=True):
+    """Whether the sensors of a variable drift apart. Without `is_known` there are too few readings to say."""
+
+    environment: str
+    variable: str
+    is_known: bool
+    is_apart: bool
+    text: str
+
+
 class OpenAlert(msgspec.Struct, frozen=True):
     """An alert that has not ended: `since` in ISO 8601; `acknowledged_by` is None until somebody does."""
 
@@ -340,6 +359,8 @@ class Status(msgspec.Struct, frozen=True):
     speed: float = 1.0
     retention: RetentionStatus | None = None
     outputs: list[OutputStatus] = []
+    calibrations_due: list[CalibrationDue] = []
+    sensors_apart: list[SensorsApart] = []
 
     @property
     def held(self) -> list[str]:

@@ -18,6 +18,7 @@ from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
 from growd.status.model import (
     AttainmentStatus,
+    CalibrationDue,
     ChannelStatus,
     ComponentStatus,
     DeviceStatus,
@@ -32,6 +33,7 @@ from growd.status.model import (
     Reading,
     RecipeEnd,
     RecipeStatus,
+    SensorsApart,
     Status,
     VariableStatus,
 )
@@ -132,6 +134,8 @@ class StatusNode:
             unsafe=found.several("unsafe", str),
             speed=self._speed,
             outputs=found.several("outputs", OutputStatus),
+            calibrations_due=found.several("calibrations_due", CalibrationDue),
+            sensors_apart=found.each("apart", SensorsApart),
         )
 
     def _components(self) -> list[ComponentStatus]:

@@ -24,7 +24,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     `id` is the `_id` of the document, fixed when the point is made, so that a point that is sent twice is
     stored once. `category` is "" for measured and desired points, which differ in `is_desired`. Commands,
     qualities and events have a category, and go into another database. `by` is the author of a note or a
-    manual measurement.
+    manual measurement. `details` are further fields of an event, such as those of a calibration.
 
     On the disk it is a JSON array of its fields in this order.
     """
@@ -38,6 +38,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
     timestamp: float
     category: str = ""
     by: str = ""
+    details: dict[str, float | str | None] | None = None
 
     def document(self) -> dict[str, Any]:
         """The document for the database: with `is_desired`, or with `category` if the point has one."""
@@ -51,6 +52,7 @@ class DataPoint(msgspec.Struct, frozen=True, array_like=True, gc=False):
             "value": self.value,
             "timestamp": self.timestamp,
             **({"by": self.by} if self.by else {}),
+            **({"details": self.details} if self.details else {}),
         }
 
 
@@ -93,6 +95,7 @@ class PointMaker:
         is_manual: bool = False,
         category: str = "",
         by: str = "",
+        details: dict[str, float | str | None] | None = None,
     ) -> DataPoint:
         """A point with its final id. `InvalidPointError` for values that JSON or the views can't hold.
 
@@ -113,6 +116,7 @@ class PointMaker:
             float(timestamp),
             category,
             by,
+            details,
         )
 
     def new_id(self, timestamp: float) -> str:

@@ -25,11 +25,13 @@ from growd.server.listener import AddressError
 from growd.server.tls import CertificateError
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
+from growd.store.calibration_records import CalibrationRecords
 from growd.store.database_node import DatabaseNode
 from growd.store.errors import LocalStoreError
 from growd.store.interlock_memory import InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.parameters import ParameterKeeper
+from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
@@ -200,7 +202,14 @@ class App:
         zone = await asyncio.to_thread(config.environment.zone)
         memory = InterlockMemory(local)
         chambers = AllChambers(
-            config, bus, hardware, memory=memory, report=self._report, zone=zone, hold=self._hold
+            config,
+            bus,
+            hardware,
+            memory=memory,
+            report=self._report,
+            records=CalibrationRecords(local, storage.outbox, PointMaker(local.device)),
+            zone=zone,
+            hold=self._hold,
         )
         await start(chambers.running())
         derived = derived_of(config, bus, local, zone)

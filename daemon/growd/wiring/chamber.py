@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
 from growd.config import chambers_of
+from growd.control.calibration_log import CalibrationLog
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Chamber, Config
+    from growd.control.calibration_log import RecordKeeper
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
@@ -40,8 +42,9 @@ LAST_READ_S: Final = 2.0  # time limit for a last reading; a BH1750 in the dark 
 class AllChambers:
     """The control of each environment on `hardware`, which the caller closes.
 
-    `memory` keeps what has to outlast a restart. Days begin in `zone` (None: local). `report` gets a sentence
-    for each output that may not be safe at the end. `hold` keeps all outputs safe while it is set.
+    `memory` keeps what has to outlast a restart, `records` the calibrations. Days begin in `zone` (None:
+    local). `report` gets a sentence for each output that may not be safe at the end. `hold` keeps all
+    outputs safe while it is set.
     """
 
     def __init__(
@@ -52,6 +55,7 @@ class AllChambers:
         *,
         memory: Memory,
         report: Callable[[str], None],
+        records: RecordKeeper | None = None,
         zone: tzinfo | None = None,
         hold: OutputHold | None = None,
     ) -> None:
@@ -62,7 +66,15 @@ class AllChambers:
         """A thread for each bus, each serial line and each output, shared by all environments."""
         self.by_environment = {
             chamber.environment: ChamberControl(
-                chamber, bus, hardware, self.workers, memory=memory, report=report, zone=zone, hold=hold
+                chamber,
+                bus,
+                hardware,
+                self.workers,
+                memory=memory,
+                report=report,
+                records=records,
+                zone=zone,
+                hold=hold,
             )
             for chamber in chambers_of(config)
         }
@@ -101,6 +113,7 @@ class ChamberControl:
         *,
         memory: Memory,
         report: Callable[[str], None],
+        records: RecordKeeper | None = None,
         zone: tzinfo | None,
         hold: OutputHold | None = None,
     ) -> None:
@@ -114,6 +127,9 @@ class ChamberControl:
         self._zone = zone
         self._hold = hold
         self._interlocks: Interlocks | None = None
+        days = {each.name: each.calibrate_every_days for each in chamber.options.sensor}
+        due_days = {name: every for name, every in days.items() if every is not None}
+        self._log = None if records is None else CalibrationLog(bus, self._environment, records, due_days)
         self.outputs = ChamberOutputs(chamber, bus, hardware, workers, memory=memory, report=report)
 
     def components(self) -> list[NodeTask]:
@@ -129,6 +145,7 @@ class ChamberControl:
             *self.filters(),
             *control.components(),
             *self.combiners(),
+            *([self._log] if self._log is not None else []),
             *self.samplers(),
         ]
 
@@ -164,6 +181,7 @@ class ChamberControl:
                 not_ready_limit_s=max(NOT_READY_LIMIT_S + warm_up_s, sensor.interval_s),
                 services=device.services,
                 calibrations=asked if asked is not None and asked.judges(device.name) else None,
+                log=self._log,
                 shared=self.chamber.shared,
                 confirms=sensor.confirms,
             )
@@ -180,6 +198,7 @@ class ChamberControl:
                 self.chamber.sensor_names(variable),
                 method=self._options.combine.get(variable, "first"),
                 stale_after_s=self.chamber.stale_after_s(variable),
+                drift_limit=self._options.drift.get(variable),
             )
 
     def filters(self) -> Iterator[Filter]:

@@ -132,6 +132,7 @@ class SensorDevice:
         return self._driver
 
     def _services(self) -> Iterator[DeviceService]:
+        variable = CARBON_DIOXIDE if CARBON_DIOXIDE in self.variables else next(iter(self.variables), "")
         for calibration in self._kind.calibrations:
             takes_reference = calibration.reference_range is not None
             yield DeviceService(
@@ -142,6 +143,7 @@ class SensorDevice:
                 if calibration.reference_range
                 else (),
                 doc=calibration.doc,
+                variable=variable,
                 calibrates=calibration,
                 air=lambda wanted: self._recent.air(self._hardware.monotonic(), wanted),
             )

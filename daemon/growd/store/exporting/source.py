@@ -93,6 +93,7 @@ class ExportedPoint(msgspec.Struct):
     environment: str = ""
     value: Any = None
     by: Any = ""
+    details: Any = None
 
     @property
     def kind(self) -> str:

@@ -11,14 +11,25 @@ if TYPE_CHECKING:
 MARKS: Final = {"recipe_start": "started", "recipe_end": "ended"}
 """Desired points with the id of a recipe, and what happened to it."""
 
-KINDS: Final = ("fault", "hold", "interlock", "note", "recipe", "recovery", "restart", "stop")
+KINDS: Final = (
+    "calibration",
+    "drift",
+    "fault",
+    "hold",
+    "interlock",
+    "note",
+    "recipe",
+    "recovery",
+    "restart",
+    "stop",
+)
 """The kinds of events that growd records. Other programs may use others."""
 
 _BY: Final = re.compile(r" \(by (.+)\)\Z")  # as the recipe runner writes it
 
 
 def as_event(point: ExportedPoint) -> dict[str, Any]:
-    """An event of the answer; `source` and `by` are empty if they are unknown."""
+    """An event of the answer; `source` and `by` are empty if they are unknown. Some have `details`."""
     kind, source, message = point.variable, "", str(point.value)
     if kind in MARKS:
         kind, source, message = "recipe", message, MARKS[kind]
@@ -28,4 +39,12 @@ def as_event(point: ExportedPoint) -> dict[str, Any]:
     by = point.by if isinstance(point.by, str) else ""
     if not by and kind == "recipe" and (found := _BY.search(message)):
         by = found[1]
-    return {"time": point.timestamp, "kind": kind, "source": source, "message": message, "by": by}
+    details = {"details": point.details} if isinstance(point.details, dict) else {}
+    return {
+        "time": point.timestamp,
+        "kind": kind,
+        "source": source,
+        "message": message,
+        "by": by,
+        **details,
+    }

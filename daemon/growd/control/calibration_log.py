@@ -1,0 +1,136 @@
+"""Records of calibrations: what was calibrated when and by whom, and what is due again."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from growd.control.interlocks.saved_states import RETRY_S, SAVE_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from growd.bus import Bus
+
+_DAY_S: Final = 86_400.0
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationRecord:
+    """A calibration that was done, of a `variable` in `unit`.
+
+    `before` is the reading before it, `after` what the device reads in the same conditions from then on, both
+    None if they are not known. `reference` is the true value, None for a calibration without one. `time` is
+    in UNIX seconds. `by` is the user, else the address, of who asked for it.
+    """
+
+    device: str
+    service: str
+    variable: str
+    unit: str
+    before: float | None
+    after: float | None
+    reference: float | None
+    by: str
+    time: float
+
+    def __str__(self) -> str:
+        given = {"before": self.before, "after": self.after, "reference": self.reference}
+        shown = ", ".join(f"{name} {value:g}" for name, value in given.items() if value is not None)
+        return f"{self.service} of {self.variable}: {shown} {self.unit}" if shown else f"{self.service} done"
+
+
+class RecordKeeper(Protocol):
+    """Storage of records. Each method raises OSError or RuntimeError on failure."""
+
+    async def saved(self, environment: str) -> dict[str, Any]:
+        """The saved state of an environment, empty if there never was one."""
+
+    async def save(self, environment: str, state: dict[str, Any]) -> None:
+        """Save the state; it is on the disk when this returns."""
+
+    async def keep(self, environment: str, record: CalibrationRecord, state: dict[str, Any]) -> None:
+        """Store the record for the database and save the state; both are on the disk when this returns."""
+
+
+class CalibrationLog:
+    """Keeps a record of each calibration of an environment, and says which are due.
+
+    `due_days` has the devices that are to be calibrated every so many days. The days of a device that was
+    never calibrated count from the first start with this option. The last record of each device outlasts a
+    restart. The node information `calibrations` has them, `problems` what is due.
+    """
+
+    def __init__(
+        self, bus: Bus, environment: str, keeper: RecordKeeper, due_days: Mapping[str, float]
+    ) -> None:
+        self.node = bus.node(f"{environment}/calibrations")
+        self._clock = bus.clock
+        self._environment = environment
+        self._keeper = keeper
+        self._due_days = due_days
+        self._records: dict[str, dict[str, Any]] = {}  # the last one of each device
+        self._since: dict[str, float] = {}  # when a device was first expected to be calibrated
+        self._is_read = False
+        self._saving = asyncio.Lock()
+        self.node.describe("calibrations", self._last)
+        self.node.describe("calibrations_due", self._due)
+        self.node.describe("problems", self._problems)
+
+    async def run(self) -> None:
+        """Read what was saved, and try again until it can be read. It never ends by itself."""
+        while not self._is_read:
+            try:
+                await self._read()
+            except SAVE_ERRORS as error:
+                _log.warning("the calibrations of %s can't be read: %s", self._environment, error)
+                await self._clock.sleep(RETRY_S)
+        await asyncio.Event().wait()
+
+    def why_not(self) -> str:
+        """Why no calibration can be recorded now, or ""."""
+        return "" if self._is_read else "the records of calibrations could not be read yet; try again"
+
+    async def keep(self, record: CalibrationRecord) -> None:
+        """Keep a record; it is on the disk when this returns. Raises as `RecordKeeper.keep`."""
+        async with self._saving:
+            records = {**self._records, record.device: asdict(record)}
+            await self._keeper.keep(self._environment, record, {"records": records, "since": self._since})
+            self._records = records
+
+    async def _read(self) -> None:
+        saved = await self._keeper.saved(self._environment)
+        async with self._saving:
+            known: dict[str, float] = saved.get("since", {})
+            now = self._clock.time()
+            self._records = saved.get("records", {})
+            self._since = {device: known.get(device, now) for device in self._due_days}
+            if self._since != known:
+                await self._keeper.save(self._environment, {"records": self._records, "since": self._since})
+        self._is_read = True
+
+    def _last(self) -> list[dict[str, Any]]:
+        return [*self._records.values()]
+
+    def _due(self) -> list[dict[str, Any]]:
+        return [self._state(device, days) for device, days in self._due_days.items() if self._is_read]
+
+    def _state(self, device: str, every_days: float) -> dict[str, Any]:
+        last = self._records.get(device)
+        days = (self._clock.time() - (last["time"] if last else self._since[device])) / _DAY_S
+        words = (
+            f"was calibrated {days:.0f} days ago" if last else f"has not been calibrated for {days:.0f} days"
+        )
+        name = f"{self._environment}/{device}"
+        return {
+            "environment": self._environment,
+            "device": device,
+            "is_due": days > every_days,
+            "text": f"{name} {words}; calibrate it every {every_days:g} days",
+        }
+
+    def _problems(self) -> list[dict[str, Any]]:
+        return [{"text": each["text"], "is_failure": False} for each in self._due() if each["is_due"]]

@@ -1,0 +1,138 @@
+"""Each calibration leaves a record, which is stored before it is reported as done; overdue ones are told."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+
+from growd.config import Config, Light, Sensor
+from support.jumping import rigged
+
+DAY_S = 86_400.0
+SCD30 = Sensor(name="air", kind="scd30")
+
+
+class Keeper:
+    def __init__(self) -> None:
+        self.records: list = []
+        self.state: dict = {}
+        self.fails = ""
+
+    async def saved(self, environment):
+        self._refuse()
+        return self.state
+
+    async def save(self, environment, state):
+        self._refuse()
+        self.state = state
+
+    async def keep(self, environment, record, state):
+        self._refuse()
+        self.records.append(record)
+        self.state = state
+
+    def _refuse(self):
+        if self.fails:
+            raise OSError(self.fails)
+
+
+class Stage:
+    def __init__(self, rig):
+        self.rig = rig
+        for chip in rig.machine.chips.values():
+            chip.follow_at_once()
+
+    async def calibrate(self, reference, who="grower"):
+        service = self.rig.bus.services.get("environment_1/samplers/air/calibrate")
+        task = asyncio.create_task(service.call({"reference": reference}, who))
+        await self.rig.clock.settle()
+        return await task
+
+    @property
+    def node(self):
+        return self.rig.bus.find_node("environment_1/calibrations").details()
+
+    @property
+    def problems(self):
+        return [each["text"] for each in self.node["problems"]]
+
+
+@asynccontextmanager
+async def stage(keeper, sensor=SCD30):
+    async with rigged(Config(sensor=(sensor,), light=Light(enabled=False)), records=keeper) as rig:
+        yield Stage(rig)
+
+
+async def test_a_calibration_leaves_a_record_with_who_when_before_after_and_reference():
+    keeper = Keeper()
+    async with stage(keeper) as on:
+        await on.rig.clock.advance(130)
+        assert (await on.calibrate(450))["success"]
+        (record,) = keeper.records
+        assert (record.device, record.service, record.variable) == ("air", "calibrate", "air_carbon_dioxide")
+        assert record.before == pytest.approx(420, abs=30)
+        assert (record.after, record.reference, record.unit) == (450, 450, "ppm")
+        assert (record.by, record.time) == ("grower", pytest.approx(on.rig.clock.time(), abs=1))
+        assert "calibrate of air_carbon_dioxide: before 4" in str(record)
+        assert [each["by"] for each in on.node["calibrations"]] == ["grower"]
+
+
+async def test_a_refused_calibration_leaves_none():
+    keeper = Keeper()
+    async with stage(keeper) as on:
+        await on.rig.clock.advance(60)
+        assert not (await on.calibrate(450))["success"]
+        assert keeper.records == []
+        assert on.node["calibrations"] == []
+
+
+async def test_a_calibration_without_a_record_on_the_disk_is_no_success():
+    keeper = Keeper()
+    async with stage(keeper) as on:
+        await on.rig.clock.advance(130)
+        keeper.fails = "the disk is full"
+        answer = await on.calibrate(450)
+        assert not answer["success"]
+        assert answer["message"] == (
+            "air was calibrated, but the record of it could not be saved: the disk is full"
+        )
+
+
+async def test_nothing_is_calibrated_before_the_records_are_read():
+    keeper = Keeper()
+    keeper.fails = "the card is slow"
+    async with stage(keeper) as on:
+        await on.rig.clock.advance(130)
+        answer = await on.calibrate(450)
+        assert answer["message"] == "the records of calibrations could not be read yet; try again"
+        assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0.0
+        keeper.fails = ""
+        await on.rig.clock.advance(20)
+        assert (await on.calibrate(450))["success"]
+
+
+async def test_an_overdue_calibration_is_told_until_it_is_done_also_after_a_restart():
+    sensor, keeper = Sensor(name="air", kind="scd30", calibrate_every_days=30, interval_s=5.0), Keeper()
+    async with stage(keeper, sensor) as on:
+        await on.rig.clock.advance(130)
+        assert on.problems == []
+        assert keeper.state["since"]["air"] == pytest.approx(on.rig.clock.time() - 130, abs=5)
+        now = on.rig.clock.time()
+    keeper.state["since"]["air"] = now - 31 * DAY_S
+    async with stage(keeper, sensor) as on:
+        await on.rig.clock.advance(130)
+        (problem,) = on.problems
+        assert problem == (
+            "environment_1/air has not been calibrated for 31 days; calibrate it every 30 days"
+        )
+        assert on.node["calibrations_due"][0]["is_due"] is True
+        assert (await on.calibrate(450))["success"]
+        assert on.problems == []
+    keeper.state["records"]["air"]["time"] = now - 40 * DAY_S
+    async with stage(keeper, sensor) as on:
+        await on.rig.clock.advance(5)
+        assert on.problems == [
+            "environment_1/air was calibrated 40 days ago; calibrate it every 30 days",
+        ]
