@@ -21,11 +21,13 @@ from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.model import (
     AttainmentStatus,
+    CalibrationDue,
     DeviceStatus,
     InterlockStatus,
     Problem,
     Reading,
     RecipeStatus,
+    SensorsApart,
     Status,
     VariableStatus,
 )
@@ -252,6 +254,26 @@ async def test_a_tripped_interlock_is_reported_with_its_reason():
         words = "has tripped: 6000 ppm of CO2; it holds until it is reset"
         assert await it.look() == [("start", f"environment_1: the interlock ceiling {words}")]
         it.now(interlocks=[INTERLOCK])
+        assert [phase for phase, _ in await it.look()] == ["end"]
+
+
+async def test_a_calibration_that_is_due_is_reported_until_it_is_done():
+    due = CalibrationDue(ENV, "scd30_1", True, f"{ENV}/scd30_1 was calibrated 400 days ago")
+    async with watching(rule("calibration_due", device="scd30_1")) as it:
+        it.now(calibrations_due=[due, replace(due, device="other")])
+        assert await it.look() == [("start", due.text)]
+        it.now(calibrations_due=[replace(due, is_due=False)])
+        assert [phase for phase, _ in await it.look()] == ["end"]
+
+
+async def test_sensors_that_drift_apart_are_reported_and_unknown_ends_nothing():
+    apart = SensorsApart(ENV, TEMPERATURE, True, True, "a reads 1.5 degC more than b")
+    async with watching(rule("sensors_apart")) as it:
+        it.now(sensors_apart=[apart])
+        assert await it.look() == [("start", apart.text)]
+        it.now(sensors_apart=[replace(apart, is_known=False)])
+        assert await it.look() == []
+        it.now(sensors_apart=[replace(apart, is_apart=False)])
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 

@@ -382,6 +382,14 @@ def test_no_error_shows_a_password(file: Path, text: str):
             "[sensor] altitude_m: 4000 is not between 0 and 3000, the range of an SCD4x",
         ),
         (
+            BH1750 + "calibrate_every_days = 30\n",
+            "[sensor] calibrate_every_days: a BH1750 has no calibration that growd could record",
+        ),
+        (
+            SCD30 + "[drift]\nair_temperature = 0.5\n",
+            "[drift] air_temperature: only a variable with two or more sensors can be compared",
+        ),
+        (
             MHZ19 + "port = '/dev/serial0'\nrange_ppm = 3000",
             "[sensor] air.range_ppm: must be one of 2000, 5000, 10000, got 3000",
         ),

@@ -136,3 +136,38 @@ async def test_an_overdue_calibration_is_told_until_it_is_done_also_after_a_rest
         assert on.problems == [
             "environment_1/air was calibrated 40 days ago; calibrate it every 30 days",
         ]
+
+
+async def test_a_calibration_of_the_lamp_leaves_a_record_of_its_full_light():
+    keeper = Keeper()
+    lux = Sensor(name="lux", kind="bh1750", interval_s=1.0)
+    config = Config(sensor=(lux, Sensor(name="air", kind="scd30", bus=3)), light=Light(full_scale_lux=5_000))
+    controller = "environment_1/controllers/light_illuminance"
+    async with rigged(config, records=keeper) as rig:
+        await rig.clock.advance(5)
+        answer = await rig.bus.services.get(f"{controller}/calibrate_light").call(None, "grower")
+        assert answer["success"]
+        outcome = rig.bus.topics.get(f"{controller}/calibration")
+        await rig.clock.until(lambda: outcome.last.value["state"] != "running", within=300.0)
+        assert outcome.last.value["state"] == "done"
+        (record,) = keeper.records
+        assert (record.device, record.service, record.by) == ("light", "calibrate_light", "grower")
+        assert (record.before, record.reference) == (5_000, None)
+        assert record.after == outcome.last.value["curve"][-1][1]
+
+
+async def test_a_calibration_of_a_probe_leaves_a_record_too():
+    keeper, probe = Keeper(), Sensor(name="ph", kind="ezo_ph", interval_s=1.0)
+    async with rigged(Config(sensor=(probe,), light=Light(enabled=False)), records=keeper) as rig:
+        await rig.clock.advance(300)
+        (calibration, *_) = rig.bus.find_node("environment_1/samplers/ph").details()["calibrations"]
+        reading = rig.last("raw/water_potential_hydrogen").value
+        service = rig.bus.services.get(calibration["service"])
+        task = asyncio.create_task(service.call({"reference": round(reading, 2)}, "grower"))
+        await rig.clock.advance(5)
+        answer = await task
+        assert answer["success"], answer
+        (record,) = keeper.records
+        assert (record.device, record.variable, record.unit) == ("ph", "water_potential_hydrogen", "pH")
+        assert record.before == pytest.approx(reading, abs=0.1)
+        assert record.reference == record.after == round(reading, 2)

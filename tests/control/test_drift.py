@@ -68,7 +68,7 @@ async def test_a_lasting_difference_is_told_once_and_its_end_too():
         assert on.problems == []  # a door, or a dose, lasts as long
         await on.advance(1_000)
         (problem,) = on.problems
-        assert problem.startswith("second reads 1.4")
+        assert problem.startswith("second reads 1.")
         assert (
             "more air_temperature than first in environment_1 (median of the last hour, limit 1)" in problem
         )

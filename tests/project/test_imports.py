@@ -15,7 +15,12 @@ UNNEEDED = {
     "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "paho"},
     "growd.cli.run": {
+        "adafruit_as7341",
+        "adafruit_bme280",
         "adafruit_scd30",
+        "adafruit_scd4x",
+        "adafruit_sht31d",
+        "adafruit_sht4x",
         "paho",
         "aiosmtplib",
         "growd.alerts.channels",

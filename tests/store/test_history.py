@@ -202,6 +202,15 @@ class TestEvents:
         ]
         assert (await past.ask(T, T + 60, with_events=False))["events"] == []
 
+    async def test_a_calibration_has_details(self, past):
+        details = {"device": "scd30_1", "before": 452.0, "after": 420.0, "reference": 420.0}
+        made = measured("calibration", "scd30_1: done", T, category="event", by="ann", details=details)
+        await past.store(made, measured("drift", "air_temperature: apart", T + 1, category="event"))
+        calibration, drift = (await past.ask(T, T + 60))["events"]
+        assert (calibration["source"], calibration["by"]) == ("scd30_1", "ann")
+        assert calibration["details"] == details
+        assert (drift["kind"], "details" in drift) == ("drift", False)
+
     async def test_the_first_of_a_kind_is_in_the_next_answer(self, past):
         await past.ask(T, T + 60)
         await past.store(

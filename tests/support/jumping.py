@@ -11,12 +11,12 @@ import os
 import queue
 import threading
 from contextlib import asynccontextmanager, contextmanager, suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-import adafruit_scd30  # noqa: F401  samplers import it in a thread, for which this clock does not wait
 
 from growd.bus import Bus
 from growd.control.hold import OutputHold
+from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from growd_drivers.serial_line import SerialLike
     from growd_hwsim.faults import Faults
     from growd_hwsim.hardware import SimulatedHardware
+
+for _kind in SENSOR_KINDS.values():
+    if _kind.slow_import:  # samplers import it in a thread, for which this clock does not wait
+        import_module(_kind.slow_import)
 
 LOOK_S = 0.002  # real seconds between two checks of conditions without an event, such as a call that hangs
 MOST_SKIPPED = 100  # rounds of the loop without a check of its sockets

@@ -69,8 +69,8 @@ class AlertOptions(Section, frozen=True):
     `out_of_band` needs one."""
 
     device: str = ""
-    """`device_failed`, `interlock`, `not_confirmed`, `calibration_due`: only this device, interlock or output;
-    default: all."""
+    """`device_failed`, `interlock`, `not_confirmed`, `calibration_due`: only this device, interlock or
+    output; default: all."""
 
     below: float | None = None
     """`out_of_band`: lower limit, in the unit of the variable."""

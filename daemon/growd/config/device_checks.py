@@ -172,6 +172,9 @@ def _limits(chamber: Chamber) -> Iterator[Finding]:
             )
 
 
+_OF_SEVERAL: Final = {"combine": "combined", "drift": "compared"}
+
+
 def _combined(chamber: Chamber) -> Iterator[Finding]:
     options = chamber.options
     for section, variable in (
@@ -182,7 +185,7 @@ def _combined(chamber: Chamber) -> Iterator[Finding]:
         if variable not in VARIABLES:
             yield Finding(path, no_variable(variable))
         elif variable not in chamber.shared:
-            yield Finding(path, "only a variable with two or more sensors can be combined")
+            yield Finding(path, f"only a variable with two or more sensors can be {_OF_SEVERAL[section]}")
 
 
 def _unmeasured(chamber: Chamber) -> Iterator[Finding]:

@@ -173,6 +173,9 @@ def _confirmed(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[F
 def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
     """Options beyond what this kind of sensor takes, where others take more."""
     kind = SENSOR_KINDS[sensor.kind]
+    if sensor.calibrate_every_days is not None and not kind.calibrations:
+        reason = f"{with_article(kind.part)} has no calibration that growd could record"
+        yield Finding((*path, "calibrate_every_days"), reason)
     for option, (minimum, maximum) in kind.limits.items():
         value = getattr(sensor, option)
         if value is not None and not minimum <= value <= maximum:

@@ -257,6 +257,11 @@ class LightController(Controller):
         if level is not None:
             self._level = level
 
+    @property
+    def full_lux(self) -> float:
+        """The light of the lamp at full level, by its curve."""
+        return self._curve().full_lux
+
     async def save_curve(self, points: list[list[float]]) -> None:
         """Use this curve from now on. Raises OSError if it cannot be saved."""
         await self._saved_curve.set(points)

@@ -172,7 +172,9 @@ class DeviceServices:
         reference: float = arguments.get("reference", kind.reference)
         calibration = Calibration(air.reading, reference, kind.scales)
         judge = self._calibrations if kind.is_of_carbon_dioxide else None
-        refusal = calibration.why_not() if kind.is_of_carbon_dioxide else _too_far(kind, air.reading, reference)
+        refusal = (
+            calibration.why_not() if kind.is_of_carbon_dioxide else _too_far(kind, air.reading, reference)
+        )
         if not refusal and judge is not None:
             refusal = await judge.begin_calibration(self._device, calibration)
         if refusal:

@@ -52,8 +52,8 @@ LIMITS: Final[dict[str, tuple[float, float]]] = {
     DISSOLVED_OXYGEN: (0.5, 0.1),
     SOIL_MOISTURE: (10.0, 0.0),
 }
-"""Twice the accuracy of usual sensors (datasheets): in the unit of the variable, and as a fraction of the value;
-the larger counts. Sensors of other variables are compared only with a limit of their own."""
+"""Twice the accuracy of usual sensors (datasheets): in the unit of the variable, and as a fraction of the
+value; the larger counts. Sensors of other variables are compared only with a limit of their own."""
 
 RELEASED_BELOW: Final = 0.7
 """Share of the limit below which sensors count as together again."""

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import BusError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
+from growd.control.calibration_log import CalibrationRecord
 from growd.control.errors import ControlError
+from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.light_curve import problem_of
 from growd.control.topics import commanded, desired, raw
 from growd.variables import ILLUMINANCE
@@ -20,9 +22,13 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.bus.messages import Message
+    from growd.control.calibration_log import CalibrationLog
     from growd.control.controllers import LightController
 
 logger = logging.getLogger(__name__)
+
+LAMP: Final = "light"
+"""The device in records."""
 
 LEVELS: Final = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 READINGS: Final = 5  # averaged at each level
@@ -60,7 +66,7 @@ class LightCalibration:
 
     It is refused, or stopped, while the sensor fails, a recipe or an override drives the light, a channel has
     its own command, or a hold or an interlock holds the lamp (`why_held`). It is refused while another
-    experiment (`others`) runs. A client's set point waits meanwhile.
+    experiment (`others`) runs. A client's set point waits meanwhile. `log` keeps a record of it.
     """
 
     def __init__(
@@ -76,6 +82,7 @@ class LightCalibration:
         why_held: Callable[[], str],
         patience_s: float = PATIENCE_S,
         others: Callable[[], str] = lambda: "",
+        log: CalibrationLog | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/light_calibration")
         self._clock = bus.clock
@@ -85,6 +92,8 @@ class LightCalibration:
         self._stale_after = stale_after_s
         self._why_held = why_held
         self._others = others
+        self._log = log
+        self._by = ""
         self._environment = environment
         self._patience = patience_s
         self._raw = bus.topics.get(raw(environment, "light_illuminance"))
@@ -108,6 +117,7 @@ class LightCalibration:
             self._begin,
             doc="Measure the light of the lamp at each level, in about two minutes. Refused while the "
             "sensor does not work, a recipe or a command by hand drives the light, or an interlock holds it.",
+            names_caller=True,
             is_administrative=True,
         )
         self.node.serve(
@@ -147,13 +157,15 @@ class LightCalibration:
             }
         ]
 
-    async def _begin(self) -> dict[str, Any]:
+    async def _begin(self, who: str) -> dict[str, Any]:
         """The service."""
         if self.running:
             return {"success": False, "message": "a calibration is under way"}
         if others := self._others():
             return {"success": False, "message": f"{others} is running; wait for its end"}
-        self._stopped = ""
+        if self._log is not None and (reason := self._log.why_not()):
+            return {"success": False, "message": reason}
+        self._stopped, self._by = "", who
         try:
             self._refuse_if_driven()
             self._refuse_unless_ok(self._raw.last)
@@ -179,14 +191,29 @@ class LightCalibration:
         try:
             points = await self._measured()
             self._is_saving = True
+            before = self._controller.full_lux
             await self._controller.save_curve(points)
         except (CalibrationError, BusError, OSError) as error:
             self._report("failed", f"{error}; nothing has changed")
         else:
-            self._report("done", f"full light is {points[-1][1]:g} lux", points)
+            await self._record(before, points)
         finally:
             self._is_saving = False
             self._controller.drive(None)
+
+    async def _record(self, before: float, points: list[list[float]]) -> None:
+        """Keep a record of the full light before and after, then report that it is done."""
+        full = points[-1][1]
+        record = CalibrationRecord(
+            LAMP, "calibrate_light", ILLUMINANCE, "lux", before, full, None, self._by, self._clock.time()
+        )
+        try:
+            if self._log is not None:
+                await self._log.keep(record)
+        except SAVE_ERRORS as error:
+            self._report("failed", f"the curve is saved, but not the record of the calibration: {error}")
+        else:
+            self._report("done", f"full light is {full:g} lux", points)
 
     def _report(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
         self._publish(state, message, points or [], 0 if state == "running" else _STEPS)

@@ -137,7 +137,7 @@ class ChamberControl:
         interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone, self._hold)
         self._interlocks = interlocks
         actuators = self.outputs.actuators(interlocks)
-        control = ControlOfChamber(self.chamber, self._bus, interlocks, self._hold)
+        control = ControlOfChamber(self.chamber, self._bus, interlocks, self._hold, self._log)
         return [
             interlocks,
             *actuators,

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from growd.bus.nodes import Node
     from growd.config import Chamber, Output
     from growd.control.autotune import Autotuner
+    from growd.control.calibration_log import CalibrationLog
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
@@ -40,7 +41,12 @@ class ControlOfChamber:
     """Controllers, experiments and the watch on set points of one environment."""
 
     def __init__(
-        self, chamber: Chamber, bus: Bus, interlocks: Interlocks, hold: OutputHold | None = None
+        self,
+        chamber: Chamber,
+        bus: Bus,
+        interlocks: Interlocks,
+        hold: OutputHold | None = None,
+        log: CalibrationLog | None = None,
     ) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
@@ -48,6 +54,7 @@ class ControlOfChamber:
         self._bus = bus
         self._interlocks = interlocks
         self._hold = hold
+        self._log = log
         self._air = FreshAir(bus, chamber.environment)
         self._lamp = LampShare(bus, chamber.environment, chamber.lamp_mix, chamber.light.gamma)
         self._experiments: list[Autotuner | LightCalibration] = []
@@ -103,6 +110,7 @@ class ControlOfChamber:
             why_held=partial(self._interlocks.why_held, (ILLUMINANCE, *channels)),
             patience_s=self.chamber.scaled(PATIENCE_S),
             others=self._running_experiment,
+            log=self._log,
         )
 
     def _output_control(self) -> Iterator[DirectController | OutputController]:
