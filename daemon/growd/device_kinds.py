@@ -27,7 +27,7 @@ from growd.variables import (
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
-from growd_drivers.kinds import CalibrationKind, SensorKind
+from growd_drivers.kinds import CalibrationKind, OutputKind, SensorKind
 
 NOT_OF_DRIVERS: Final = frozenset({"port", "variable", "confirms"})
 """Options of kinds of sensors that are no arguments of their drivers."""
@@ -387,6 +387,9 @@ ROLES: Final[dict[str, Role]] = {
 
 OUTPUT_KINDS: Final = ("relay", "pwm", "hardware_pwm", "mqtt", "http", "topic")
 """How an output is driven: a pin on and off, a dimmed pin, a device in the network, or a topic of the bus."""
+
+OWN_OUTPUTS: Final[dict[str, OutputKind]] = {}
+"""The kinds of outputs of other packages that the configuration names."""
 
 LAMP_CHANNELS: Final = ("white", "red", "blue")
 

@@ -13,23 +13,34 @@ from math import inf
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.device_kinds import SENSOR_KINDS
+from growd.device_kinds import OUTPUT_KINDS, OWN_OUTPUTS, SENSOR_KINDS
 from growd.variables import VARIABLES
-from growd_drivers.kinds import API_VERSION, CalibrationKind, DriverOption, SensorKind, UnloadedKind
+from growd_drivers.kinds import (
+    API_VERSION,
+    CalibrationKind,
+    DriverOption,
+    OutputKind,
+    SensorKind,
+    UnloadedKind,
+    UnloadedOutput,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Collection, Iterator
     from importlib.metadata import EntryPoint
 
-SENSORS_GROUP: Final = "growd.sensors"
+SENSORS: Final = "growd.sensors"
+OUTPUTS: Final = "growd.outputs"
 LOAD_S: Final = 20.0
 """How long the import of a driver may take, in real seconds: Blinka takes several on a small Pi."""
 
 BUILT_IN: Final = frozenset(SENSOR_KINDS)
+"""growd's own kinds of sensors."""
+
 _TYPES: Final = (bool, int, float, str)
 _ADDRESSES: Final = range(0x08, 0x78)  # not reserved: NXP UM10204, section 3.1.12
 _OPENINGS: Final = ("i2c", "serial", "gpio", "none")
-_final: set[str] = set()
+_final: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True)
@@ -45,7 +56,7 @@ class Offer:
         return f"{self.name} of {self.package} {self.version}"
 
 
-def offers(group: str = SENSORS_GROUP) -> list[Offer]:
+def offers(group: str) -> list[Offer]:
     """What the installed packages offer, sorted. Blocking: reads the metadata of all packages."""
     from importlib.metadata import entry_points  # noqa: PLC0415  only for kinds of other packages
 
@@ -61,53 +72,77 @@ def sensor_kind(name: str, *, is_loaded: bool = True) -> SensorKind | None:
 
     Unless `is_loaded`, nothing is imported. Blocking, up to `LOAD_S`. Never raises for a bad driver.
     """
-    if name in BUILT_IN or name in _final:
-        return SENSOR_KINDS[name]
-    offered = [offer for offer in offers() if offer.name == name]
+    return SENSOR_KINDS.get(name) if _is_in(SENSOR_KINDS, SENSORS, name, is_loaded=is_loaded) else None
+
+
+def output_kind(name: str, *, is_loaded: bool = True) -> OutputKind | None:
+    """The same for a kind of output of another package, which is in `OWN_OUTPUTS` from then on."""
+    return OWN_OUTPUTS.get(name) if _is_in(OWN_OUTPUTS, OUTPUTS, name, is_loaded=is_loaded) else None
+
+
+def _is_in(table: dict[str, Any], group: str, name: str, *, is_loaded: bool) -> bool:
+    """Put the kind into its table, if there is one."""
+    if name in _built_in(group) or (group, name) in _final:
+        return True
+    offered = [offer for offer in offers(group) if offer.name == name]
     if not offered:
-        return None
+        return False
     if is_loaded:
-        _final.add(name)
-        SENSOR_KINDS[name] = loaded(offered)
+        _final.add((group, name))
+        table[name] = loaded(offered)
     else:
-        SENSOR_KINDS[name] = UnloadedKind(name, "", {}, reason=f"the driver {offered[0]} is not loaded")
-    return SENSOR_KINDS[name]
+        table[name] = _unloaded(offered[0], f"the driver {offered[0]} is not loaded")
+    return True
 
 
-def unloaded() -> list[UnloadedKind]:
-    """The kinds in `SENSOR_KINDS` that could not be loaded."""
-    return [kind for kind in SENSOR_KINDS.values() if isinstance(kind, UnloadedKind)]
+def _built_in(group: str) -> Collection[str]:
+    return BUILT_IN if group == SENSORS else OUTPUT_KINDS
 
 
 @contextmanager
 def measuring_anything() -> Iterator[None]:
-    """For the body, the kinds that could not be loaded measure every variable."""
+    """For the body, kinds that could not be loaded measure every variable, and outputs have a timer."""
     was = {name: kind for name, kind in SENSOR_KINDS.items() if isinstance(kind, UnloadedKind)}
+    outputs = {name: kind for name, kind in OWN_OUTPUTS.items() if isinstance(kind, UnloadedOutput)}
+    OWN_OUTPUTS.update({name: replace(kind, timer_s=60.0) for name, kind in outputs.items()})
     anything = {name: name for name, variable in VARIABLES.items() if not variable.is_output}
     SENSOR_KINDS.update({name: replace(kind, variables=anything) for name, kind in was.items()})
     try:
         yield
     finally:
         SENSOR_KINDS.update(was)
+        OWN_OUTPUTS.update(outputs)
 
 
 def forget(name: str) -> None:
-    """Load the kind of that name again at its next use."""
+    """Load the kinds of that name again at their next use."""
+    _final.difference_update({(SENSORS, name), (OUTPUTS, name)})
+    OWN_OUTPUTS.pop(name, None)
     if name not in BUILT_IN:
         SENSOR_KINDS.pop(name, None)
-        _final.discard(name)
 
 
-def loaded(offered: list[Offer]) -> SensorKind:
-    """The kind that packages offer under one name; an `UnloadedKind` if it can't be used."""
+def loaded(offered: list[Offer]) -> SensorKind | OutputKind:
+    """The kind that packages offer under one name; an unloaded one if it can't be used."""
     offer = offered[0]
     try:
         return _loaded(*offered)
     except _UnusableError as error:
-        return UnloadedKind(offer.name, "", {}, reason=f"the driver {offer} can't be loaded: {error}")
+        return _unloaded(offer, f"the driver {offer} can't be loaded: {error}")
 
 
-def faults_of(kind: SensorKind) -> Iterator[str]:
+def reason_of(kind: SensorKind | OutputKind | None) -> str:
+    """Why a kind is not loaded, "" if it is."""
+    return kind.reason if isinstance(kind, UnloadedKind | UnloadedOutput) else ""
+
+
+def _unloaded(offer: Offer, reason: str) -> UnloadedKind | UnloadedOutput:
+    if offer.entry.group == OUTPUTS:
+        return UnloadedOutput(offer.name, "", 0, reason=reason)
+    return UnloadedKind(offer.name, "", {}, reason=reason)
+
+
+def faults_of(kind: SensorKind | OutputKind) -> Iterator[str]:
     """What is wrong with the description of a kind of another package."""
     if kind.api != API_VERSION:
         yield (
@@ -116,11 +151,12 @@ def faults_of(kind: SensorKind) -> Iterator[str]:
         )
         return
     yield from _wrong_types(kind)
-    unknown = [name for name in kind.variables.values() if name and name not in VARIABLES]
-    if unknown:
-        yield f"it measures {', '.join(unknown)}, which growd does not know; docs/variables.md lists them"
-    if not kind.variables:
-        yield "it measures no variable"
+    if isinstance(kind, SensorKind):
+        unknown = [name for name in kind.variables.values() if name and name not in VARIABLES]
+        if unknown:
+            yield f"it measures {', '.join(unknown)}, which growd does not know; docs/variables.md lists them"
+        if not kind.variables:
+            yield "it measures no variable"
     if kind.opens not in _OPENINGS:
         yield f"it opens {kind.opens!r}; expected one of {', '.join(_OPENINGS)}"
     if kind.opens == "i2c" and not kind.addresses:
@@ -132,19 +168,15 @@ def faults_of(kind: SensorKind) -> Iterator[str]:
             yield f"its option {option.name} must be a bool, int, float or str"
 
 
-def _wrong_types(kind: SensorKind) -> Iterator[str]:
+def _wrong_types(kind: SensorKind | OutputKind) -> Iterator[str]:
     """What growd reads of a kind outside of its driver has the right types."""
-    measures = kind.measurement_interval_s
     checks: dict[str, Callable[[], bool]] = {
         "part": lambda: isinstance(kind.part, str) and bool(kind.part),
         "driver": lambda: isinstance(kind.driver, str),
-        "variables": lambda: all(isinstance(each, str) for pair in kind.variables.items() for each in pair),
+        "chip": lambda: isinstance(kind.chip, str),
         "addresses": lambda: all(address in _ADDRESSES for address in kind.addresses),
-        "options": lambda: all(isinstance(name, str) for name in (*kind.options, *kind.needs, *kind.units)),
         "own_options": lambda: all(isinstance(option, DriverOption) for option in kind.own_options),
-        "warm_up_s": lambda: 0 <= kind.warm_up_s < inf,
-        "calibrations": lambda: all(isinstance(each, CalibrationKind) for each in kind.calibrations),
-        "measurement_interval_s": lambda: measures is None or measures(2.0) > 0,
+        **(_of_sensor(kind) if isinstance(kind, SensorKind) else _of_output(kind)),
     }
     for name, is_right in checks.items():
         try:
@@ -156,30 +188,51 @@ def _wrong_types(kind: SensorKind) -> Iterator[str]:
             return
 
 
-def chip_fault(kind: SensorKind, name: str) -> str:
+def _of_sensor(kind: SensorKind) -> dict[str, Callable[[], bool]]:
+    measures = kind.measurement_interval_s
+    return {
+        "variables": lambda: all(isinstance(each, str) for pair in kind.variables.items() for each in pair),
+        "options": lambda: all(isinstance(name, str) for name in (*kind.options, *kind.needs, *kind.units)),
+        "warm_up_s": lambda: 0 <= kind.warm_up_s < inf,
+        "calibrations": lambda: all(isinstance(each, CalibrationKind) for each in kind.calibrations),
+        "measurement_interval_s": lambda: measures is None or measures(2.0) > 0,
+    }
+
+
+def _of_output(kind: OutputKind) -> dict[str, Callable[[], bool]]:
+    return {
+        "can_dim": lambda: isinstance(kind.can_dim, bool),
+        "timer_s": lambda: kind.timer_s is None or 0 < kind.timer_s < inf,
+    }
+
+
+def chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
     """Import the simulated chip of a kind of another package; why it can't be used, "" if it can."""
     if not kind.chip:
         return "its package has no simulated chip"
     try:
         chip = _in_time(lambda: resolve_name(kind.chip), f"{kind.chip} can't be imported")
-        if getattr(chip, "name", None) != name or getattr(chip, "measurement", None) is None:
-            return f"its simulated chip {kind.chip} must have the name {name!r} and a measurement"
-        _in_time(lambda: chip(lambda: None, lambda: 0.0, seed=0), f"{kind.chip} can't be made")
+        if getattr(chip, "name", None) != name:
+            return f"its simulated chip {kind.chip} must have the name {name!r}"
+        if isinstance(kind, SensorKind) and getattr(chip, "measurement", None) is None:
+            return f"its simulated chip {kind.chip} must have a measurement"
+        _in_time(lambda: chip(lambda *_: None, lambda: 0.0, seed=0), f"{kind.chip} can't be made")
     except _UnusableError as error:
         return str(error)
     return ""
 
 
-def _loaded(offer: Offer, *others: Offer) -> SensorKind:
+def _loaded(offer: Offer, *others: Offer) -> SensorKind | OutputKind:
     """Raises `_UnusableError`."""
     if others:
         packages = " and ".join(each.package for each in (offer, *others))
         raise _UnusableError(f"{packages} both have this kind; uninstall one of them")
-    if offer.name in BUILT_IN:
+    if offer.name in _built_in(offer.entry.group):
         raise _UnusableError("growd has a kind of this name; its package must choose another")
     found = _in_time(offer.entry.load, "its import failed")
-    if not isinstance(found, SensorKind):
-        raise _UnusableError(f"{offer.entry.value} is no SensorKind of growd_drivers.kinds")
+    wanted = OutputKind if offer.entry.group == OUTPUTS else SensorKind
+    if not isinstance(found, wanted):
+        raise _UnusableError(f"{offer.entry.value} is no {wanted.__name__} of growd_drivers.kinds")
     for fault in faults_of(found):
         raise _UnusableError(fault)
     if not callable(_in_time(lambda: resolve_name(found.driver), f"{found.driver} can't be imported")):

@@ -152,3 +152,45 @@ class UnloadedKind(SensorKind):
 
     opens: Opening = "none"
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class OutputKind:
+    """One kind of output of another package."""
+
+    part: str
+    """The name of the part in messages."""
+
+    driver: str
+    """Its class, "module:Class". Its arguments are those of a sensor that opens the same, and `name`.
+
+    `write(level)` drives it at 0..1, which is 0 or 1 unless it `can_dim`. `close()` gives it up; the output
+    has been made safe before. Both may raise errors of `growd_drivers.errors`.
+    """
+
+    api: int
+    """The `API_VERSION` that it was written for."""
+
+    opens: Opening = "i2c"
+    addresses: tuple[int, ...] = ()
+    """Its I2C addresses, the default first."""
+
+    can_dim: bool = False
+    """Whether it takes levels between off and on."""
+
+    timer_s: float | None = None
+    """The device makes itself safe after this time without a write; growd writes every quarter of it."""
+
+    own_options: tuple[DriverOption, ...] = ()
+    """Its options, which go to the driver by name."""
+
+    chip: str = ""
+    """The class of its simulated chip on I2C, "module:Class"; without one, levels only move the chamber."""
+
+
+@dataclass(frozen=True)
+class UnloadedOutput(OutputKind):
+    """A kind whose driver is not loaded, for `reason`."""
+
+    opens: Opening = "none"
+    reason: str = ""

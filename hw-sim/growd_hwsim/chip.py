@@ -81,12 +81,15 @@ class Chip:
     faults: ClassVar[tuple[str, ...]] = ()
     """The kinds of faults that it can have."""
 
+    is_output: ClassVar[bool] = False
+    """It drives an actuator: the first argument of its constructor is called with each level, 0..1."""
+
     warm_up_answer: ClassVar[bytes] = b""
     """What a serial sensor answers while it warms up."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.measurement is not None:
+        if cls.measurement is not None or cls.is_output:
             SENSORS[cls.name] = cls
 
     def follow_at_once(self) -> None:

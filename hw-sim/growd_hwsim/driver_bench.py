@@ -37,6 +37,15 @@ class TrialFailedError(Exception):
     """What the driver did wrong."""
 
 
+@dataclass(frozen=True)
+class TrialResult:
+    """One row: the trial, and what the driver did wrong with what to do about it, "" if it passed."""
+
+    name: str
+    failure: str = ""
+    advice: str = ""
+
+
 class TrialChamber(SimulatedChamber):
     """A chamber whose values are set, and stay."""
 
@@ -88,9 +97,20 @@ class TrialSubject:
     ranges: Mapping[str, tuple[float, float]]
     prepare: Callable[[SimulatedHardware], object] = lambda _: None
 
+    @contextmanager
+    def bench(self) -> Iterator[DriverBench]:
+        """A new driver on a new simulated chip, for the body."""
+        made = DriverBench(self)
+        try:
+            yield made
+        finally:
+            made.hardware.close()
+
 
 @dataclass
-class _Time:
+class TrialTime:
+    """Time that passes only in sleeps."""
+
     now: float = 5_000.0
     slept: float = 0.0
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -104,22 +124,12 @@ class _Time:
         return self.now
 
 
-@contextmanager
-def bench(subject: TrialSubject) -> Iterator[DriverBench]:
-    """A driver on its simulated chip, for the body."""
-    made = DriverBench(subject)
-    try:
-        yield made
-    finally:
-        made.hardware.close()
-
-
 class DriverBench:
     """A driver on its simulated chip, on time that passes only in sleeps."""
 
     def __init__(self, subject: TrialSubject) -> None:
         self.subject = subject
-        self.time = _Time()
+        self.time = TrialTime()
         self.chamber = TrialChamber(self.time.monotonic)
         self.is_serial = subject.kind.opens == "serial"
         address = next(iter(subject.kind.addresses), 0)

@@ -22,17 +22,18 @@ from growd_hwsim.driver_bench import (
     DriverBench,
     TrialChamber,
     TrialFailedError,
+    TrialResult,
     TrialSubject,
-    bench,
 )
 from growd_hwsim.fault_kinds import BUS, KINDS, PLACES, WITH_AMOUNT
-from growd_hwsim.faults import Fault
+from growd_hwsim.faults import Fault, Faults
 from growd_hwsim.i2c import I2CSlave
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from growd_drivers.kinds import CalibrationKind
+    from growd_hwsim.output_trials import OutputSubject
 
 
 _HANGS_S: Final = 0.2
@@ -60,26 +61,17 @@ _ADVICE: Final = {
 
 
 @dataclass(frozen=True)
-class TrialResult:
-    """One row: the trial, and what the driver did wrong with what to do about it, "" if it passed."""
-
-    name: str
-    failure: str = ""
-    advice: str = ""
-
-
-@dataclass(frozen=True)
 class Trial:
     """One row of the table. `play` raises `TrialFailedError`, or what the driver raises."""
 
     name: str
-    play: Callable[[DriverBench], None]
+    play: Callable[[Any], None]
     advice: str = ""
 
-    def result(self, subject: TrialSubject) -> TrialResult:
+    def result(self, subject: TrialSubject | OutputSubject) -> TrialResult:
         """Play it with a new chip and a new driver."""
         try:
-            with bench(subject) as made:
+            with subject.bench() as made:
                 self.play(made)
         except TrialFailedError as error:
             return TrialResult(self.name, str(error), self.advice)
@@ -140,7 +132,7 @@ def _options(made: DriverBench) -> None:
             each for each in (option.least, option.most) if each is not None
         )
         for value in (False, True) if option.kind is bool else ends:
-            with bench(made.subject) as other:
+            with made.subject.bench() as other:
                 other.opened(**{option.name: value if option.choices else option.kind(value)})
                 other.first()
 
@@ -151,7 +143,7 @@ def _fault(device: str, kind: str, made: DriverBench) -> None:
     made.limit_s = DISTURBED_S
     made.hardware.faults.inject(Fault(kind, device, amount=amount))
     if kind == "hang":
-        _hang(made)
+        hang(made.hardware.faults, made.read)
     else:
         for _ in range(3):
             made.time.sleep(BETWEEN_S)
@@ -165,22 +157,22 @@ def _fault(device: str, kind: str, made: DriverBench) -> None:
     made.expect_truth()
 
 
-def _hang(made: DriverBench) -> None:
-    """The call hangs, and fails when the fault is over."""
-    outcome: list[Any] = []
+def hang(faults: Faults, call: Callable[[], object]) -> None:
+    """Call while the bus hangs; the call fails when the fault is over. Raises what it raises."""
+    outcome: list[BaseException] = []
 
-    def call() -> None:
+    def work() -> None:
         try:
-            outcome.append(made.read())
+            call()
         except BaseException as error:  # noqa: BLE001  it is raised below
             outcome.append(error)
 
-    thread = threading.Thread(target=call, daemon=True)
+    thread = threading.Thread(target=work, daemon=True)
     thread.start()
     thread.join(_HANGS_S)
-    made.hardware.faults.clear()
+    faults.clear()
     thread.join()
-    if isinstance(outcome[0], BaseException):
+    if outcome:
         raise outcome[0]
 
 

@@ -46,11 +46,16 @@ Truth: TypeAlias = "Callable[[SimulatedHardware, SimulatedChamber], float]"
 
 @dataclass(frozen=True)
 class WiredChip:
-    """A kind of sensor and its place on I2C. A serial sensor is behind an SC16IS750 at that place."""
+    """A kind of chip and its place on I2C. A serial sensor is behind an SC16IS750 at that place.
+
+    A chip of an output moves an actuator of the chamber (one of `ACTUATORS`) or a channel of the lamp.
+    """
 
     kind: str
     bus: int
     address: int
+    moves: str = ""
+    channel: str = ""
 
 
 @dataclass(frozen=True)
@@ -120,7 +125,8 @@ class Wiring:
 
     `serial` has the kind of the sensor at each serial port. `pwm_chips` has the number of channels (2 or 4)
     of each PWM chip, which drives those pins of lamps, and of outputs with hardware PWM, that it can.
-    `bus_hz` has the speeds of buses (`USUAL_BUS_HZ`).
+    `stand_ins` has outputs whose drivers are not simulated, and what each moves. `bus_hz` has the speeds of
+    buses (`USUAL_BUS_HZ`).
     """
 
     i2c: tuple[WiredChip, ...] = _CHIPS
@@ -131,6 +137,7 @@ class Wiring:
     thermometers: tuple[WiredThermometer, ...] = ()
     mqtt: tuple[WiredMqtt, ...] = ()
     network: tuple[WiredNetwork, ...] = ()
+    stand_ins: tuple[tuple[object, WiredRelay], ...] = ()
     switches: Mapping[int, WiredSwitch] = field(default_factory=lambda: MappingProxyType({}))
     serial: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     pwm_chips: Mapping[int, int] = field(default_factory=lambda: MappingProxyType({}))
@@ -185,9 +192,7 @@ class SimulatedHardware(Hardware):
         self.serial_chips: dict[str, UartSlave] = {}
         on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
         self.chips: dict[tuple[int, int], I2CSlave] = {
-            (chip.bus, chip.address): self._bridged(
-                chip, self._sensor(chip.kind, each, monotonic, seed + number)
-            )
+            (chip.bus, chip.address): self._bridged(chip, self._chip(chip, each, monotonic, seed + number))
             for number, (chip, each) in enumerate(on_buses)
         }
         for each, wired in self._wired:
@@ -243,11 +248,27 @@ class SimulatedHardware(Hardware):
             raise OSError(errno.ENODEV, f"there is no I2C bus {number}")
         self.adapters[number].clock_pulses(CLEARING_PULSES)
 
+    def stand_in(self, _output: object) -> Callable[[float], None] | None:
+        """As `Hardware.stand_in`."""
+        for chamber, wired in self._wired:
+            for each, moved in wired.stand_ins:
+                if each is _output:
+                    return functools.partial(_switch, chamber, moved)
+        return None
+
     def close(self) -> None:
         """As `Hardware.close`; also closes the simulated ends of the serial lines and ends hanging calls."""
         self.faults.close()
         super().close()
         self.serial_ports.close()
+
+    def _chip(
+        self, wired: WiredChip, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int
+    ) -> Any:
+        if not SENSORS[wired.kind].is_output:
+            return self._sensor(wired.kind, chamber, monotonic, seed)
+        made: Any = SENSORS[wired.kind]
+        return made(functools.partial(_move, chamber, wired.moves, wired.channel), monotonic, seed=seed)
 
     def _sensor(self, kind: str, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int) -> Any:
         """A new sensor of that kind in a chamber."""

@@ -58,7 +58,8 @@ def importable(folder: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        offered = [offer.name for offer in own_kinds.offers()]
+        groups = (own_kinds.SENSORS, own_kinds.OUTPUTS)
+        offered = [offer.name for group in groups for offer in own_kinds.offers(group)]
         sys.path.remove(str(folder))
         for name in offered:
             own_kinds.forget(name)

@@ -161,7 +161,7 @@ def test_an_unknown_kind_is_refused_with_the_command_that_installs_one(tmp_path)
 
 def test_only_what_the_configuration_names_is_imported(odd, tmp_path):
     odd("raise SystemExit(3)")
-    assert [str(offer) for offer in own_kinds.offers()] == ["odd of growd-odd 2.0"]
+    assert [str(offer) for offer in own_kinds.offers(own_kinds.SENSORS)] == ["odd of growd-odd 2.0"]
     loaded(tmp_path, further="address = 0x5C\n", kind="bh1750")
     assert "growd_odd" not in sys.modules
 
@@ -233,7 +233,7 @@ def test_a_package_does_not_replace_a_kind_of_growd(odd, tmp_path):
     config, warnings = loaded(tmp_path, kind="bh1750", further="address = 0x5C\n")
     assert warnings == []
     assert not isinstance(config.sensor[1], OwnSensor)
-    (offer,) = own_kinds.offers()
+    (offer,) = own_kinds.offers(own_kinds.SENSORS)
     kind = own_kinds.loaded([offer])
     assert isinstance(kind, UnloadedKind)
     assert "growd has a kind of this name" in kind.reason
@@ -329,7 +329,7 @@ def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more():
 
 CHIPLESS = {
     'chip="growd_odd:Missing"': "growd_odd:Missing can't be imported",
-    'chip="growd_odd:Driver"': "must have the name 'odd' and a measurement",
+    'chip="growd_odd:Driver"': "must have the name 'odd'",
     "chip=''": "its package has no simulated chip",
 }
 

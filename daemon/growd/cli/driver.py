@@ -10,15 +10,14 @@ import click
 from growd import own_kinds
 from growd.cli.options import plain_errors, refuse
 from growd.cli.output import echo_lines, output_options, print_json, print_result, table
-from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.text import printable
-from growd_drivers.kinds import API_VERSION, UnloadedKind
+from growd_drivers.kinds import API_VERSION, SensorKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd.own_kinds import Offer
-    from growd_hwsim.driver_trials import TrialResult
+    from growd_hwsim.driver_bench import TrialResult
 
 
 @click.group()
@@ -34,7 +33,7 @@ def list_command(*, as_json: bool) -> None:
     The exit status is 1 if one can't be loaded.
     """
     with plain_errors():
-        rows = [_row(offer) for offer in own_kinds.offers()]
+        rows = [_row(offer) for offer in all_offers()]
         lines = table(
             ("KIND", "PACKAGE", "VERSION", "STATE"),
             [(row["kind"], row["package"], row["version"], row["reason"] or "ok") for row in rows],
@@ -44,18 +43,26 @@ def list_command(*, as_json: bool) -> None:
         sys.exit(any(row["reason"] for row in rows))
 
 
+def all_offers() -> list[Offer]:
+    """All kinds of installed packages, those of sensors first."""
+    return [*own_kinds.offers(own_kinds.SENSORS), *own_kinds.offers(own_kinds.OUTPUTS)]
+
+
 def _row(offer: Offer) -> dict[str, Any]:
-    kind = own_kinds.sensor_kind(offer.name)
-    if offer.name in own_kinds.BUILT_IN:
-        kind = own_kinds.loaded([offer])
-    reason = kind.reason if isinstance(kind, UnloadedKind) else ""
+    kind = own_kinds.loaded([each for each in all_offers() if _competes(each, offer)])
+    variables = sorted(kind.variables.values()) if isinstance(kind, SensorKind) else []
     return {
         "kind": offer.name,
+        "group": offer.entry.group,
+        "variables": variables,
         "package": offer.package,
         "version": offer.version,
-        "variables": [] if kind is None else sorted(kind.variables.values()),
-        "reason": printable(reason),
+        "reason": printable(own_kinds.reason_of(kind)),
     }
+
+
+def _competes(one: Offer, other: Offer) -> bool:
+    return (one.name, one.entry.group) == (other.name, other.entry.group)
 
 
 @driver.command()
@@ -67,10 +74,10 @@ def test(*, package: str, as_json: bool) -> None:
     The exit status is 1 if a trial fails. The trials need no hardware.
     """
     with plain_errors():
-        offers = [offer for offer in own_kinds.offers() if _same(offer.package, package)]
+        offers = [offer for offer in all_offers() if _same(offer.package, package)]
         if not offers:
-            there = ", ".join(sorted({offer.package for offer in own_kinds.offers()})) or "none"
-            refuse(f"{package} is not installed, or has no entry point in growd.sensors; installed: {there}")
+            there = ", ".join(sorted({offer.package for offer in all_offers()})) or "none"
+            refuse(f"{package} is not installed, or has no entry point of growd; installed: {there}")
         results = [(offer.name, result) for offer in offers for result in results_of(offer)]
         if as_json:
             print_json(
@@ -91,20 +98,17 @@ def _same(package: str, other: str) -> bool:
 
 def results_of(offer: Offer) -> Iterator[TrialResult]:
     """The rows of one kind; a driver or chip that can't be loaded is a failed row."""
-    from growd.wiring.driver_trials import subject_of  # noqa: PLC0415  the simulation, only for this command
-    from growd_hwsim.driver_trials import TrialResult, trials_of  # noqa: PLC0415
+    from growd.wiring.driver_trials import results_of_kind  # noqa: PLC0415  the simulation, only for this
+    from growd_hwsim.driver_bench import TrialResult  # noqa: PLC0415
 
     kind = own_kinds.loaded([offer])
-    if isinstance(kind, UnloadedKind):
-        yield TrialResult("loads", kind.reason)
+    if reason := own_kinds.reason_of(kind):
+        yield TrialResult("loads", reason)
         return
     if fault := own_kinds.chip_fault(kind, offer.name):
         yield TrialResult("has a simulated chip", fault, "Write one, and name it in `chip` of the kind.")
         return
-    SENSOR_KINDS[offer.name] = kind
-    subject = subject_of(offer.name)
-    for trial in trials_of(subject):
-        yield trial.result(subject)
+    yield from results_of_kind(offer.name, kind)
 
 
 def _report(results: list[tuple[str, TrialResult]]) -> Iterator[str]:

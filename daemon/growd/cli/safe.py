@@ -13,11 +13,12 @@ from click.core import ParameterSource
 
 from growd.cli.client import NotReachedError
 from growd.cli.options import client_options, data_option, refuse
-from growd.config import load_outputs
+from growd.config import chambers_of, load_outputs
+from growd.config.outputs import OwnOutput
 from growd.host.data_folder import running_in
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
 from growd.runtime.text import printable
-from growd.wiring.safe_outputs import FILE_NAME, make_safe
+from growd.wiring.safe_outputs import FILE_NAME, make_others_safe, make_safe
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,6 +120,10 @@ def _make_safe(daemon: DaemonOptions, data: Path) -> bool:
     """Drive the outputs, and print each. Returns whether all are safe."""
     configuration = load_outputs(daemon.config, daemon.settings)
     outcome = make_safe(configuration, data)
+    if configuration is not None and not configuration.simulator.enabled and _has_others(configuration):
+        # by now the pins are safe, and an import may take its time
+        loaded = load_outputs(daemon.config, daemon.settings, with_drivers=True)
+        make_others_safe(loaded or configuration, outcome)
     name = str(daemon.config or "the configuration")
     if configuration is None and (outcome.safe or outcome.failures):
         click.echo(f"growd: {name} is invalid; these are the outputs of the last run", err=True)
@@ -127,6 +132,11 @@ def _make_safe(daemon: DaemonOptions, data: Path) -> bool:
     if not outcome.safe and not outcome.told and not outcome.failures:
         _report_no_outputs(configuration, name, data)
     return _report_failures(outcome, data)
+
+
+def _has_others(config: Config) -> bool:
+    """Whether an output has a driver of another package."""
+    return any(isinstance(output, OwnOutput) for each in chambers_of(config) for output in each.all_outputs)
 
 
 def _report_no_outputs(configuration: Config | None, name: str, data: Path) -> None:

@@ -10,7 +10,7 @@ from msgspec import structs
 from growd.config.chamber import chambers_of
 from growd.config.findings import Finding, of_other_kinds, once
 from growd.config.mqtt import fault_of_topic
-from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ, Output
+from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ, Output, OwnOutput
 from growd.config.web import without_login
 from growd.variables import ILLUMINANCE, VALVE, VARIABLES, similar_variable
 
@@ -79,7 +79,9 @@ def _not_derivable(path: OptionPath, output: Output) -> Finding:
 
 def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
     """A kind has its options, and no options of other kinds."""
-    yield from of_other_kinds(path, output, KINDS_WITH)
+    shared = {"may_stay_on"} if isinstance(output, OwnOutput) else set()
+    of_others = {option: kinds for option, kinds in KINDS_WITH.items() if option not in shared}
+    yield from of_other_kinds(path, output, of_others)
     if output.kind in ON_A_PIN and output.pin is None:
         reason = f"is missing; {output.name} is a {output.kind} on a pin"
         yield Finding((*path, "pin"), reason)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
-from msgspec import Meta
+from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
-from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, ROLES, Role
+from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS, ROLES, Role
 from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
@@ -238,6 +238,31 @@ class Output(Section, frozen=True):
         if self.kind in ON_A_PIN:
             return None
         return self.timer_s / 4 if self.has_timer else REPEAT_S
+
+
+class OwnOutput(Output, frozen=True):
+    """An output of a kind of another package, with the options `own` that this kind declares."""
+
+    own: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def can_dim(self) -> bool:
+        return OWN_OUTPUTS[self.kind].can_dim and self.unit != "switch"
+
+    @property
+    def has_timer(self) -> bool:
+        return OWN_OUTPUTS[self.kind].timer_s is not None
+
+    @property
+    def repeat_s(self) -> float:
+        timer_s = OWN_OUTPUTS[self.kind].timer_s
+        return REPEAT_S if timer_s is None else timer_s / 4
+
+    @property
+    def line(self) -> str:
+        """Its bus or serial port, which has one thread; "" for neither."""
+        by_opening = {"i2c": f"i2c-{self.own.get('bus')}", "serial": str(self.own.get("port"))}
+        return by_opening.get(OWN_OUTPUTS[self.kind].opens, "")
 
 
 def usual_variable(drives: tuple[str, ...], direction: str) -> str:

@@ -9,24 +9,48 @@ from msgspec import Meta
 from growd.config.chamber import chambers_of
 from growd.config.devices import OwnSensor, Sensor
 from growd.config.findings import Finding
-from growd.device_kinds import SENSOR_KINDS
-from growd.own_kinds import BUILT_IN, sensor_kind
-from growd_drivers.kinds import UnloadedKind
+from growd.config.outputs import Output, OwnOutput
+from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
+from growd.own_kinds import BUILT_IN, output_kind, reason_of, sensor_kind
+from growd_drivers.kinds import DriverOption, OutputKind
+
+FIRST_ADDRESS, LAST_ADDRESS = 0x08, 0x77
+"""As `growd_drivers.i2c` has them, which is not imported for a configuration."""
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
+    from growd.config.chamber import Chamber
     from growd.config.root import Config
-    from growd_drivers.kinds import DriverOption, SensorKind
+    from growd_drivers.kinds import SensorKind
 
 
-def own_kind(tree: Mapping[str, Any], section: type[Any], *, is_loaded: bool) -> SensorKind | None:
+def own_kind(
+    tree: Mapping[str, Any], section: type[Any], *, is_loaded: bool
+) -> SensorKind | OutputKind | None:
     """The kind of another package that a section of the file names, if it does. Blocking."""
     name = tree.get("kind")
-    if section is not Sensor or not isinstance(name, str):
+    if not isinstance(name, str):
         return None
-    kind = sensor_kind(name, is_loaded=is_loaded)
-    return kind if kind is not None and name not in BUILT_IN else None
+    if section is Output:
+        return output_kind(name, is_loaded=is_loaded)
+    if section is Sensor and name not in BUILT_IN:
+        return sensor_kind(name, is_loaded=is_loaded)
+    return None
+
+
+def declared_by(kind: SensorKind | OutputKind) -> dict[str, DriverOption]:
+    """The options of a kind by name; those of an output say where it is, too."""
+    place: tuple[DriverOption, ...] = ()
+    if isinstance(kind, OutputKind) and kind.opens == "i2c":
+        usual = kind.addresses[0]
+        place = (
+            DriverOption("bus", int, "Number of the I2C bus.", 1, 0, 32),
+            DriverOption("address", int, "Address on the bus.", usual, FIRST_ADDRESS, LAST_ADDRESS),
+        )
+    elif isinstance(kind, OutputKind) and kind.opens == "serial":
+        place = (DriverOption("port", str, "The serial port."),)
+    return {option.name: option for option in (*place, *kind.own_options)}
 
 
 def type_of(option: DriverOption) -> Any:
@@ -38,17 +62,24 @@ def type_of(option: DriverOption) -> Any:
     return option.kind
 
 
-def with_own(sensor: Sensor, kind: str, own: dict[str, Any]) -> Sensor:
-    """The sensor as one of a kind of another package."""
-    shared = {name: getattr(sensor, name) for name in Sensor.__struct_fields__}
-    return OwnSensor(**shared | {"kind": kind, "own": own})
+def with_own(section: Sensor | Output, kind: str, own: dict[str, Any]) -> OwnSensor | OwnOutput:
+    """The sensor or output as one of a kind of another package."""
+    shared = {name: getattr(section, name) for name in section.__struct_fields__} | {"kind": kind, "own": own}
+    return OwnSensor(**shared) if isinstance(section, Sensor) else OwnOutput(**shared)
 
 
 def failed_drivers(config: Config) -> list[Finding]:
-    """The sensors whose driver is not loaded, with the reason."""
+    """The sensors and outputs whose driver is not loaded, with the reason."""
     return [
-        Finding(chamber.path("sensor", number, "kind"), f"{sensor.name} has failed: {kind.reason}")
+        Finding(chamber.path(section, number, "kind"), f"{name} has failed: {reason}")
         for chamber in chambers_of(config)
-        for number, sensor in enumerate(chamber.options.sensor)
-        if isinstance(kind := SENSOR_KINDS[sensor.kind], UnloadedKind)
+        for section, number, name, kind in _kinds(chamber)
+        if (reason := reason_of(kind))
     ]
+
+
+def _kinds(chamber: Chamber) -> Iterator[tuple[str, int, str, SensorKind | OutputKind | None]]:
+    for number, sensor in enumerate(chamber.options.sensor):
+        yield "sensor", number, sensor.name, SENSOR_KINDS[sensor.kind]
+    for number, output in enumerate(chamber.options.output):
+        yield "output", number, output.name, OWN_OUTPUTS.get(output.kind)

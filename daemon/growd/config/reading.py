@@ -22,27 +22,29 @@ import msgspec
 from growd.config.base import Section
 from growd.config.checks import inconsistencies
 from growd.config.device_checks import device_conflicts
-from growd.config.devices import Light
+from growd.config.devices import Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.lines import lines_of
-from growd.config.own_options import failed_drivers, own_kind, type_of, with_own
+from growd.config.outputs import Output
+from growd.config.own_options import declared_by, failed_drivers, own_kind, type_of, with_own
 from growd.config.root import Config
 from growd.config.secrets import secret_path
 from growd.config.types import described
-from growd.own_kinds import BUILT_IN, measuring_anything
-from growd_drivers.kinds import UnloadedKind
+from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
+from growd.own_kinds import measuring_anything, reason_of
 
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from growd.config.findings import Doubt, OptionPath
-    from growd_drivers.kinds import DriverOption, SensorKind
+    from growd_drivers.kinds import DriverOption, OutputKind, SensorKind
 
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)
 _SEPARATOR: Final = "__"
 _OUTPUT_SECTIONS: Final = ("light", "output", "relay", "simulator")
+_ANY_KIND: Final[dict[type[Any], str]] = {Sensor: next(iter(SENSOR_KINDS)), Output: OUTPUT_KINDS[0]}
 _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)
 """Options whose value may contain a password, and is not shown."""
@@ -122,7 +124,9 @@ def _without_drivers(
     return [finding for finding in findings if finding not in lasting and not finding.is_numbered]
 
 
-def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> Config | None:
+def load_outputs(
+    path: pathlib.Path | None, settings: tuple[str, ...] = (), *, with_drivers: bool = False
+) -> Config | None:
     """As `load`, if the sections of outputs are valid; other sections may have faults.
 
     Returns None if an output may be wrong or missing. Blocking. Never raises, since no fault may prevent
@@ -130,7 +134,7 @@ def load_outputs(path: pathlib.Path | None, settings: tuple[str, ...] = ()) -> C
     """
     try:
         tree = _tree(path, settings, os.environ)
-        reader = _Reader(tree.values, with_drivers=False)  # no driver may delay safe outputs
+        reader = _Reader(tree.values, with_drivers=with_drivers)
         config: Config = reader.struct(tree.values, Config, ())
         findings = [*reader.findings, *device_conflicts(config)]
     except ConfigError:
@@ -334,15 +338,17 @@ class _Reader:
             return None
         return kind(**values)
 
-    def _own(self, tree: Mapping[str, Any], section: type[Any], kind: SensorKind, path: OptionPath) -> Any:
+    def _own(
+        self, tree: Mapping[str, Any], section: type[Any], kind: SensorKind | OutputKind, path: OptionPath
+    ) -> Any:
         """A section of a kind of another package, with the options that it declares."""
-        declared = {option.name: option for option in kind.own_options}
+        declared = declared_by(kind)
         rest = {name: value for name, value in tree.items() if name not in declared}
-        if isinstance(kind, UnloadedKind):
+        if reason_of(kind):
             own = {name: rest.pop(name) for name in [*rest] if name not in section.__struct_fields__}
         else:
             own = dict(self._own_options(tree, declared, path))
-        found = self._struct({**rest, "kind": next(iter(BUILT_IN))}, section, path, declared)
+        found = self._struct({**rest, "kind": _ANY_KIND[section]}, section, path, declared)
         return None if found is None else with_own(found, tree["kind"], own)
 
     def _own_options(
@@ -461,7 +467,7 @@ def _hint(path: OptionPath, expected: str, value: Any) -> str:
         return f'; write {option} = ["{value}"]' if "@" not in value or option == "recipients" else ""
     if option == "pin" and isinstance(value, int) and value in HEADER_PINS:
         return f"; pins are GPIO (BCM) numbers: pin {value} of the header is GPIO {HEADER_PINS[value]}"
-    if option == "kind" and "sensor" in path:
+    if option == "kind" and ("sensor" in path or "output" in path):
         return "; another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
     if path == ("chamber",) and isinstance(value, list):
         return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.config.outputs import IN_THE_NETWORK
@@ -109,7 +110,7 @@ class ChamberOutputs:
             output.name,
             output.own_variable,
             write=lambda level: device.use().write(level),
-            worker=self._worker(output.name, [device]),
+            worker=self._worker(output.name, [device], getattr(output, "line", "")),
             safe_on=safe_on,
             stale_after_s=self._chamber.scaled(output.stale_after_s),
             write_timeout_s=self._chamber.scaled(_limit_s(output)),
@@ -118,9 +119,15 @@ class ChamberOutputs:
             counted=lambda _, level: self.counters.wrote(output.name, level),
         )
 
-    def _worker(self, name: str, devices: Iterable[OutputDevice[Any]]) -> Worker:
-        """One thread per output, so that a hanging output blocks no other. No bus or line has such a name."""
-        worker = self._workers.named(f"{self._chamber.environment}/{name}")
+    def _worker(self, name: str, devices: Iterable[OutputDevice[Any]], line: str = "") -> Worker:
+        """One thread per output, so that a hanging output blocks no other; on a bus or line its thread.
+
+        No bus or line has a name as an output has.
+        """
+        if line:
+            worker = self._workers.named(line, partial(self._hardware.take_over, line))
+        else:
+            worker = self._workers.named(f"{self._chamber.environment}/{name}")
         self._devices += [(worker, device) for device in devices]
         return worker
 

@@ -5,18 +5,52 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.config.devices import OwnSensor
-from growd.device_kinds import SENSOR_KINDS
+from growd.config.outputs import OwnOutput
+from growd.config.own_options import declared_by
+from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
 from growd.variables import VARIABLES
+from growd.wiring.own_drivers import opened_output
 from growd.wiring.sensors import open_sensor
 from growd.wiring.simulated_truth import TRUTHS
+from growd_drivers.kinds import OutputKind
 from growd_hwsim.driver_bench import PORT, TrialSubject
+from growd_hwsim.driver_trials import trials_of
+from growd_hwsim.output_trials import OutputSubject, trials_of_output
 
 if TYPE_CHECKING:
-    from growd_drivers.kinds import DriverOption
+    from collections.abc import Iterator
+
+    from growd_drivers.kinds import DriverOption, SensorKind
+    from growd_hwsim.driver_bench import TrialResult
     from growd_hwsim.hardware import SimulatedHardware
 
 _RANGES: Final = {name: (known.minimum, known.maximum) for name, known in VARIABLES.items()}
 _ANY: Final = {bool: False, int: 0, float: 0.0, str: ""}
+
+
+def results_of_kind(name: str, kind: SensorKind | OutputKind) -> Iterator[TrialResult]:
+    """The row of each trial with a kind of another package whose simulated chip is loaded."""
+    if isinstance(kind, OutputKind):
+        OWN_OUTPUTS[name] = kind
+        output = output_subject_of(name)
+        for trial in trials_of_output(output):
+            yield trial.result(output)
+    else:
+        SENSOR_KINDS[name] = kind
+        sensor = subject_of(name)
+        for trial in trials_of(sensor):
+            yield trial.result(sensor)
+
+
+def output_subject_of(name: str) -> OutputSubject:
+    """The driver of a kind in `OWN_OUTPUTS` whose simulated chip is loaded."""
+    kind = OWN_OUTPUTS[name]
+    usual = {option.name: _usual(option) for option in declared_by(kind).values()}
+
+    def open_driver(hardware: SimulatedHardware, **options: Any) -> Any:
+        return opened_output(hardware, OwnOutput(name="trial", kind=name, own={**usual, **options}), kind)
+
+    return OutputSubject(name, kind, open_driver)
 
 
 def subject_of(name: str) -> TrialSubject:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 
 from growd.config import ConfigError, chambers_of
 from growd.wiring.files import read_line
+from growd.wiring.own_drivers import OwnOutputDriver
 from growd_drivers.errors import DriverError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
 from growd_drivers.network_switch import (
@@ -172,7 +173,7 @@ def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int,
 
 def output_device(hardware: Hardware, output: config.Output) -> OutputDevice[OutputDriver]:
     """One output. Its driver makes it safe when it is opened."""
-    return OutputDevice(_named(output), partial(_DRIVERS[output.kind], hardware, output))
+    return OutputDevice(_named(output), partial(_DRIVERS.get(output.kind, OwnOutputDriver), hardware, output))
 
 
 def _named(output: config.Output) -> str:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from growd_drivers.errors import DriverError, HardwareUnavailableError
+from growd.config.outputs import OwnOutput
+from growd.device_kinds import OWN_OUTPUTS
+from growd.own_kinds import reason_of
+from growd_drivers.errors import DriverError, HardwareUnavailableError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from growd.config import Output
+    from growd_drivers.hardware import Hardware
+    from growd_drivers.kinds import OutputKind
+
 T = TypeVar("T")
+_ON_FROM: Final = 0.5
 _MOST_HUNG: Final = 2
 """How many calls of a driver may hang for good. Each takes a thread of its bus, which has few."""
 
@@ -60,3 +70,54 @@ def numbers(reading: dict[str, Any]) -> dict[str, float]:
         if isinstance(value, bool | str | bytes) or value is None:
             raise TypeError(f"{name} must be a number, got {value!r:.60}")
     return {name: float(value) for name, value in reading.items()}
+
+
+class OwnOutputDriver:
+    """The driver of an output of another package, which is safe when it is opened and before it is closed."""
+
+    def __init__(self, hardware: Hardware, output: Output) -> None:
+        if not isinstance(output, OwnOutput):
+            raise SettingError(f"{output.name} has no driver", device=output.name)
+        kind = OWN_OUTPUTS[output.kind]
+        if reason := reason_of(kind):
+            raise HardwareUnavailableError(reason, device=output.name)
+        self._guard = OwnDriverGuard(output.name)
+        self._can_dim = kind.can_dim
+        self._safe = float(output.safe == "on")
+        self._driver = self._guard.call(partial(opened_output, hardware, output, kind))
+        self.write(self._safe)
+
+    def write(self, level: float) -> None:
+        """Drive it at a level, 0..1. Raises `DriverError`."""
+        wanted = level if self._can_dim else float(level >= _ON_FROM)
+        self._guard.call(lambda: self._driver.write(wanted))
+
+    def close(self) -> None:
+        """Leave it safe. Raises `DriverError` if it may not be."""
+        try:
+            self.write(self._safe)
+        finally:
+            self._guard.call(self._driver.close)
+
+
+def opened_output(hardware: Hardware, output: OwnOutput, kind: OutputKind) -> Any:
+    """Its driver; in a simulation without a simulated chip, what moves the chamber instead."""
+    if (stand_in := hardware.stand_in(output)) is not None:
+        return _StandIn(stand_in)
+    driver: Any = resolve_name(kind.driver)
+    options = dict(output.own)
+    if kind.opens == "i2c":
+        bus = hardware.i2c(options.pop("bus"))
+        return driver(bus, sleep=hardware.sleep, name=output.name, **options)
+    if kind.opens == "serial":
+        line = hardware.serial(options.pop("port"), baud=driver.BAUD, timeout_s=driver.ANSWER_S)
+        return driver(line, monotonic=hardware.monotonic, device=kind.part, name=output.name, **options)
+    return driver(name=output.name, sleep=hardware.sleep, monotonic=hardware.monotonic, **options)
+
+
+class _StandIn:
+    def __init__(self, move: Callable[[float], None]) -> None:
+        self.write = move
+
+    def close(self) -> None:
+        """It holds nothing."""

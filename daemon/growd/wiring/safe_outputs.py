@@ -21,21 +21,22 @@ from msgspec import Meta
 
 from growd.config import ConfigError, chambers_of
 from growd.config.base import Pin  # noqa: TC001  msgspec reads it
-from growd.config.outputs import IN_THE_NETWORK
+from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.runtime.atomic_file import read_regular, write_atomically
-from growd.wiring.outputs import advice_for_pin, http_switch, messages_of
+from growd.wiring.outputs import advice_for_pin, http_switch, messages_of, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.gpio import claim_output, is_output
-from growd_drivers.hardware import gpio_module
+from growd_drivers.hardware import gpio_module, open_hardware
 from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
 from growd_drivers.network_switch import ask_http
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from growd.config import Chamber, Config, Output
     from growd_drivers.gpio import GpioModule
+    from growd_drivers.hardware import Hardware
     from growd_drivers.hardware_pwm import PwmFiles
 
 FILE_NAME: Final = "outputs.json"
@@ -152,6 +153,35 @@ def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = No
     if config is not None and not config.simulator.enabled:
         _tell_network(config, outcome)
     return outcome
+
+
+def make_others_safe(
+    config: Config, outcome: Outcome, open_hardware: Callable[..., Hardware] = open_hardware
+) -> None:
+    """Make the outputs of other packages safe, whose drivers are loaded. Blocking. Adds to `outcome`."""
+    others = [
+        (chamber.device(output.name), output)
+        for chamber in chambers_of(config)
+        for output in chamber.all_outputs
+        if isinstance(output, OwnOutput)
+    ]
+    if not others:
+        return
+    try:
+        hardware = open_hardware(sleep=time.sleep, monotonic=time.monotonic)
+    except DriverError as error:
+        outcome.failures += [f"{name}: {error}" for name, _ in others]
+        return
+    for name, output in others:
+        device = output_device(hardware, output)
+        try:
+            device.use()
+            device.close()
+        except DriverError as error:
+            outcome.failures.append(f"{name}: {error}")
+        else:
+            outcome.told.append(f"{name}: was driven to its safe state")
+    hardware.close()
 
 
 def _drive_pins(

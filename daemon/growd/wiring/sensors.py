@@ -12,10 +12,10 @@ from growd.bus.fields import Field, Kind
 from growd.control.calibration import SteadyAir, steady_reading
 from growd.control.device_services import DeviceService
 from growd.device_kinds import SENSOR_KINDS
+from growd.own_kinds import reason_of
 from growd.variables import CARBON_DIOXIDE
 from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError
-from growd_drivers.kinds import UnloadedKind
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _MOST_GAP_S: Final = 30.0  # between two readings of steady air, or two interval
 def open_sensor(hardware: Hardware, sensor: Sensor) -> Any:
     """A new driver of the sensor, which has not talked to it yet. Raises `DriverError`."""
     kind = SENSOR_KINDS[sensor.kind]
-    if isinstance(kind, UnloadedKind):
-        raise HardwareUnavailableError(kind.reason, device=sensor.kind)
+    if reason := reason_of(kind):
+        raise HardwareUnavailableError(reason, device=sensor.kind)
     driver = resolve_name(kind.driver)
     options = sensor.driver_options
     if kind.measurement_interval_s:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from growd.config import chambers_of
-from growd.config.outputs import IN_THE_NETWORK
-from growd.device_kinds import SENSOR_KINDS
-from growd.own_kinds import BUILT_IN, chip_fault
+from growd.config.outputs import IN_THE_NETWORK, OwnOutput
+from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
+from growd.own_kinds import BUILT_IN, chip_fault, reason_of
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
@@ -35,6 +35,8 @@ from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.replay import ReplayedChamber, load_recording
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
@@ -143,6 +145,7 @@ def _wiring(chamber: Chamber) -> Wiring:
     """The wiring of one environment."""
     options, light = chamber.options, chamber.light
     outputs = chamber.all_outputs
+    own = [each for each in outputs if isinstance(each, OwnOutput) and not reason_of(OWN_OUTPUTS[each.kind])]
     sensors = [sensor for sensor in chamber.options.sensor if _has_chip(sensor)]
     return Wiring(
         i2c=tuple(
@@ -151,7 +154,8 @@ def _wiring(chamber: Chamber) -> Wiring:
                 for sensor in sensors
                 if sensor.is_on_i2c
             )
-        ),
+        )
+        + tuple(_output_chips(own)),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
         voltages=tuple(
             WiredVoltage(
@@ -190,6 +194,11 @@ def _wiring(chamber: Chamber) -> Wiring:
             for output in outputs
             if output.pin is not None
         },
+        stand_ins=tuple(
+            (output, WiredRelay(output.role.moves if output.role else "", channel=output.channel))
+            for output in own
+            if not OWN_OUTPUTS[output.kind].chip
+        ),
         network=tuple(
             WiredNetwork(
                 output.url.rstrip("/") or output.topic,
@@ -203,6 +212,19 @@ def _wiring(chamber: Chamber) -> Wiring:
             if output.kind in IN_THE_NETWORK
         ),
     )
+
+
+def _output_chips(outputs: Iterable[OwnOutput]) -> Iterator[WiredChip]:
+    """The simulated chips of outputs of other packages."""
+    for output in outputs:
+        kind = OWN_OUTPUTS[output.kind]
+        if not kind.chip:
+            continue
+        if fault := chip_fault(kind, output.kind):
+            _log.warning("%s is not simulated: %s", output.name, fault)
+        else:
+            moves = output.role.moves if output.role else ""
+            yield WiredChip(output.kind, output.own["bus"], output.own["address"], moves, output.channel)
 
 
 def _simulated_id(chamber: Chamber, sensor: Sensor) -> str:

@@ -1,0 +1,201 @@
+"""A table of faults that the driver of an output must stand, as `growd_hwsim.driver_trials` for sensors."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from growd_hwsim.chamber import SimulatedChamber
+from growd_hwsim.chip import SENSORS
+from growd_hwsim.driver_bench import (
+    BUS_NUMBER,
+    DEVICE_ERRORS,
+    DISTURBED_S,
+    READ_S,
+    TrialFailedError,
+    TrialTime,
+)
+from growd_hwsim.driver_trials import Trial, hang
+from growd_hwsim.fault_kinds import BUS, PLACES
+from growd_hwsim.faults import Fault
+from growd_hwsim.hardware import SimulatedHardware, WiredChip, Wiring
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd_drivers.kinds import OutputKind
+
+_MOVES: Final = "heater"
+_MUST_FAIL: Final = ("absent", "nak", "bus_error", "timeout")
+_OFF_BY: Final = 0.05
+_RETRY_S: Final = 2.5
+_RETRIES: Final = 5
+
+
+@dataclass(frozen=True)
+class OutputSubject:
+    """A driver of outputs: the name of its kind, the kind, and how growd opens it on some hardware."""
+
+    name: str
+    kind: OutputKind
+    open_driver: Callable[..., Any]
+
+    @contextmanager
+    def bench(self) -> Iterator[OutputBench]:
+        """A new driver on a new simulated chip, for the body."""
+        made = OutputBench(self)
+        try:
+            yield made
+        finally:
+            made.hardware.close()
+
+
+class OutputBench:
+    """A driver of an output on its simulated chip, which drives `level`."""
+
+    def __init__(self, subject: OutputSubject) -> None:
+        self.subject = subject
+        self.time = TrialTime()
+        self.chamber = SimulatedChamber(self.time.monotonic)
+        self.address = subject.kind.addresses[0]
+        wired = WiredChip(subject.name, BUS_NUMBER, self.address, _MOVES)
+        self.hardware = SimulatedHardware(
+            self.chamber,
+            sleep=self.time.sleep,
+            monotonic=self.time.monotonic,
+            wiring=Wiring(i2c=(wired,), lamp_pins={}),
+        )
+        self._driver: Any = None
+
+    @property
+    def level(self) -> float:
+        """What the chip drives now."""
+        return self.chamber.level(_MOVES)
+
+    def driver(self, **options: Any) -> Any:
+        """The driver, opened at the first call."""
+        if self._driver is None:
+            self._driver = self.subject.open_driver(self.hardware, **options)
+        return self._driver
+
+    def write(self, level: float, limit_s: float = READ_S) -> bool:
+        """Whether the driver wrote the level; False for an error of the device."""
+        self.time.slept = 0.0
+        try:
+            self.driver().write(level)
+        except DEVICE_ERRORS:
+            return False
+        finally:
+            if self.time.slept > limit_s:
+                raise TrialFailedError(f"one write takes {self.time.slept:.3g} s; growd waits {limit_s:g} s")
+        return True
+
+    def expect(self, level: float) -> None:
+        """The driver reaches the level, after some tries as growd makes them."""
+        for _ in range(_RETRIES):
+            if self.write(level, DISTURBED_S) and abs(self.level - level) <= _OFF_BY:
+                return
+            self.time.sleep(_RETRY_S)
+        raise TrialFailedError(f"the output is at {self.level:.3g} after write({level:g})")
+
+
+def trials_of_output(subject: OutputSubject) -> list[Trial]:
+    """The rows that fit the kind of an output on I2C."""
+    faults = [kind for kind in SENSORS[subject.name].faults if kind in PLACES[BUS]]
+    rows = [
+        Trial("opens without its device", _opens, "Do not talk to the device in the constructor."),
+        Trial("drives on and off", _on_and_off),
+        Trial("takes the ends of its options", _options, "Accept each value that an option declares."),
+        Trial("stays off when it is closed", _closes, "Do not change the output in close()."),
+        *[Trial(f"fault {kind}", partial(_fault, subject.name, kind), _ON_ERRORS) for kind in faults],
+        *[
+            Trial(f"fault {kind} of the bus", partial(_fault, f"i2c-{BUS_NUMBER}", kind), _ON_ERRORS)
+            for kind in PLACES[BUS]
+        ],
+        Trial("power lost between two writes", _power_lost, _WHOLE),
+    ]
+    if subject.kind.can_dim:
+        rows.append(Trial("dims", _dims))
+    if subject.kind.timer_s is not None:
+        rows.append(
+            Trial(
+                "becomes safe by its own timer", _timer, "Start the timer of the device again in each write."
+            )
+        )
+    return rows
+
+
+_ON_ERRORS: Final = "Let the errors of the bus pass."
+_WHOLE: Final = "Write the whole state each time, with the set-up of the device."
+
+
+def _opens(made: OutputBench) -> None:
+    made.hardware.faults.inject(Fault("absent", made.subject.name))
+    made.driver()
+    if next(iter(made.hardware.chips.values())).written:
+        raise TrialFailedError("its constructor talks to the device")
+
+
+def _on_and_off(made: OutputBench) -> None:
+    for level in (0.0, 1.0, 0.0, 1.0, 1.0, 0.0):
+        if not made.write(level):
+            raise TrialFailedError(f"write({level:g}) failed without a fault")
+        made.expect(level)
+
+
+def _dims(made: OutputBench) -> None:
+    for level in (0.25, 0.75, 0.5, 0.0):
+        made.expect(level)
+
+
+def _options(made: OutputBench) -> None:
+    for option in made.subject.kind.own_options:
+        limits = [each for each in (option.least, option.most) if each is not None]
+        ends: tuple[Any, ...] = option.choices or tuple(limits)
+        for value in (False, True) if option.kind is bool else ends:
+            with made.subject.bench() as other:
+                other.driver(**{option.name: value if option.choices else option.kind(value)})
+                other.expect(1.0)
+
+
+def _closes(made: OutputBench) -> None:
+    made.expect(1.0)
+    made.expect(0.0)
+    made.driver().close()
+    if made.level > _OFF_BY:
+        raise TrialFailedError(f"the output is at {made.level:.3g} after close()")
+
+
+def _fault(device: str, kind: str, made: OutputBench) -> None:
+    made.expect(1.0)
+    made.hardware.faults.inject(Fault(kind, device))
+    if kind == "hang":
+        hang(made.hardware.faults, lambda: made.write(0.0, DISTURBED_S))
+    elif made.write(0.0, DISTURBED_S) and kind in _MUST_FAIL:
+        raise TrialFailedError("write() raised no error, and the device did not answer")
+    made.hardware.faults.clear()
+    made.expect(0.0)
+    made.expect(1.0)
+
+
+def _power_lost(made: OutputBench) -> None:
+    made.expect(1.0)
+    chip = next(iter(made.hardware.chips.values()))
+    made.chamber.set_actuator(_MOVES, 0.0)
+    fresh: Any = type(chip)
+    drive = partial(made.chamber.set_actuator, _MOVES)
+    made.hardware.adapters[BUS_NUMBER].detach(made.address)
+    made.hardware.adapters[BUS_NUMBER].attach(made.address, fresh(drive, made.time.monotonic, seed=1))
+    made.expect(1.0)
+    made.expect(0.0)
+
+
+def _timer(made: OutputBench) -> None:
+    made.expect(1.0)
+    made.time.sleep((made.subject.kind.timer_s or 0.0) + 1.0)
+    chip: Any = next(iter(made.hardware.chips.values()))
+    chip.step()
+    if made.level > _OFF_BY:
+        raise TrialFailedError(f"the output is at {made.level:.3g} after its time without a write")

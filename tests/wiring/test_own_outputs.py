@@ -1,0 +1,240 @@
+"""Outputs with drivers of other packages: the same actuator, safe states and interlocks as growd's own."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd import own_kinds
+from growd.config import ConfigError, load
+from growd.config.outputs import OwnOutput
+from growd.wiring.driver_trials import output_subject_of
+from growd.wiring.safe_outputs import Outcome, make_others_safe
+from growd_hwsim.faults import Fault
+from growd_hwsim.hardware import WiredChip, Wiring
+from growd_hwsim.output_trials import trials_of_output
+from support.jumping import rigged
+from support.machine import SleepingTime, simulated
+from support.own_packages import importable, written
+from support.relay_board import SOURCE
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHAMBER = """
+[simulator]
+enabled = true
+
+[[sensor]]
+name = "air"
+kind = "scd30"
+
+[[output]]
+name = "heating"
+kind = "relay_board"
+drives = ["air_temperature"]
+"""
+
+
+@pytest.fixture
+def board(tmp_path):
+    """Install the package with replacements in its source."""
+
+    def install(**replacements: str) -> None:
+        source = SOURCE
+        for old, new in replacements.items():
+            assert old in source
+            source = source.replace(old, new)
+        written(tmp_path / "board", "growd-board", {"relay_board": "KIND"}, source, "growd.outputs")
+
+    with importable(tmp_path / "board"):
+        yield install
+
+
+def loaded(tmp_path: Path, further: str = "", chamber: str = CHAMBER):
+    file = tmp_path / "growd.toml"
+    file.write_text(chamber + further)
+    warnings: list[str] = []
+    return load(file, environ={}, with_drivers=True, warn=warnings.append), warnings
+
+
+def command(rig, level: float) -> None:
+    rig.bus.node("client").publish_arguments("environment_1/desired/air_heater", [level])
+
+
+async def test_an_output_is_driven_over_the_bus_and_safe_at_the_end(board, tmp_path):
+    board()
+    config, warnings = await asyncio.to_thread(loaded, tmp_path, "relay = 2\naddress = 0x21\n")
+    assert warnings == []
+    async with rigged(config) as rig:
+        chip = rig.machine.chips[1, 0x21]
+        await rig.clock.advance(30)
+        command(rig, 1)
+        await rig.clock.advance(30)
+        assert rig.machine.chamber.level("heater") == 1
+        assert chip.written[-1] == bytes([0b1111_1011])
+        assert rig.device("actuators/heating")["state"] == "ok"
+        before = len(chip.written)
+        await rig.clock.advance(60)
+        assert len(chip.written) - before >= 5  # repeated, since the board has no timer
+    assert rig.machine.chamber.level("heater") == 0
+    assert rig.complaints == []
+
+
+async def test_an_output_is_safe_while_its_sensor_is_not_known(board, tmp_path):
+    board()
+    config, _ = await asyncio.to_thread(loaded, tmp_path)
+    async with rigged(config) as rig:
+        await rig.clock.advance(30)
+        command(rig, 1)
+        await rig.clock.advance(30)
+        assert rig.machine.chamber.level("heater") == 1
+        rig.machine.faults.inject(Fault("absent", "scd30"))
+        await rig.clock.advance(60)
+        assert rig.machine.chamber.level("heater") == 0
+
+
+async def test_a_board_that_does_not_answer_is_a_failed_output(board, tmp_path):
+    board()
+    config, _ = await asyncio.to_thread(loaded, tmp_path)
+    async with rigged(config) as rig:
+        await rig.clock.advance(30)
+        rig.machine.faults.inject(Fault("absent", "relay_board"))
+        command(rig, 1)
+        await rig.clock.advance(30)
+        assert rig.device("actuators/heating")["state"] == "failed"
+        assert rig.machine.chamber.level("heater") == 0
+        rig.machine.faults.clear()
+        await rig.clock.advance(90)
+        assert rig.device("actuators/heating")["state"] == "ok"
+
+
+def test_outputs_of_packages_are_made_safe_without_the_daemon(board, tmp_path):
+    board()
+    config, _ = loaded(tmp_path)
+    time = SleepingTime()
+    machine = simulated(time, wiring=Wiring(i2c=(WiredChip("relay_board", 1, 0x20, "heater"),), lamp_pins={}))
+    machine.chamber.set_actuator("heater", 1.0)
+    outcome = Outcome()
+    make_others_safe(config, outcome, lambda **_: machine)
+    assert (outcome.told, outcome.failures) == (["heating: was driven to its safe state"], [])
+    assert machine.chamber.level("heater") == 0
+    machine.close()
+
+
+def test_growd_safe_names_an_output_that_it_can_not_make_safe(board, tmp_path):
+    board(**{"KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind("})
+    config, _ = loaded(tmp_path)
+    outcome = Outcome()
+    machine = simulated(SleepingTime())
+    make_others_safe(config, outcome, lambda **_: machine)
+    (failure,) = outcome.failures
+    assert failure.startswith("heating: the driver relay_board of growd-board 2.0 can't be loaded")
+
+
+FAILING = {
+    "self._bus.writeto(self._address, bytes": "raise SystemExit(3, ",
+    "KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind(",
+    "    1,\n    addresses=": "    2,\n    addresses=",
+}
+
+
+@pytest.mark.parametrize("old", FAILING)
+async def test_a_driver_that_fails_is_a_failed_output_that_may_not_be_safe(old, board, tmp_path):
+    board(**{old: FAILING[old]})
+    config, _ = await asyncio.to_thread(loaded, tmp_path, "further = 3\n" if "write" not in old else "")
+    async with rigged(config) as rig:
+        await rig.clock.advance(10)
+        command(rig, 1)
+        await rig.clock.advance(30)
+        assert rig.device("actuators/heating")["state"] == "failed"
+        assert rig.device("samplers/air")["state"] == "ok"
+        assert rig.machine.chamber.level("heater") == 0
+    assert any("the output heating" in complaint for complaint in rig.complaints)
+
+
+async def test_an_output_without_a_simulated_chip_only_moves_the_chamber(board, tmp_path):
+    board(**{'chip="growd_board:SimulatedPcf8574"': 'chip=""', "self._bus.writeto(": "raise KeyError("})
+    config, _ = await asyncio.to_thread(loaded, tmp_path)
+    async with rigged(config) as rig:
+        await rig.clock.advance(30)
+        command(rig, 1)
+        await rig.clock.advance(30)
+        assert rig.machine.chamber.level("heater") == 1
+
+
+def test_options_of_a_kind_of_output_are_checked(board, tmp_path):
+    board()
+    output = loaded(tmp_path, "relay = 7\n")[0].output[0]
+    assert isinstance(output, OwnOutput)
+    assert output.own == {"bus": 1, "address": 0x20, "relay": 7}
+    assert (output.line, output.can_dim, output.has_timer, output.repeat_s) == ("i2c-1", False, False, 10.0)
+    for line, reason in (
+        ("relay = 8", r"heating.relay: must be a whole number from 0 to 7, got 8"),
+        ("rely = 1", r"rely: unknown option; is it relay\?"),
+        ("pin = 5", r"pin: heating is a relay_board; this is for relay, pwm, hardware_pwm only: remove it"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            loaded(tmp_path, line + "\n")
+
+
+def test_a_valve_needs_a_device_with_a_timer(board, tmp_path):
+    board()
+    chamber = CHAMBER.replace("air_temperature", "air_carbon_dioxide")
+    with pytest.raises(ConfigError, match="nothing closes it when growd or the network fails"):
+        loaded(tmp_path, "", chamber)
+    loaded(tmp_path, "may_stay_on = true\n", chamber)
+
+
+def test_a_valve_whose_driver_does_not_load_is_a_warning(board, tmp_path):
+    board(**{"KIND = OutputKind(": "raise SystemExit(3)\nKIND = OutputKind("})
+    _, warnings = loaded(tmp_path, "", CHAMBER.replace("air_temperature", "air_carbon_dioxide"))
+    assert "heating has failed: the driver relay_board of growd-board 2.0 can't be loaded" in warnings[1]
+
+
+def failures() -> dict[str, str]:
+    kind = own_kinds.output_kind("relay_board")
+    assert kind is not None
+    assert own_kinds.chip_fault(kind, "relay_board") == ""
+    subject = output_subject_of("relay_board")
+    rows = [trial.result(subject) for trial in trials_of_output(subject)]
+    assert len(rows) > 10
+    return {row.name: row.failure for row in rows if row.failure}
+
+
+def test_the_board_stands_all_faults(board):
+    board()
+    assert failures() == {}
+
+
+SUPPRESSED = """    def write(self, level):
+        try:
+            self.send(level)
+        except OSError:
+            pass
+
+    def send(self, level):"""
+MISTAKES = {
+    "if level else 0": ("if not level else 0", "drives on and off", "the output is at 1 after write(0)"),
+    "    def write(self, level):": (
+        SUPPRESSED,
+        "fault absent",
+        "write() raised no error, and the device did not answer",
+    ),
+    "        pass": (
+        "        self.write(1)",
+        "stays off when it is closed",
+        "the output is at 1 after close()",
+    ),
+    "1 << relay": ("[1 << relay][relay]", "takes the ends of its options", "it raised IndexError"),
+}
+
+
+@pytest.mark.parametrize("old", MISTAKES)
+def test_a_mistake_of_a_driver_fails_its_trial(old, board):
+    new, trial, words = MISTAKES[old]
+    board(**{old: new})
+    found = failures()
+    assert words in found.get(trial, ""), found
