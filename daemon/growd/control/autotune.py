@@ -28,7 +28,7 @@ PERIOD_S: Final = 1.0
 HELD_S: Final = 120.0  # an experiment that is not renewed ends; simulated time runs fast
 
 
-class Response(Protocol):
+class TunedResponse(Protocol):
     """The result of a test."""
 
     @property
@@ -48,7 +48,7 @@ class Response(Protocol):
         """The result for people."""
 
 
-class Test(Protocol):
+class OutputTest(Protocol):
     """Decides when the outputs are on, and takes readings (`pulse_test`, `step_test`)."""
 
     @property
@@ -59,7 +59,7 @@ class Test(Protocol):
     def measured(self, now: float, value: float, /) -> None: ...
     def output(self, now: float, is_on: bool, /) -> None: ...  # noqa: FBT001  a state
     def wants_on(self, now: float) -> bool: ...
-    def response(self) -> Response: ...
+    def response(self) -> TunedResponse: ...
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Autotuner:
         environment: str,
         controller: LoopController,
         outputs: tuple[TunedOutput, ...],
-        make_test: Callable[[float], Test],
+        make_test: Callable[[float], OutputTest],
         *,
         raises: bool = True,
         why_held: Callable[[], str] = lambda: "",
@@ -301,7 +301,7 @@ class Autotuner:
             self._report("done", message, 1.0, response)
             logger.info("%s: autotune found %s", self.node.name, message)
 
-    async def _experiment(self) -> Response:
+    async def _experiment(self) -> TunedResponse:
         test = self._make_test(self._clock.monotonic())
         with self.node.subscribe(self._measured_topic, *self._tested_topics) as inbox:
             while not test.is_done:
@@ -320,7 +320,7 @@ class Autotuner:
     def _sign(self) -> float:
         return 1.0 if self._raises else -1.0
 
-    def _feed(self, test: Test, inbox: Subscription, now: float) -> None:
+    def _feed(self, test: OutputTest, inbox: Subscription, now: float) -> None:
         while (message := inbox.get_nowait()) is not None:
             # messages carry wall time, which may step; they are at most a second old
             if message.topic != self._measured_topic:
@@ -332,7 +332,7 @@ class Autotuner:
         ago = self._clock.time() - message.time
         return now - max(0.0, min(2 * PERIOD_S, ago))
 
-    async def _apply(self, response: Response) -> None:
+    async def _apply(self, response: TunedResponse) -> None:
         """Set all results at once; if they cannot be saved, none is set."""
         found = {f"{self._gains}/{name}": value for name, value in response.parameters().items()}
         for name, value in response.of_doses().items():
@@ -349,7 +349,7 @@ class Autotuner:
         state: str,
         message: str,
         progress: float,
-        response: Response | None = None,
+        response: TunedResponse | None = None,
         left_s: float = 0.0,
     ) -> None:
         self._output.publish(

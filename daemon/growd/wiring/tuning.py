@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Chamber
-    from growd.control.autotune import Test
+    from growd.control.autotune import OutputTest
     from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
 
@@ -64,7 +64,7 @@ def _outputs(chamber: Chamber, variable: str, *, raises: bool) -> tuple[TunedOut
 
 def _test(
     chamber: Chamber, variable: str, tested: list[str], *, raises: bool
-) -> tuple[Callable[[float], Test], float, str]:
+) -> tuple[Callable[[float], OutputTest], float, str]:
     """What makes the test, its longest step, and how long it takes in words."""
     options, settings = chamber.loop_options(variable), loop_settings(chamber, variable)
     if variable == CARBON_DIOXIDE:
