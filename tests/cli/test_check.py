@@ -14,6 +14,7 @@ import pytest
 
 from growd.cli.hardware_check import LIMIT_S, DeviceAnswer, check_hardware
 from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOptions, Sensor
+from growd.device_kinds import SENSOR_KINDS
 from growd_drivers.hardware import Hardware
 from growd_drivers.serial_line import open_port
 from growd_hwsim.faults import Fault
@@ -220,6 +221,26 @@ async def test_a_wrong_address_is_reported_with_the_devices_found(
     found = await finding(sensor, machine(wiring=wiring))
     assert not found.answers
     assert found.sentence.endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("scd4x", " ppm, "),
+        ("sht3x", " percent"),
+        ("sht4x", " percent"),
+        ("bme280", " hPa"),
+        ("as7341", " umol/m2/s"),
+    ],
+)
+async def test_each_sensor_shows_its_first_reading(kind: str, words: str):
+    address = SENSOR_KINDS[kind].addresses[0]
+    found = await finding(
+        Sensor(name="it", kind=kind), machine(wiring=Wiring(i2c=(WiredChip(kind, 1, address),)))
+    )
+    assert found.answers
+    assert f"{SENSOR_KINDS[kind].part} at {address:#04x} on I2C bus 1 answers: " in found.sentence
+    assert words in found.sentence
 
 
 async def test_a_wrong_device_is_reported():

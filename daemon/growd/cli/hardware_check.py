@@ -42,7 +42,7 @@ LIMIT_S: Final = 15.0
 """For one device. A stuck bus takes 1 s per transfer."""
 
 _DEFAULT: Final = " (default, since the configuration has none)"
-_FIRST_READING_S: Final = 5.0  # two measurement intervals of an SCD30
+_FIRST_READING_S: Final = 6.0  # a measurement of an SCD4x, two of an SCD30
 _POLL_S: Final = 0.25
 _TRIES_OF_MQTT: Final = 20
 _CLOSE_S: Final = 0.5
