@@ -75,6 +75,7 @@ RESTART: Final = "power cut and restart"
 RECOVERY_S: Final = 6 * HOUR_S  # what has not recovered by then is counted as that long
 
 DAY_H, NIGHT_H = 6.0, 22.0
+FAN_L_MIN: Final = 150.0  # a head of lettuce transpires several times as much as the demo's young plants
 VISITS_H: Final = range(7, 22, 2)
 SET_POINTS: Final[dict[str, tuple[float, float]]] = {
     "light_illuminance": (14_000.0, 0.0),
@@ -261,10 +262,7 @@ class Grow:
         self._memory: Any = importlib.import_module("support.memory").ShortMemory()
         config = load(profile_path("climate"))
         sensors = (
-            msgspec.structs.replace(
-                each, interval_s=PERIOD_S if each.kind in ("scd30", "bh1750") else MINUTE_S
-            )
-            for each in config.sensor
+            msgspec.structs.replace(each, interval_s=max(PERIOD_S, each.interval_s)) for each in config.sensor
         )
         self._config = msgspec.structs.replace(config, sensor=tuple(sensors))
         self._end = days * DAY_S
@@ -278,6 +276,8 @@ class Grow:
         self._rig: Any = None
         self._wanted: dict[str, float] = {}
         self._lacking: Planned | None = None  # a fault that is over, while loops are not back
+        self._well: set[str] = set()
+        self._well_before: dict[Planned, set[str]] = {}
 
     async def run(self) -> None:
         """Let it grow, from power cut to power cut."""
@@ -290,6 +290,7 @@ class Grow:
                 await self._live(cut.begin)
                 self.checker.power_cut(self._now())
             if cut.kind:
+                self._well_before[cut] = set(self._well)
                 self._struck(cut)
                 self.elapsed = cut.end
 
@@ -308,6 +309,7 @@ class Grow:
                 dry_mass_g_m2=1.0,
                 leaf_area_index=0.07,
                 dark_respiration_umol_m2_s=0.32 / 14,
+                fan_flow_l_min=FAN_L_MIN,
             )
             self.chamber.parameters = seedlings
         else:
@@ -337,6 +339,7 @@ class Grow:
                 await self._visit()
 
     def _inject(self, each: Planned) -> None:
+        self._well_before[each] = set(self._well)
         noisy = each.kind == "noise"
         fault = Fault(
             each.kind,
@@ -359,12 +362,15 @@ class Grow:
         known = {"scd30", "i2c-1:0x48"} - active
         self.checker.check(self.chamber, self.elapsed, known)
         is_day = DAY_H <= self.elapsed % DAY_S / HOUR_S < NIGHT_H
-        well = True
         for name, loop in LOOPS.items():
             if is_day or not loop.by_day_only:
                 error = loop.true(self.chamber) - self._wanted[name]
-                well &= self.tallies[name].look(error, loop.band)
-        if self._lacking and (well or self.elapsed - self._lacking.end > RECOVERY_S):
+                is_met = self.tallies[name].look(error, loop.band)
+                self._well = self._well | {name} if is_met else self._well - {name}
+        lacking = self._lacking
+        if lacking and (
+            self._well >= self._well_before.get(lacking, set()) or self.elapsed - lacking.end > RECOVERY_S
+        ):
             self._struck(None)
 
     def _struck(self, following: Planned | None) -> None:
@@ -392,7 +398,7 @@ def rows_of(grow: Grow) -> Iterator[Row]:
     yield limited("checks of all limits", "1", grow.checker.checks)
     for name, times in sorted(grow.recoveries.items()):
         yield limited(f"fault {name}: times", "1", len(times))
-        yield limited(f"fault {name}: all loops back, mean", "min", sum(times) / len(times) / MINUTE_S)
+        yield limited(f"fault {name}: loops back as before, mean", "min", sum(times) / len(times) / MINUTE_S)
     for name, number in sorted(grow.resets.items()):
         yield limited(f"interlock {name}: reset by the grower", "1", number)
     yield from _consumption(grow)
