@@ -44,6 +44,7 @@ def _with(options: Sequence[InstallOption]) -> Callable[[Any], Any]:
                     metavar=option.metavar,
                     help=option.help,
                     hidden=option.is_hidden,
+                    multiple=option.is_repeatable,
                 )
             function = add(function)
         return function

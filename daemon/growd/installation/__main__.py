@@ -52,6 +52,16 @@ def _parser() -> argparse.ArgumentParser:
         if option.metavar is None:
             parser.add_argument(option.flag, dest=option.name, action="store_true", help=words)
         else:
+            if option.is_repeatable:
+                parser.add_argument(
+                    option.flag,
+                    dest=option.name,
+                    metavar=option.metavar,
+                    action="append",
+                    default=[],
+                    help=words,
+                )
+                continue
             kind = Path if option.name == "root" else str
             default = Path("/") if option.name == "root" else None
             parser.add_argument(

@@ -11,13 +11,35 @@ from growd.installation.machine import SOCKET_WANTED, InstallError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from growd.installation.machine import Machine
+    from growd.installation.versions import Version
 
 SERVICE: Final = "growd.service"
 SOCKET: Final = "growd.socket"
 COMMAND_S: Final = 180.0
 """Time limit of a program that an upgrade runs: growd ends within 15 s, and `growd safe` within seconds."""
+
+
+def driver_report(program: str) -> list[str]:
+    """What a growd says of the packages with drivers: a table, also of those that can't be loaded."""
+    try:
+        done = subprocess.run(  # noqa: S603  our own words
+            [program, "driver", "list"], check=False, capture_output=True, text=True, timeout=COMMAND_S
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [f"the drivers can't be listed: {error}"]
+    return done.stdout.splitlines()
+
+
+def driver_warnings(version: Version, configuration: Path) -> list[str]:
+    """Let a version check a configuration: its warnings of drivers that can't be loaded.
+
+    Raises `InstallError` if it refuses the configuration.
+    """
+    lines = output_of([version.program, "check", "--config", str(configuration)]).splitlines()
+    return [line for line in lines if line.startswith("warning: ") and "can't be loaded: " in line]
 
 
 def output_of(command: Sequence[str], limit_s: float = COMMAND_S) -> str:

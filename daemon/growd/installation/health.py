@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+_UNLOADED: Final = re.compile("the driver .* can't be loaded: ")
 
 
 class ProbeError(Exception):
@@ -73,7 +76,8 @@ class StatusAnswer(msgspec.Struct):
     def failures(self) -> Iterator[tuple[str, str]]:
         """What does not work: a key that stays the same over restarts, and a sentence."""
         for device in self.devices:
-            if device.state == "failed":
+            # a driver of another package that does not fit must not stop an upgrade
+            if device.state == "failed" and not _UNLOADED.match(device.message):
                 yield f"device {device.name}", f"{device.name} has failed: {device.message}"
         for interlock in self.interlocks:
             if interlock.needs_reset:

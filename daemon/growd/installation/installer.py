@@ -8,12 +8,26 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from growd.installation.growd_service import driver_report
 from growd.installation.machine import CONFIGURATION, DATA, LOG, InstallError, Machine, reason_of, run_program
 from growd.installation.options import PARTS
 from growd.installation.running import wait_for_answer
-from growd.installation.service import install_steps, new_version, refuse_older, uninstall_steps
+from growd.installation.service import (
+    install_steps,
+    new_version,
+    package_steps,
+    refuse_older,
+    uninstall_steps,
+)
 from growd.installation.targets import target_of
-from growd.installation.versions import VERSIONS, locked, refuse_package, refuse_while_upgrading
+from growd.installation.versions import (
+    CURRENT,
+    PACKAGE,
+    VERSIONS,
+    locked,
+    refuse_package,
+    refuse_while_upgrading,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,11 +48,14 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
         _install_part(machine, source, choices, say)
         return
     with _changing():
-        refuse_package(machine)
+        is_package = machine.at(PACKAGE).exists() and choices.changes_drivers
+        if not is_package:
+            refuse_package(machine)
         refuse_while_upgrading(machine)
-        if not choices.allow_downgrade:
+        if not choices.allow_downgrade and not is_package:
             refuse_older(machine, source)
-        steps = install_steps(machine, source, target_of(root), choices)
+        steps_of = package_steps if is_package else install_steps
+        steps = steps_of(machine, source, target_of(root), choices)
         if choices.dry_run:
             _print_steps(steps, say)
             return
@@ -46,7 +63,11 @@ def install(source: InstallSource, choices: InstallChoices, say: Say, machine: M
             refuse_while_upgrading(machine)  # it may have begun meanwhile
             _carry_out(steps, say)
     file = machine.at(CONFIGURATION / "growd.toml")
-    say(f"Installed growd {source.version}; its configuration is {file}.")
+    if not is_package:
+        say(f"Installed growd {source.version}; its configuration is {file}.")
+    if choices.changes_drivers and root == Path("/"):
+        for line in driver_report(f"/{PACKAGE.parent if is_package else CURRENT}/bin/growd"):
+            say(line)
     if machine.is_live:
         for line in wait_for_answer(machine):
             say(line)

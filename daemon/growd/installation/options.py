@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 PROFILE: Final = "food-computer"
 
@@ -18,6 +21,7 @@ class InstallOption(NamedTuple):
     help: str
     is_hidden: bool = False
     """For growd itself."""
+    is_repeatable: bool = False
 
 
 PLACE_OPTIONS: Final = (
@@ -52,6 +56,16 @@ INSTALL_OPTIONS: Final = (
         "Use Apache CouchDB as the database: Apache's package if it is installed, else a container.",
     ),
     InstallOption(
+        "with_packages",
+        "--with",
+        "PACKAGE==VERSION",
+        "Install a package with drivers, or a wheel file of one. It stays over upgrades.",
+        is_repeatable=True,
+    ),
+    InstallOption(
+        "without_packages", "--without", "PACKAGE", "Remove a package with drivers.", is_repeatable=True
+    ),
+    InstallOption(
         "allow_downgrade", "--allow-downgrade", None, "Allow a version older than the installed one."
     ),
     InstallOption(
@@ -75,10 +89,17 @@ class InstallChoices:
     with_socket: bool = False
     with_watchdog: bool = False
     with_couchdb: bool = False
+    with_packages: Sequence[str] = ()
+    without_packages: Sequence[str] = ()
     allow_downgrade: bool = False
     only: str | None = None
     root: Path = Path("/")
     dry_run: bool = False
+
+    @property
+    def changes_drivers(self) -> bool:
+        """Whether packages with drivers come or go."""
+        return bool(self.with_packages or self.without_packages)
 
     def arguments(self) -> list[str]:
         """The words of the command line that mean the same."""
@@ -87,6 +108,8 @@ class InstallChoices:
             value = getattr(self, option.name)
             if option.metavar is None:
                 words += [option.flag] * value
+            elif option.is_repeatable:
+                words += [word for each in value for word in (option.flag, each)]
             elif value is not None:
                 words += [option.flag, str(value)]
         return words

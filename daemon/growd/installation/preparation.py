@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from growd.installation.data_formats import BACKUPS, DataFormat, size_of_files
-from growd.installation.growd_service import output_of
+from growd.installation.growd_service import driver_warnings, output_of
 from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
 from growd.installation.service import refuse_older
@@ -147,7 +147,8 @@ class Preparation:
         self.say(f"Checking the configuration with growd {target.version}.")
         file = self.machine.at(CONFIGURATION / "growd.toml")
         try:
-            output_of([target.program, "check", "--config", str(file)])
+            for warning in driver_warnings(target, file):
+                self.say(warning)
         except InstallError as error:
             reason = str(error).rpartition(" failed: ")[2].removeprefix("growd: ")
             raise InstallError(f"growd {target.version} refuses the configuration: {reason}") from None

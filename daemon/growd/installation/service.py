@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.installation.bundle import refuse_other_machines, unpack_bundle
 from growd.installation.couchdb import couchdb_is_installed, couchdb_removal_steps, couchdb_steps
+from growd.installation.drivers import driver_steps
 from growd.installation.machine import (
     COMMAND,
     CONFIGURATION,
@@ -137,7 +138,8 @@ def install_steps(
     if choices.only == "configuration":
         return [*_configuration(machine, text, was), recording]
     steps = [removal_step(path) for path in machine.folder_at(VERSIONS).glob(f"*{PART}")]
-    steps += [version.step, *_checks(machine, folder, target, choices), *placing]
+    steps += [version.step, *driver_steps(machine, source, target, choices)]
+    steps += [*_checks(machine, folder, target, choices), *placing]
     steps += _configuration(machine, text, was)
     if _with_couchdb(machine, choices):
         shipped = {digest_of(text), str(was.get("configuration", ""))}
@@ -154,6 +156,17 @@ def install_steps(
         is_news = not all(step.is_done() for step in steps if step.is_change)
         steps += _start(machine, is_news=is_news, with_socket=with_socket, with_watchdog=with_watchdog)
     return [*steps, *_cleaning(machine)]
+
+
+def package_steps(
+    machine: Machine, source: InstallSource, target: Target, choices: InstallChoices
+) -> list[Step]:
+    """The steps for drivers beside a growd of the Debian package."""
+    steps = driver_steps(machine, source, target, choices)
+    is_news = not all(step.is_done() for step in steps if step.is_change)
+    if machine.is_live and is_news:
+        steps.append(Step("restart growd.service", partial(start_service, machine, restart=True)))
+    return steps
 
 
 def _profile(machine: Machine, choices: InstallChoices) -> str:

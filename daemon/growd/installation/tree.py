@@ -54,6 +54,7 @@ if own not in PYTHONS:
 if os.path.exists(HOME + "/node/bin/node"):
     os.environ["PATH"] = HOME + "/node/bin:" + os.environ.get("PATH", "/usr/bin:/bin")
 sys.path.insert(0, HOME + "/lib")
+sys.path.append("/opt/growd/drivers/lib")  # of `growd install --with`
 
 from growd.__main__ import main
 

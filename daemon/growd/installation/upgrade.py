@@ -26,7 +26,7 @@ from growd.host.data_folder import as_owner
 from growd.host.failed_upgrade import leave_note
 from growd.host.hold import Hold, Holder, release_hold, save_hold
 from growd.installation.data_formats import BACKUPS, back_up, discard, restore, unreadable
-from growd.installation.growd_service import GrowdService, output_of
+from growd.installation.growd_service import GrowdService, driver_warnings, output_of
 from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
 from growd.installation.versions import (
@@ -287,8 +287,12 @@ class UpgradeRun:
         self._say("The trial was successful. Releasing the outputs.")
         self._release()
         self._service.reload()
+        target = version_at(self._machine.at(VERSIONS) / upgrade.target)
         with suppress(InstallError):  # a new default of the configuration, written beside the present one
-            self._install(version_at(self._machine.at(VERSIONS) / upgrade.target), "configuration")
+            self._install(target, "configuration")
+        with suppress(InstallError):
+            for warning in driver_warnings(target, self._machine.at(CONFIGURATION_FILE)):
+                self._say(warning)
 
     def _go_back(self, upgrade: Upgrade, source: Version) -> None:
         self._say(f"Going back to growd {source.version}.")
