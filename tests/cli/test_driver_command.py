@@ -83,3 +83,66 @@ def test_a_package_that_is_not_installed_is_refused(tmp_path):
     done = growd(tmp_path, "test", "growd-missing")
     assert done.returncode == 1
     assert "growd-missing is not installed" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["i2c", "serial", "output"])
+def test_a_new_package_passes_its_own_tests(kind, tmp_path):
+    made = subprocess.run(
+        [sys.executable, "-m", "growd", "driver", "new", "growd-acme-probe", f"--{kind}"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=True,
+    )
+    assert "growd-acme-probe/growd_acme_probe.py" in made.stdout
+    project = tmp_path / "growd-acme-probe"
+    installed = unpacked(wheel_of(project, tmp_path / "dist"), tmp_path / "installed")
+    environ = {**os.environ, "PYTHONPATH": str(installed)}
+    listed = growd(installed, "list", "--json")
+    assert [row["kind"] for row in json.loads(listed.stdout)] == ["acme_probe"]
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", str(project)],
+        cwd=project,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        env=environ,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+    config = tmp_path / "growd.toml"
+    section = (project / "README.md").read_text().partition("```toml\n")[2].partition("```")[0]
+    needed = '[[sensor]]\nname = "room"\nkind = "bme280"\n' if kind == "output" else ""
+    config.write_text(f"[simulator]\nenabled = true\n{needed}{section}")
+    checked = subprocess.run(
+        [sys.executable, "-m", "growd", "check", "--config", str(config)],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        env=environ,
+        check=False,
+    )
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "can't be loaded" not in checked.stdout
+
+
+@pytest.mark.parametrize("name", ["growd", "Growd-X", "../x", "", "x--y"])
+def test_names_that_no_package_has_are_refused(name, tmp_path):
+    done = growd(tmp_path, "new", name)
+    assert done.returncode == 2
+    assert "NAME must be of letters" in done.stderr
+
+
+def test_a_folder_that_exists_stays(tmp_path):
+    (tmp_path / "growd-x").mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "growd", "driver", "new", "growd-x"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=50,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr == "growd: growd-x exists already; choose another name\n"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from growd import own_kinds
+from growd.cli.driver_skeleton import NAME, write_skeleton
 from growd.cli.options import plain_errors, refuse
 from growd.cli.output import echo_lines, output_options, print_json, print_result, table
 from growd.runtime.text import printable
@@ -124,3 +126,27 @@ def _report(results: list[tuple[str, TrialResult]]) -> Iterator[str]:
     yield from table(("KIND", "TRIAL", "RESULT", "WHY"), rows)
     passed = sum(not each.failure for _, each in results)
     yield f"{passed} of {len(results)} trials passed."
+
+
+@driver.command()
+@click.argument("name")
+@click.option("--i2c", "kind", flag_value="i2c", default="i2c", help="A sensor on I2C (the default).")
+@click.option("--serial", "kind", flag_value="serial", help="A sensor on a serial line.")
+@click.option("--output", "kind", flag_value="output", help="An output on I2C.")
+def new(*, name: str, kind: str) -> None:
+    """Write a package NAME with a driver, its simulated chip and tests, in a folder of that name.
+
+    The tests pass as written. Choose a NAME that is not taken, such as growd-acme-co2.
+    """
+    with plain_errors():
+        if not NAME.fullmatch(name) or name in ("growd", "growd-drivers", "growd-hwsim"):
+            raise click.UsageError(
+                f"NAME must be of letters a-z, digits and -, such as growd-acme, got {name!r}"
+            )
+        try:
+            written = write_skeleton(Path(name), name, kind)
+        except FileExistsError:
+            refuse(f"{name} exists already; choose another name")
+        for file in written:
+            click.echo(file)
+        click.echo(f"Next: pip install -e {name}; growd driver test {name}")
