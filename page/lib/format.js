@@ -1,7 +1,7 @@
 /** Numbers, units and times in the browser's locale. */
 
 const LOCALES = navigator.languages;
-const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", plants: "", leaves: "" };
+const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²", "g/m3": "g/m³", "degC d": "°C d", index: "", plants: "", leaves: "" };
 const FAHRENHEIT = ["US", "BS", "BZ", "KY", "PW", "LR", "FM", "MH"].includes(new Intl.Locale(LOCALES[0]).maximize().region);
 const formats = new Map();
 

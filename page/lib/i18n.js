@@ -1,5 +1,5 @@
 /** Texts in the language of the browser: English, or German. */
-import { STRINGS, VARIABLES } from "../strings.js";
+import { STRINGS } from "../strings.js";
 
 const LANGUAGES = ["en", "de"];
 const wanted = navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => LANGUAGES.includes(tag)) ?? "en";
@@ -13,5 +13,12 @@ export function t(key, values = {}) {
   return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 }
 
-/** The name of a variable for people; one without an entry is shown as growd writes it. */
-export const variableName = (name) => VARIABLES[name]?.[column] ?? VARIABLES[name]?.[0] ?? name.replaceAll("_", " ");
+const names = {}; // of variables, as growd gives them
+
+/** Call variables as growd does, which describes them in `node/chambers`. */
+export function nameVariables(environments) {
+  for (const each of environments.flatMap(({ variables }) => variables)) names[each.variable] = each.names[wanted];
+}
+
+/** The name of a variable for people; one that growd does not name is shown as growd writes it. */
+export const variableName = (name) => names[name] ?? name.replaceAll("_", " ");

@@ -7,6 +7,7 @@
 import { address, get, nameDatabases } from "./api.js";
 import { setZone } from "./format.js";
 import { useEffect } from "./html.js";
+import { nameVariables } from "./i18n.js";
 import { Signal, useSignal } from "./signal.js";
 
 const HEARTBEAT_S = 5;
@@ -127,6 +128,7 @@ async function learn(asked) {
   needsLogin.value = "";
   nameDatabases(described.databases);
   setZone(described.environments[0]?.time_zone);
+  nameVariables(described.environments);
   if (JSON.stringify(described.environments) !== JSON.stringify(chambers.value)) chambers.value = described.environments;
   known = new Set(names.results);
   for (const { environment } of described.environments) followEvents(`${environment}/events`);
@@ -171,7 +173,7 @@ export const useNow = () => (useSignal(growdTime), growdNow());
 export const useChamber = (environment) =>
   useSignal(chambers).find((each) => each.environment === environment) ?? { environment, variables: [], devices: [] };
 
-/** {variable, unit, precision, minimum, maximum, measured, controlled, manual, reach, outputs} of a variable. */
+/** {variable, names, group, unit, precision, minimum, maximum, measured, controlled, manual, reach, outputs} of a variable. */
 export const variableOf = (environment, name) =>
   chambers.value.find((each) => each.environment === environment)?.variables.find((each) => each.variable === name) ??
   { variable: name, unit: "", precision: 2, outputs: [] };

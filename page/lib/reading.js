@@ -24,7 +24,7 @@ export const useVariable = (environment, name) =>
 export function levelText(variable, level) {
   if (level === null || level === undefined) return t("unknown");
   if (variable.unit !== "switch") return percent(level);
-  return t(variable.variable.includes("valve") ? (level ? "open" : "shut") : level ? "on" : "off");
+  return t(/valve|door/.test(variable.variable) ? (level ? "open" : "shut") : level ? "on" : "off");
 }
 
 /** The large value with its unit; a dash if growd does not know it. */

@@ -53,6 +53,7 @@ function Device({ environment, device, status }) {
       ${kind && html`<span class=${`small ${kind}`}>${state?.message}</span>`}
     </summary>
     ${isOpen && state && html`
+      <${Counters} of=${status.outputs?.filter((each) => each.environment === environment && (each.name === device.name || (device.kind === "lamp" && device.variables.includes(each.variable))))} />
       <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
       ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
       ${services.length > 0 && html`<${Loaded} load=${calibration} environment=${environment} device=${device} services=${services} />`}`}
@@ -81,6 +82,13 @@ function Written({ environment, device: { kind, variables } }) {
 }
 
 const Channel = ({ environment, name, isNamed }) => html`<span>${isNamed && `${variableName(name)} `}<b>${levelText(variableOf(environment, name), useWritten(environment, name))}</b></span>`;
+
+/** How often and how long outputs were on, and what they used. */
+function Counters({ of = [] }) {
+  const used = ({ cycles, on_s: on, energy_kwh: energy, volume_l: volume }) => [t("devices_used", { time: duration(on), starts: number(cycles) }),
+    energy !== null && `${number(energy, 2)} kWh`, volume !== null && `${number(volume, 2)} l`].filter(Boolean).join(" · ");
+  return html`<${Facts} of=${of.map((each) => [of.length > 1 ? variableName(each.variable) : t("devices_on"), used(each)])} />`;
+}
 
 function Health({ state, line }) {
   const { successes, failures, outages, outage_seconds: out, last_error: error, last_error_time: at } = state.counters;

@@ -1,6 +1,6 @@
 /** The chamber now: the recipe in a line, and a card for each variable and each output. */
 import { call, get } from "../lib/api.js";
-import { duration, moment } from "../lib/format.js";
+import { duration, moment, quantity } from "../lib/format.js";
 import { html, useEffect, useId, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useNow, useStatus, useTopic, variableOf } from "../lib/live.js";
@@ -8,20 +8,44 @@ import { Action } from "../lib/parts.js";
 import { Age, Commander, Level, SetPoint, setPointText, Trend, useVariable, Value } from "../lib/reading.js";
 import { href } from "../lib/route.js";
 
+const GROUPS = ["air", "light", "water", "soil", "other"];
+const PLAIN = 6; // so many cards need no headings
+
 export function Now({ environment }) {
   const { variables } = useChamber(environment);
   const known = new Set(useStatus()?.variables.filter((each) => each.environment === environment).map((each) => each.variable));
-  const driven = new Set(variables.flatMap((each) => each.outputs));
   const kept = useKept(environment, variables.filter((each) => each.manual && !known.has(each.variable)).map((each) => each.variable));
-  const shown = variables.filter((each) => each.measured || kept[each.variable] || (each.controlled && !driven.has(each.variable)) || (known.has(each.variable) && !driven.has(each.variable)));
+  const isRead = (each) => each.measured || kept[each.variable];
+  const driven = new Set(variables.filter((each) => isRead(each) || each.controlled).flatMap((each) => each.outputs));
+  const shown = variables.filter((each) => isRead(each) || ((each.controlled || known.has(each.variable)) && !driven.has(each.variable)));
+  const parts = shown.length - shown.filter((each) => each.derived).length > PLAIN ? GROUPS.map((group) => [group, shown.filter((each) => each.group === group)]) : [["", shown]];
   return html`
     <${RecipeLine} environment=${environment} />
     ${useStatus()?.experiments.filter((each) => each.environment === environment).map(({ name, text }) => html`<p key=${name} class="bar" lang="en">${name}: ${text}</p>`)}
     ${!shown.length && html`<p>${t("now_nothing")}</p>`}
-    <${Cards} environment=${environment} variables=${shown.filter((each) => !each.derived)} kept=${kept} />
-    ${shown.some((each) => each.derived) && html`<details><summary>${t("now_calculated")}</summary>
-      <${Cards} environment=${environment} variables=${shown.filter((each) => each.derived)} kept=${kept} />
-    </details>`}`;
+    ${parts.filter(([, all]) => all.length).map(([group, all]) => html`<${Group} key=${group} name=${group} environment=${environment} variables=${all} kept=${kept} />`)}`;
+}
+
+/** Variables under one heading. Calculated ones are in one line, unless they have a set point. */
+function Group({ name, environment, variables, kept }) {
+  const status = useStatus()?.variables ?? [];
+  const wanted = new Set(status.filter((each) => each.environment === environment && typeof each.desired?.value === "number").map((each) => each.variable));
+  const isCard = (each) => !each.derived || wanted.has(each.variable);
+  const calculated = variables.filter((each) => !isCard(each));
+  return html`<section class="group" aria-label=${name ? t(`group_${name}`) : null}>
+    ${name && html`<h2>${t(`group_${name}`)}</h2>`}
+    <${Cards} environment=${environment} variables=${variables.filter(isCard)} kept=${kept} />
+    ${calculated.length > 0 && html`<details>
+      <summary>${t("now_calculated")} <span class="briefs small">${calculated.map((each) => html`<${Brief} key=${each.variable} environment=${environment} variable=${each} />`)}</span></summary>
+      <${Cards} environment=${environment} variables=${calculated} kept=${kept} />
+    </details>`}
+  </section>`;
+}
+
+/** A variable in a few words. */
+function Brief({ environment, variable }) {
+  const message = useTopic(`${environment}/measured/${variable.variable}`);
+  return html`<span><span class="faint">${variableName(variable.variable)}</span> ${quantity(message?.value, variable.unit, Math.min(variable.precision, 2))}</span>`;
 }
 
 const Cards = ({ environment, variables, kept }) =>

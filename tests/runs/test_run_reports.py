@@ -7,7 +7,6 @@ import hashlib
 import re
 from contextlib import nullcontext
 from html.parser import HTMLParser
-from pathlib import Path
 
 import aiohttp
 import pytest
@@ -20,7 +19,7 @@ from growd.runs.reports.language import Language
 from growd.runs.reports.reading import ReadPhoto, notes_of
 from growd.runs.reports.rows import figure_rows
 from growd.runs.reports.service import FigurePoints, ReportTimeoutError, RunReports
-from growd.runs.reports.words import VARIABLE_NAMES, WORDS
+from growd.runs.reports.words import WORDS
 from growd.runs.run_figures import RunPoints
 from growd.store.exporting.source import SourceReader
 from support.daemon import serving
@@ -400,12 +399,6 @@ class TestTexts:
         for key, texts in WORDS.items():
             english, german = ({*re.findall(r"{(\w+)}", text)} for text in texts)
             assert english == german, key
-
-    def test_variables_have_the_names_of_the_page(self):
-        strings = (Path(__file__).parents[2] / "page" / "strings.js").read_text(encoding="utf-8")
-        named = strings[strings.index("export const VARIABLES") :]
-        found = re.findall(r'^  (\w+): \["([^"]*)", "([^"]*)"\]', named, re.MULTILINE)
-        assert {name: (english, german) for name, english, german in found} == VARIABLE_NAMES
 
     def test_numbers_and_times(self):
         english, german = Language("en", UTC), Language("de", UTC)

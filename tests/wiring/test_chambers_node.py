@@ -10,6 +10,8 @@ from msgspec import structs
 from growd.config import Config, Light, Output, RelayOptions, Sensor
 from growd.config.root import ChamberOptions
 from growd.config.services import Couchdb, Environment
+from growd.variable_names import GROUPS, LANGUAGES, VARIABLE_NAMES, group_of
+from growd.variables import VARIABLES
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from support.jumping import rigged
 
@@ -37,6 +39,8 @@ async def test_a_variable_has_its_range_and_what_drives_it(environments):
     variables = {each["variable"]: each for each in first["variables"]}
     assert variables["light_illuminance"] == {
         "variable": "light_illuminance",
+        "names": {"en": "Light", "de": "Licht"},
+        "group": "light",
         "unit": "lux",
         "minimum": 0,
         "maximum": 200_000,
@@ -159,3 +163,13 @@ async def test_an_output_has_what_clients_need_to_draw_it():
         *("pwm", "circulation fan", "other", ["air_circulation"], [], True, None, [17]),
         ["environment_1/outputs/fan"],
     ]
+
+
+def test_each_variable_has_a_name_in_each_language_and_a_group():
+    assert VARIABLE_NAMES.keys() == VARIABLES.keys()
+    for names in VARIABLE_NAMES.values():
+        assert len(names) == len(LANGUAGES)
+        assert all(names)
+    of = {name: group_of(name) for name in ("air_flush_on", "nutrient_a", "room_humidity", "door_open")}
+    assert of == {"air_flush_on": "air", "nutrient_a": "water", "room_humidity": "air", "door_open": "other"}
+    assert {*map(group_of, VARIABLES)} == {*GROUPS}

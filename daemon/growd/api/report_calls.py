@@ -11,10 +11,10 @@ from growd.bus.errors import UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.runs.reports.elements import POLICY
 from growd.runs.reports.rows import MOST_RUNS
-from growd.runs.reports.words import LANGUAGES
 from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 from growd.store.errors import StoreError
+from growd.variable_names import LANGUAGES
 
 if TYPE_CHECKING:
     from growd.api.operations import Api

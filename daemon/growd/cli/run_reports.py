@@ -15,7 +15,7 @@ from growd.cli.output import table
 from growd.runs.figures import RunFigures
 from growd.runs.reports.language import Language
 from growd.runs.reports.rows import MOST_RUNS, figure_rows
-from growd.runs.reports.words import LANGUAGES
+from growd.variable_names import LANGUAGES
 
 if TYPE_CHECKING:
     from datetime import tzinfo

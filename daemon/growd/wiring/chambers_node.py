@@ -18,6 +18,7 @@ from growd.control.topics import (
 )
 from growd.device_kinds import ROLES, SENSOR_KINDS, OutputClass
 from growd.store.bootstrap import Databases
+from growd.variable_names import LANGUAGES, VARIABLE_NAMES, group_of
 from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
@@ -69,6 +70,8 @@ def _variables(chamber: Chamber) -> Iterator[dict[str, Any]]:
         if is_measured or name in reach or not variable.is_output:
             yield {
                 "variable": name,
+                "names": dict(zip(LANGUAGES, VARIABLE_NAMES[name], strict=True)),
+                "group": group_of(name),
                 "unit": variable.unit,
                 "minimum": variable.minimum,
                 "maximum": variable.maximum,

@@ -6,8 +6,9 @@ import math
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from growd.runs.reports.words import LANGUAGES, VARIABLE_NAMES, WORDS
+from growd.runs.reports.words import WORDS
 from growd.runtime import text
+from growd.variable_names import LANGUAGES, VARIABLE_NAMES
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
