@@ -3,6 +3,7 @@ import { call, get } from "../lib/api.js";
 import { duration, moment, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { guideName, guideOf } from "./guides.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
@@ -14,7 +15,7 @@ const DIGITS = 3; // of a reference for a probe
 export function Calibration({ environment, device, services }) {
   return html`${services.map((service) => {
     const name = service.split("/").pop();
-    return html`<section key=${service} class="guide"><h4>${t(`calibration_${name}`)}</h4>
+    return html`<section key=${service} class="guide"><h4>${guideName(service)}</h4>
       ${device.role === "sensor"
         ? html`<${AtReference} environment=${environment} device=${device} service=${service} name=${name} />`
         : html`<${Experiment} environment=${environment} service=${service} name=${name} />`}
@@ -63,12 +64,12 @@ function AtReference({ environment, device, service, name }) {
   </ol>`;
 }
 
-const TOPICS = { autotune: "autotune/air_carbon_dioxide", calibrate_light: "controllers/light_illuminance/calibration" };
 const STOPS = { autotune: "stop_autotune", calibrate_light: "stop_calibration" };
 
 /** An experiment of growd: what it does, its progress, and its result. */
 function Experiment({ environment, service, name }) {
-  const { value: now } = useTopic(`${environment}/${TOPICS[name]}`) ?? {};
+  const { variable, kind, says } = guideOf(service);
+  const { value: now } = useTopic(`${environment}/${name === "autotune" ? `autotune/${variable}` : `controllers/${variable}/calibration`}`) ?? {};
   const status = useStatus();
   const here = (each) => each.environment === environment;
   const others = status.experiments.filter(here);
@@ -76,18 +77,18 @@ function Experiment({ environment, service, name }) {
   const isRunning = now?.state === "running";
   const stop = () => call(service.replace(name, STOPS[name]));
   return html`<ol class="steps">
-    <li>${t(`calibration_before_${name}`)} <span class="faint">${t(`calibration_why_${name}`)}</span></li>
-    <li aria-current=${isRunning ? "step" : null}>${t(`calibration_does_${name}`)}
+    <li>${says("before")} <span class="faint">${says("why")}</span></li>
+    <li aria-current=${isRunning ? "step" : null}>${says("does")}
       ${isRunning
         ? html`<progress max="1" value=${now.progress} aria-label=${t("calibration_progress")} />
           <p role="status" class="row spread"><span>${now.message}</span> <span>${t("calibration_left", { time: duration(now.left) })}</span></p>
           <${Action} class="bad" run=${stop}>${t("calibration_stop")}<//>`
-        : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${t(`calibration_confirm_${name}`)} run=${() => call(service)}>${t("calibration_start")}<//>
+        : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${says("confirm")} run=${() => call(service)}>${t("calibration_start")}<//>
           ${recipe && html`<a href=${href(environment, "recipes")}>${t("calibration_recipe", { id: recipe.recipe_id })}</a>`}
           ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: each.name })}</span>`)}</div>`}</li>
     ${now && html`<li role="status">${now.curve?.length > 0 && html`<${Curve} points=${now.curve} />`}
       ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} ${now.message}</b>`}
-      ${now.state === "done" && now.rise > 0 && html`<p class="small">${t("calibration_response", { rise: number(now.rise, 2), lag: duration(now.lag), loss: number(now.loss, 2) })}</p>`}</li>`}
+      ${kind === "autotune" && now.state === "done" && now.rise > 0 && html`<p class="small">${t("calibration_response", { rise: number(now.rise, 2), lag: duration(now.lag), loss: number(now.loss, 2) })}</p>`}</li>`}
   </ol>`;
 }
 

@@ -24,7 +24,7 @@ export function Charts({ environment }) {
   const { range, reason } = useRange(environment, chosen);
   const isOutput = (each) => each.controlled && !each.measured;
   const offered = all.filter((each) => each.measured || each.manual);
-  const wanted = chosen.variables?.split(",") ?? offered.filter((each) => each.measured).map((each) => each.variable);
+  const wanted = chosen.variables?.split(",") ?? offered.filter((each) => each.measured && (!each.derived || each.controlled)).map((each) => each.variable);
   const variables = offered.map((each) => each.variable).filter((name) => wanted.includes(name));
   const outputs = all.filter((each) => isOutput(each) || (each.controlled && each.variable.startsWith("light_"))).map((each) => each.variable);
   const toggle = (name) => choose({ variables: (variables.includes(name) ? variables.filter((each) => each !== name) : [...variables, name]).join() });

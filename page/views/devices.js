@@ -6,6 +6,7 @@ import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Action, Facts, Loaded } from "../lib/parts.js";
 import { Age, levelText, useWritten } from "../lib/reading.js";
+import { guideName } from "./guides.js";
 import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
@@ -42,7 +43,7 @@ function Device({ environment, device, status }) {
   };
   const isOutput = device.role === "output";
   const part = device.kind === "lamp" ? t("lamp") : isOutput ? variableName(device.variables[0]) : device.part;
-  const guides = services.map((each) => t(`calibration_${each.split("/").pop()}`)).join(" · ");
+  const guides = services.map(guideName).join(" · ");
   const place = device.line ?? `GPIO ${device.pins.join(", ")}`;
   return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
     <summary>
@@ -72,7 +73,7 @@ function Reading({ topic, variable }) {
   if (!message) return "–";
   const { value, quality } = message;
   if (quality !== "ok") return html`<span class="warn">${t(`quality_${quality}`)}</span>`;
-  return html`<b title=${variableName(variable.variable)}>${quantity(value, variable.unit, variable.precision)}</b>`;
+  return html`<b title=${variableName(variable.variable)}>${variable.unit === "switch" ? levelText(variable, value) : quantity(value, variable.unit, variable.precision)}</b>`;
 }
 
 /** What an output does now; of a lamp each channel. */

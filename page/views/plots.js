@@ -9,6 +9,7 @@ import { Gestures } from "./gestures.js";
 import { CATEGORIES, Timeline } from "./timeline.js";
 
 const MOST_POINTS = 1_500;
+const MOST_VALUES = 20_000; // points of all variables in an answer
 const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
@@ -155,7 +156,7 @@ export class Plots {
     this.#state.isWanted = false;
     const { start, end } = this.view.value;
     const side = (end - start) / 2;
-    const points = Math.min(MOST_POINTS, Math.round(1.5 * this.width));
+    const points = Math.min(MOST_POINTS, Math.round(1.5 * this.width), Math.floor(MOST_VALUES / this.names.length));
     const range = { start: start - side, end: Math.min(end + side, growdTime.value) };
     const query = new URLSearchParams([...this.names.map((name) => ["variable", name]), ...Object.entries({ ...range, points, events: true })]);
     const answer = await this.#ask(query).catch((refusal) => ({ ...range, bucket_s: Math.max(1, (4 * side) / points), failure: refusal.message }));

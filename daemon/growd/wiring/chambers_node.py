@@ -89,7 +89,8 @@ def _driven_by(chamber: Chamber, variable: str) -> tuple[str, ...]:
     """The variables of the outputs that a controller of this one has."""
     if variable == ILLUMINANCE:
         return CHANNELS
-    return tuple(dict.fromkeys(each.own_variable for each in chamber.drivers_of(variable)))
+    names = dict.fromkeys(each.own_variable for each in chamber.drivers_of(variable))
+    return tuple(name for name in names if name != variable)
 
 
 def _sensors(chamber: Chamber) -> Iterator[dict[str, Any]]:
