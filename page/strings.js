@@ -88,6 +88,7 @@ export const STRINGS = {
   to_recipe: ["Back to the recipe", "Zurück zum Rezept"],
   to_automatic: ["Back to automatic", "Zurück zur Automatik"],
   no_set_point: ["no set point", "kein Sollwert"],
+  from_plan: ["follows from another set point", "folgt aus einem anderen Sollwert"],
   from_recipe: ["from the recipe {id}", "aus dem Rezept {id}"],
   hand_by: ["by hand: {name}, {time}", "von Hand: {name}, {time}"],
   hand_over: ["overrides {what}", "anstelle von: {what}"],

@@ -170,9 +170,10 @@ function Field({ environment, variable, value }) {
     const isDone = await act(() => publish(name, [wanted]).then((answer) => (doubt ? null : answer))); // the field says it
     setBusy(false);
     if (!isDone) return;
-    const show = () => (stop(), setDraft((now) => (now === draft ? null : now)));
-    const stop = topic(name).follow(show); // the new set point, which comes with the stream
-    setTimeout(show, SHOWN_MS);
+    const show = () => setDraft((now) => (now === draft ? null : now));
+    if (topic(name).value?.value === wanted) return show(); // it came with the stream already
+    const stop = topic(name).follow(() => (stop(), show()));
+    setTimeout(() => (stop(), show()), SHOWN_MS);
   };
   return html`<form class="set_point" onSubmit=${set}>
     <label for=${id}>${t("set_point")}</label>
@@ -219,6 +220,7 @@ export function Commander({ environment, name }) {
     hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
+    !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan")}</p>`,
     found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,

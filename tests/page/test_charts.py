@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, needs_browser, opened
+from support.program import started
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -218,13 +219,13 @@ async def test_variables_are_chosen_and_remembered(growd: Program, browser: Brow
     async with opened(browser, view(growd, "charts")) as tab:
         page = tab.page
         await drawn(page)
-        await page.get_by_text("Variables (4)").click()
-        await page.get_by_role("checkbox", name="Humidity").uncheck()
-        await expect(page.get_by_role("heading", name="Humidity")).to_have_count(0)
+        await page.get_by_text("Variables (6)").click()
+        await page.get_by_role("checkbox", name="Humidity", exact=True).uncheck()
+        await expect(page.get_by_role("heading", name="Humidity", exact=True)).to_have_count(0)
         await page.goto(view(growd, "now"))
         await page.goto(view(growd, "charts"))
         await drawn(page)
-        await expect(page.get_by_text("Variables (3)")).to_be_visible()
+        await expect(page.get_by_text("Variables (5)")).to_be_visible()
 
 
 async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, browser: Browser) -> None:
@@ -275,3 +276,13 @@ async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown
         await expect(page.get_by_text("the database is not reachable")).to_be_visible()
         temperature = page.locator("section", has=page.get_by_role("heading", name="Air temperature"))
         await expect(temperature.locator("b")).to_have_text(re.compile(r"\d"))
+
+
+async def test_charts_of_a_whole_climate_are_answered(tmp_path: Path, browser: Browser) -> None:
+    async with (
+        started(tmp_path, "--profile", "climate") as program,
+        opened(browser, view(program, "charts"), viewport=DESK) as tab,
+    ):
+        await drawn(tab.page)
+        await expect(tab.page.get_by_role("heading", name="Water level", exact=True)).to_be_visible()
+        await expect(tab.page.get_by_text("Stored values are missing")).to_have_count(0)

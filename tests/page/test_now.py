@@ -214,3 +214,29 @@ async def test_a_value_measured_by_hand_is_there_after_a_restart(tmp_path: Path,
         await Client(program, session).publish("measured/water_potential_hydrogen", 6.1)
     async with started(tmp_path, *SIMULATED) as program, opened(browser, address(program)) as tab:
         await expect(card(tab.page, "pH")).to_contain_text(re.compile(r"6\.1.*by hand", re.DOTALL))
+
+
+async def test_many_variables_are_in_groups_and_calculated_ones_in_a_line(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with started(tmp_path, "--profile", "climate") as program, opened(browser, address(program)) as tab:
+        page = tab.page
+        for name in ("Air", "Light", "Water and nutrients", "Other"):
+            await expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
+        await expect(card(page, "Circulation pump")).to_be_visible()  # it moves nothing that is measured
+        air = page.get_by_role("region", name="Air", exact=True)
+        await expect(air.get_by_text(re.compile(r"Calculated.*Vapour pressure deficit \d"))).to_be_visible()
+        await expect(card(page, "Vapour pressure deficit")).to_be_hidden()
+        await air.get_by_text("Calculated").click()
+        field = card(page, "Vapour pressure deficit").get_by_label("Set point of Vapour pressure deficit")
+        await field.fill("0.8")
+        await field.press("Enter")
+        await expect(card(page, "Humidity")).to_contain_text("follows from another set point")
+        await air.get_by_text("Calculated").click()
+        await expect(card(page, "Vapour pressure deficit")).to_be_visible()  # with a set point it has a card
+
+
+async def test_few_variables_need_no_groups(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await expect(tab.page.get_by_text(re.compile("Calculated.*Dew point"))).to_be_visible()
+        await expect(tab.page.get_by_role("heading", name="Air", exact=True)).to_have_count(0)
