@@ -208,7 +208,7 @@ def measure(options: Options) -> list[Row]:
     errors = [abs(each / TARGET_MOL - 1.0) for each in light]
     missed = sum(error > TOLERANCE for error in errors)
     return [
-        limited(f"{DAYS} days: missed by more than {TOLERANCE:.0%}", "days", missed, 1.0, None),
+        limited(f"{DAYS} days: light missed by more than {TOLERANCE:.0%}", "days", missed, 1.0, None),
         limited("mean error of a day", "%", 100.0 * sum(errors) / count, 1.0, None),
         limited("lamp outside of its hours", "s", room.lit_outside_s, 0.0, None),
         Row("of the lamp", "mol/m2 a day", room.lamp_mol / count, None, None, "", met=True),

@@ -75,6 +75,7 @@ def test_help_says_what_is_measured(
         ("export", set()),
         ("history", set()),
         ("idle", {"memory", "CPU an hour", "wake-ups", "food-computer: memory"}),
+        ("light_days", {"mean error of a day", "lamp outside of its hours"}),
         ("page", {"CPU of growd with a page (reference: nobody)", "CPU for each of 10 pages"}),
         ("recipe_run", {"2 days whole", "set points at one moment", "all checks"}),
         ("start", {"process start to outputs safe", "first answer", "CPU to the first answer"}),

@@ -16,6 +16,8 @@ from support.program import started
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import Browser, Locator, Page, Route
 
     from support.program import Program

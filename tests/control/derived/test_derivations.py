@@ -262,8 +262,8 @@ async def test_the_expected_light_follows_the_set_point(rig):
     await rig.steady(3_600, light_ppfd=100.0)
     assert rig.value("light_daily_integral_expected") == pytest.approx(0.36, abs=0.01)  # no set point
     rig.want(PAR, 200.0)
-    await rig.steady(20, light_ppfd=100.0)
-    assert rig.value("light_daily_integral_expected") == pytest.approx(0.36 + 17 * 0.72, abs=0.02)
+    await rig.steady(70, light_ppfd=100.0)
+    assert rig.value("light_daily_integral_expected") == pytest.approx(0.36 + 17 * 0.72, abs=0.03)
 
 
 async def test_the_expected_light_follows_the_plan_of_the_day(rig):

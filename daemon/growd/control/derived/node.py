@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 PERIOD_S: Final = 10.0
 SAVE_S: Final = 300.0
+EXPECT_S: Final = 60.0
 OUTLOOK_S: Final = 300.0
 """The step in which the set points of the rest of the day are added up."""
 
@@ -110,6 +112,7 @@ class Derivations:
         self._stale_after = {name: stale_after_s(name) for name in sources}
         self._inputs: dict[str, _Input] = {}
         self._published: dict[str, Quality] = {}
+        self._expected = (-math.inf, 0.0)  # when it was calculated, mol/m2
         self._levels = bus.topics.get(light_channels(environment))
         self._set_point_at: Callable[[str, float], float | None] = self._present_set_point
         self._planned_mol: Callable[[], float | None] = lambda: None
@@ -304,8 +307,13 @@ class Derivations:
                 self._publish_none(variable, Quality.STALE)
 
     def _expected_mol(self) -> float:
-        planned = self._planned_mol()
-        return self.light.integral_mol + self._light_to_come_mol() if planned is None else planned
+        """The light that the day will have, calculated each `EXPECT_S`."""
+        now = self._clock.monotonic()
+        if now - self._expected[0] >= EXPECT_S:
+            planned = self._planned_mol()
+            expected = self.light.integral_mol + self._light_to_come_mol() if planned is None else planned
+            self._expected = now, expected
+        return self._expected[1]
 
     def _light_to_come_mol(self) -> float:
         """The light of the rest of the day by the set points, in mol/m2."""
