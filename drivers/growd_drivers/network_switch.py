@@ -33,7 +33,7 @@ _UNAUTHORIZED: Final = (401, 403)
 _OK: Final = range(200, 300)
 
 
-class Login(NamedTuple):
+class DeviceLogin(NamedTuple):
     """User and password of a device."""
 
     user: str
@@ -47,14 +47,14 @@ class Request(NamedTuple):
     is_answer: Callable[[Any], bool]
 
 
-AskHttp = Callable[[str, Login | None], tuple[int, bytes]]
+AskHttp = Callable[[str, DeviceLogin | None], tuple[int, bytes]]
 """GET an address: status and body. Blocking. Raises OSError."""
 
 
 class SwitchProtocol(Protocol):
     """The requests of one relay of a device."""
 
-    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+    def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """Switch the relay, back after `timer_s`."""
 
 
@@ -65,7 +65,7 @@ class ShellyGen1:
     base: str
     relay: int = 0
 
-    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+    def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
         del login  # in the header
         options = {"turn": "on" if on else "off"} | ({} if timer_s is None else {"timer": f"{timer_s:.0f}"})
@@ -80,7 +80,7 @@ class ShellyGen2:
     base: str
     relay: int = 0
 
-    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+    def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
         del login
         options = {"id": str(self.relay), "on": "true" if on else "false"}
@@ -97,7 +97,7 @@ class Tasmota:
     base: str
     relay: int = 0
 
-    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+    def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`. The timer, which is a setting, only ends a relay that is on."""
         number, wanted = self.relay + 1, "ON" if on else "OFF"
         power = Request(
@@ -113,7 +113,7 @@ class Tasmota:
         )
         return [timer, power]
 
-    def _address(self, command: str, login: Login | None) -> str:
+    def _address(self, command: str, login: DeviceLogin | None) -> str:
         options = {"cmnd": command} | ({} if login is None else login._asdict())
         return f"{self.base}/cm?{urlencode(options, quote_via=quote)}"
 
@@ -125,7 +125,7 @@ class TwoAddresses:
     on: str
     off: str
 
-    def requests(self, on: bool, timer_s: float | None, login: Login | None) -> list[Request]:  # noqa: FBT001
+    def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
         del timer_s, login
         return [Request(self.on if on else self.off, lambda _: True)]
@@ -157,7 +157,7 @@ class HttpSwitch:
         name: str,
         safe_on: bool = False,
         timer_s: float | None = None,
-        login: Callable[[], Login | None] = lambda: None,
+        login: Callable[[], DeviceLogin | None] = lambda: None,
     ) -> None:
         self._protocol = protocol
         self._ask = ask
@@ -204,7 +204,9 @@ class HttpSwitch:
         return HardwareUnavailableError(f"{self._name} {what}", device=self._name)
 
 
-def ask_http(address: str, login: Login | None, *, limit_s: float = NETWORK_LIMIT_S) -> tuple[int, bytes]:
+def ask_http(
+    address: str, login: DeviceLogin | None, *, limit_s: float = NETWORK_LIMIT_S
+) -> tuple[int, bytes]:
     """As `AskHttp`. A login is sent by Digest authentication (RFC 7616), or by Basic if the device asks so.
 
     Blocking, for worker threads: it runs an event loop of its own.
@@ -215,7 +217,7 @@ def ask_http(address: str, login: Login | None, *, limit_s: float = NETWORK_LIMI
         raise TimeoutError(f"no answer within {limit_s:g} s") from None
 
 
-async def _get(address: str, login: Login | None, limit_s: float) -> tuple[int, bytes]:
+async def _get(address: str, login: DeviceLogin | None, limit_s: float) -> tuple[int, bytes]:
     import aiohttp  # noqa: PLC0415  imported only for an output in the network
 
     digest = [] if login is None else [aiohttp.DigestAuthMiddleware(*login)]

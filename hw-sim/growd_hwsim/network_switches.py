@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from growd_drivers.network_switch import Login
+    from growd_drivers.network_switch import DeviceLogin
 
 _OK, _NOT_FOUND = 200, 404
 _TENTHS_UP_TO = 111  # Tasmota: above, PulseTime counts seconds from 100
@@ -155,7 +155,7 @@ class SimulatedNetwork:
                     each.place, SimulatedSwitch(each.protocol, monotonic, self._mover(each.place))
                 )
 
-    def ask_http(self, address: str, login: Login | None) -> tuple[int, bytes]:
+    def ask_http(self, address: str, login: DeviceLogin | None) -> tuple[int, bytes]:
         """As `growd_drivers.network_switch.AskHttp`."""
         del login
         if self._take_plain(address, b""):

@@ -10,8 +10,8 @@ import pytest
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.network_switch import (
+    DeviceLogin,
     HttpSwitch,
-    Login,
     MqttOutput,
     ShellyGen1,
     ShellyGen2,
@@ -28,7 +28,7 @@ from support.switches import served
 from support.waiting import PATIENCE_S
 
 PROTOCOLS = {"shelly_gen1": ShellyGen1, "shelly_gen2": ShellyGen2, "tasmota": Tasmota}
-LOGIN = Login("admin", "to:p&s cret")
+LOGIN = DeviceLogin("admin", "to:p&s cret")
 asking = partial(ask_http, limit_s=PATIENCE_S)
 
 
@@ -106,7 +106,7 @@ async def test_a_login_is_sent_as_the_device_asks_for_it(scheme):
         await asyncio.to_thread(switch.write, 1.0)
         assert device.switch.is_on(1)
         assert not any("secret" in path for path in device.asked)
-        for wrong in (Login("admin", "wrong"), None):
+        for wrong in (DeviceLogin("admin", "wrong"), None):
             with pytest.raises(HardwareUnavailableError, match=r"^heater refuses the user or the password$"):
                 await opened(device, "shelly_gen2", login=lambda wrong=wrong: wrong)
 

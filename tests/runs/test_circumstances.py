@@ -81,6 +81,37 @@ def test_no_option_that_can_hold_a_secret_is_recorded():
     assert SECRET not in json.dumps(configuration_of(whole, "environment_1"))
 
 
+def test_outputs_loops_and_conditions_are_recorded_without_addresses_and_logins(tmp_path):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        """
+        [[output]]
+        name = "heater"
+        kind = "http"
+        drives = ["air_temperature"]
+        url_on = "http://10.0.0.7/on?key=s3cr3t"
+        url_off = "http://10.0.0.7/off?key=s3cr3t"
+        password_file = "/etc/s3cr3t"
+        power_w = 200
+
+        [control.air_temperature]
+        band = 0.2
+
+        [[condition]]
+        name = "warm"
+        outputs = ["heater"]
+        variable = "air_temperature"
+        above = 30
+        """
+    )
+    found = configuration_of(load(file), "environment_1")
+    ((heater,), (warm,)) = found["output"], found["condition"]
+    assert (heater["name"], heater["kind"], heater["power_w"]) == ("heater", "http", 200)
+    assert (warm["name"], warm["above"]) == ("warm", 30)
+    assert found["control"]["air_temperature"]["band"] == 0.2
+    assert SECRET not in json.dumps(found)
+
+
 def test_no_recorded_option_is_named_like_a_secret():
     names = {name for profile in PROFILES for name in _names(_recorded(profile))}
     words = ("password", "token", "secret", "credential", "user", "url", "host")

@@ -17,7 +17,7 @@ from support.clock import ManualClock
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd_drivers.network_switch import Login
+    from growd_drivers.network_switch import DeviceLogin
 
 
 class Served:
@@ -26,7 +26,7 @@ class Served:
     With `login` it asks for it by `scheme`, "digest" or "basic".
     """
 
-    def __init__(self, protocol: str, *, login: Login | None = None, scheme: str = "digest") -> None:
+    def __init__(self, protocol: str, *, login: DeviceLogin | None = None, scheme: str = "digest") -> None:
         self.clock = ManualClock()
         self.switch = SimulatedSwitch(protocol, self.clock.monotonic)
         self.fault = ""

@@ -16,14 +16,23 @@ if TYPE_CHECKING:
 OF_ENVIRONMENT: Final = (
     "sensor",
     "light",
+    "output",
     "relay",
     "filter",
+    "drift",
     "combine",
+    "derived",
+    "light_plan",
     "carbon_dioxide",
+    "control",
     "interlock",
+    "condition",
     "recipe",
 )
 """Sections of an environment that are recorded."""
+
+NOT_RECORDED: Final = frozenset({"url", "url_on", "url_off", "user", "password_file", "own"})
+"""Options of devices that have an address or a login, or may have one."""
 
 OF_DAEMON: Final = ("store", "simulator")
 """Sections of the daemon that are recorded. The others have addresses and logins, and no effect on plants."""
@@ -52,7 +61,7 @@ def configuration_of(config: Config, environment: str) -> dict[str, Any]:
         **{name: getattr(config, name) for name in OF_DAEMON},
         "alert": rules,
     }
-    return {name: _without_none(msgspec.to_builtins(section)) for name, section in sections.items()}
+    return {name: _recordable(msgspec.to_builtins(section)) for name, section in sections.items()}
 
 
 def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
@@ -77,8 +86,9 @@ def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
     return {"parameters": parameters, "sensors": interlocks.get("calibrations", {})}
 
 
-def _without_none(value: Any) -> Any:
-    """TOML has no null: an option without a value is left out."""
+def _recordable(value: Any) -> Any:
+    """TOML has no null: an option without a value is left out, as are those of `NOT_RECORDED`."""
     if isinstance(value, dict):
-        return {name: _without_none(member) for name, member in value.items() if member is not None}
-    return [_without_none(each) for each in value] if isinstance(value, list | tuple) else value
+        kept = {name: each for name, each in value.items() if each is not None and name not in NOT_RECORDED}
+        return {name: _recordable(each) for name, each in kept.items()}
+    return [_recordable(each) for each in value] if isinstance(value, list | tuple) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.interlocks.conditions import Limit, WhileBeyond, is_on, level_of, state_of
+from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on, level_of, state_of
 from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.feedback import NotConfirmed
 from growd.control.interlocks.heat import OverTemperature, StillRising
@@ -192,7 +192,7 @@ class OutputInterlocks:
             is_expected=not condition.alert,
         )
 
-    def _limit_of(self, condition: Condition) -> Limit:
+    def _limit_of(self, condition: Condition) -> Threshold:
         variable = condition.variable
         times = self._by_variable.get(variable) or self._channels.get(
             variable.removeprefix("light_intensity_")
@@ -204,7 +204,7 @@ class OutputInterlocks:
         sides = {side: limit for side, limit in given.items() if limit is not None}
         read = level_of(times) if times is not None else self._reader(variable)
         unit = VARIABLES[variable].unit if variable in VARIABLES else ""
-        return Limit(variable, read, hysteresis=condition.hysteresis, unit=unit, **sides)
+        return Threshold(variable, read, hysteresis=condition.hysteresis, unit=unit, **sides)
 
     def _reader(self, variable: str) -> Callable[[float], float | None]:
         return partial(self._readings.combined, variable)
@@ -347,7 +347,7 @@ class OutputInterlocks:
                 judged.append(is_on(switch, self._reader(switch)))
             if WATER_LEVEL in self._chamber.measured:
                 read = self._reader(WATER_LEVEL)
-                judged.append(Limit(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
+                judged.append(Threshold(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
             if holds and judged:
                 yield WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
 

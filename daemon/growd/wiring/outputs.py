@@ -13,8 +13,8 @@ from growd_drivers.errors import DriverError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
 from growd_drivers.network_switch import (
     ON_FROM,
+    DeviceLogin,
     HttpSwitch,
-    Login,
     MqttOutput,
     ShellyGen1,
     ShellyGen2,
@@ -236,13 +236,13 @@ def protocol_of(output: config.Output) -> SwitchProtocol:
     return _PROTOCOLS[output.protocol](output.url.rstrip("/"), output.relay_number)
 
 
-def login_of(output: config.Output) -> Login | None:
+def login_of(output: config.Output) -> DeviceLogin | None:
     """User and password of a device. Blocking. Raises `SettingError` if the file can't be read."""
     try:
         password = read_line(f"{output.name}: password_file", output.password_file)
     except ConfigError as error:
         raise SettingError(str(error), device=output.name) from None
-    return Login(output.user, password) if password else None
+    return DeviceLogin(output.user, password) if password else None
 
 
 def messages_of(output: config.Output, level: float) -> list[tuple[str, bytes]]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Limit:
+class Threshold:
     """`variable` at or above `above`, or at or below `below`; back beyond `hysteresis`.
 
     `read` returns its value at a time, None if it is not known.
@@ -43,11 +43,11 @@ class Limit:
         return f"{self.variable} was {value:.4g} {self.unit} at the trip; the limit is {side} {limit:g}"
 
 
-def is_on(variable: str, read: Callable[[float], float | None], *, on: bool = True) -> Limit:
+def is_on(variable: str, read: Callable[[float], float | None], *, on: bool = True) -> Threshold:
     """The limit of a variable that is on, or off."""
     if on:
-        return Limit(variable, read, above=0.5, unit="switch")
-    return Limit(variable, read, below=0.5, unit="switch")
+        return Threshold(variable, read, above=0.5, unit="switch")
+    return Threshold(variable, read, below=0.5, unit="switch")
 
 
 def state_of(times: OnTimes) -> Callable[[float], float | None]:
@@ -70,7 +70,7 @@ class WhileBeyond(Interlock):
         self,
         name: str,
         holds: Iterable[str],
-        limits: Sequence[Limit],
+        limits: Sequence[Threshold],
         *,
         level: float | None = 0.0,
         after_s: float = 0.0,
@@ -86,8 +86,8 @@ class WhileBeyond(Interlock):
         self._level = level
         self._after = after_s
         self._holds_unknown = holds_unknown
-        self._since: dict[Limit, float] = {}
-        self._said: dict[Limit, str] = {}
+        self._since: dict[Threshold, float] = {}
+        self._said: dict[Threshold, str] = {}
         self._began: float | None = None
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
@@ -109,7 +109,7 @@ class WhileBeyond(Interlock):
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe if self._level is None else self._level
 
-    def _judge(self, limit: Limit, value: float, now: float) -> None:
+    def _judge(self, limit: Threshold, value: float, now: float) -> None:
         """Note whether a limit applies."""
         if not limit.is_beyond(value, was_beyond=limit in self._said):
             self._since.pop(limit, None)
@@ -118,7 +118,7 @@ class WhileBeyond(Interlock):
             self._said.setdefault(limit, limit.said(value))
 
 
-def _shown(limits: Sequence[Limit], after_s: float) -> dict[str, tuple[float, str]]:
+def _shown(limits: Sequence[Threshold], after_s: float) -> dict[str, tuple[float, str]]:
     """The limits for display, by the names of their options."""
     shown = {}
     for each in limits:
