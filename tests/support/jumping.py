@@ -320,17 +320,19 @@ class Rig:
     def __init__(
         self,
         config: Config,
-        memory: ShortMemory | None = None,
-        data: Path | None = None,
-        time: float = START,
-        records: RecordKeeper | None = None,
+        clock: JumpingClock,
+        machine: SimulatedHardware,
+        memory: ShortMemory | None,
+        *,
+        data: Path | None,
+        records: RecordKeeper | None,
     ) -> None:
         self.config = config
         self.memory = memory or ShortMemory()
-        self.clock = JumpingClock(time)
+        self.clock = clock
         self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
         declare_topics(config, self.bus)
-        self.machine: SimulatedHardware = simulated_hardware(config, self.clock)
+        self.machine = machine
         answer_at_once(self.machine)
         self.complaints: list[str] = []
         self.hold = None if data is None else OutputHold(self.bus, data, config.chambers())
@@ -369,7 +371,9 @@ async def rigged(
 
     With a `data` folder it has a hold, which the body reads.
     """
-    rig = Rig(config, memory, data, time, records)
+    clock = JumpingClock(time)
+    machine = await asyncio.to_thread(simulated_hardware, config, clock)  # as growd does: it imports chips
+    rig = Rig(config, clock, machine, memory, data=data, records=records)
     selector = _Selector(asyncio.get_running_loop(), rig.clock)
     try:
         async with rig.chambers.running(), Supervisor(rig.clock, rig.bus.liveness) as supervisor:
