@@ -38,8 +38,19 @@ BUILT_IN: Final = frozenset(SENSOR_KINDS)
 """growd's own kinds of sensors."""
 
 _TYPES: Final = (bool, int, float, str)
+_TAKEN: Final = frozenset(
+    ("name", "kind", "bus", "address", "port", "device", "interval_s", "sleep", "monotonic", "drives")
+)
+"""Names of options and arguments that a kind can't use for its own options."""
+
 _ADDRESSES: Final = range(0x08, 0x78)  # not reserved: NXP UM10204, section 3.1.12
-_OPENINGS: Final = ("i2c", "serial", "gpio", "none")
+_OPENINGS: Final[dict[type, tuple[str, ...]]] = {
+    SensorKind: ("i2c", "serial", "gpio", "none"),
+    OutputKind: ("i2c", "serial", "none"),
+}
+_SIMULATED: Final[dict[type, tuple[str, ...]]] = {SensorKind: ("i2c", "serial"), OutputKind: ("i2c",)}
+"""On what a kind can have a simulated chip."""
+
 _final: set[tuple[str, str]] = set()
 
 
@@ -157,15 +168,24 @@ def faults_of(kind: SensorKind | OutputKind) -> Iterator[str]:
             yield f"it measures {', '.join(unknown)}, which growd does not know; docs/variables.md lists them"
         if not kind.variables:
             yield "it measures no variable"
-    if kind.opens not in _OPENINGS:
-        yield f"it opens {kind.opens!r}; expected one of {', '.join(_OPENINGS)}"
+    if kind.opens not in _OPENINGS[type(kind)]:
+        yield f"it opens {kind.opens!r}; expected one of {', '.join(_OPENINGS[type(kind)])}"
+    elif kind.chip and not can_have_chip(kind):
+        there = " and ".join(_SIMULATED[type(kind)])
+        yield f"it opens {kind.opens!r}, where it can't have a simulated chip; it can on {there}"
     if kind.opens == "i2c" and not kind.addresses:
         yield "it has no I2C address"
     for option in kind.own_options:
-        if not option.name.isidentifier():
-            yield f"its option {option.name!r} must be a name of letters, digits and _"
-        if option.kind not in _TYPES:
-            yield f"its option {option.name} must be a bool, int, float or str"
+        yield from _faults_of_option(option)
+
+
+def _faults_of_option(option: DriverOption) -> Iterator[str]:
+    if not option.name.isidentifier():
+        yield f"its option {option.name!r} must be a name of letters, digits and _"
+    if option.name in _TAKEN:
+        yield f"its option {option.name} must have another name, since growd uses this one"
+    if option.kind not in _TYPES:
+        yield f"its option {option.name} must be a bool, int, float or str"
 
 
 def _wrong_types(kind: SensorKind | OutputKind) -> Iterator[str]:
@@ -206,6 +226,11 @@ def _of_output(kind: OutputKind) -> dict[str, Callable[[], bool]]:
     }
 
 
+def can_have_chip(kind: SensorKind | OutputKind) -> bool:
+    """Whether a simulated chip can be where the kind is."""
+    return kind.opens in _SIMULATED[type(kind)]
+
+
 def chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
     """Import the simulated chip of a kind of another package; why it can't be used, "" if it can."""
     if not kind.chip:
@@ -231,7 +256,7 @@ def _loaded(offer: Offer, *others: Offer) -> SensorKind | OutputKind:
         raise _UnusableError("growd has a kind of this name; its package must choose another")
     found = _in_time(offer.entry.load, "its import failed")
     wanted = OutputKind if offer.entry.group == OUTPUTS else SensorKind
-    if not isinstance(found, wanted):
+    if type(found) is not wanted:
         raise _UnusableError(f"{offer.entry.value} is no {wanted.__name__} of growd_drivers.kinds")
     for fault in faults_of(found):
         raise _UnusableError(fault)

@@ -162,7 +162,8 @@ class OutputKind:
     """The name of the part in messages."""
 
     driver: str
-    """Its class, "module:Class". Its arguments are those of a sensor that opens the same, and `name`.
+    """Its class, "module:Class". Its arguments are those of a sensor that opens the same, and `name`. It
+    opens i2c, serial or none.
 
     `write(level)` drives it at 0..1, which is 0 or 1 unless it `can_dim`. `close()` gives it up; the output
     has been made safe before. Both may raise errors of `growd_drivers.errors`.

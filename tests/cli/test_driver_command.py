@@ -79,6 +79,17 @@ def test_a_package_that_fails_a_trial_is_told_what_to_do(example, tmp_path):
     assert row["advice"].startswith("Compare the checksum of each answer")
 
 
+def test_a_driver_without_a_bus_is_only_loaded(tmp_path):
+    source = """
+from growd_drivers.kinds import SensorKind
+class Camera: pass
+KIND = SensorKind("Camera", "growd_odd:Camera", {"leaves": "leaf_count"}, opens="none", api=1)
+"""
+    done = growd(written(tmp_path / "odd", "growd-odd", {"odd": "KIND"}, source), "test", "growd-odd")
+    assert done.returncode == 0, done.stderr
+    assert "There are no other trials, since nothing is simulated where it is." in done.stdout
+
+
 def test_a_package_that_is_not_installed_is_refused(tmp_path):
     done = growd(tmp_path, "test", "growd-missing")
     assert done.returncode == 1

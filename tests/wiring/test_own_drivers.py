@@ -191,6 +191,9 @@ UNUSABLE = {
     GOOD.replace("air_temperature", "air_colour"): "it measures air_colour, which growd does not know",
     GOOD.replace("growd_odd:Driver", "growd_odd:Missing"): "growd_odd:Missing can't be imported",
     GOOD.replace('{"celsius": "air_temperature"}', "{}"): "it measures no variable",
+    GOOD.replace('"none"', '"messages"'): "it opens 'messages'; expected one of i2c, serial, gpio, none",
+    GOOD.replace("api=1", "api=1, chip='growd_odd:Chip'"): "it opens 'none', where it can't have a simulated",
+    GOOD.replace("api=1", "api=1, own_options=(DriverOption('name', str, ''),)"): "growd uses this one",
 }
 
 

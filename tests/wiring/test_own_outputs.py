@@ -194,6 +194,17 @@ def test_a_valve_whose_driver_does_not_load_is_a_warning(board, tmp_path):
     assert "heating has failed: the driver relay_board of growd-board 2.0 can't be loaded" in warnings[1]
 
 
+@pytest.mark.parametrize("opens", ["gpio", "serial"])
+def test_an_output_opens_what_growd_gives_it(opens, board):
+    board(**{'chip="': f'opens="{opens}", chip="'})
+    kind = own_kinds.output_kind("relay_board")
+    expected = {
+        "gpio": "it opens 'gpio'; expected one of i2c, serial, none",
+        "serial": "it opens 'serial', where it can't have a simulated chip; it can on i2c",
+    }
+    assert own_kinds.reason_of(kind).endswith(expected[opens])
+
+
 def failures() -> dict[str, str]:
     kind = own_kinds.output_kind("relay_board")
     assert kind is not None

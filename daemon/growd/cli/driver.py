@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from growd.own_kinds import Offer
     from growd_hwsim.driver_bench import TrialResult
+
+
+_NO_TRIALS: Final = "There are no other trials, since nothing is simulated where it is."
 
 
 @click.group()
@@ -106,6 +109,9 @@ def results_of(offer: Offer) -> Iterator[TrialResult]:
     kind = own_kinds.loaded([offer])
     if reason := own_kinds.reason_of(kind):
         yield TrialResult("loads", reason)
+        return
+    if not own_kinds.can_have_chip(kind):
+        yield TrialResult("loads", advice=_NO_TRIALS)
         return
     if fault := own_kinds.chip_fault(kind, offer.name):
         yield TrialResult("has a simulated chip", fault, "Write one, and name it in `chip` of the kind.")
