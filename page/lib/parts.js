@@ -78,7 +78,7 @@ export function Action({ run, confirm: question, admin = false, class: style = "
 export function Loaded({ load, first = null, ...rest }) {
   const [component, setComponent] = useState(() => first);
   const [hasFailed, setFailed] = useState(false);
-  const go = () => load().then((loaded) => (setComponent(() => loaded), setFailed(false)), () => setFailed(true));
+  const go = () => load().then((loaded) => (setComponent(() => loaded), setFailed(false)), (error) => (console.error(error), setFailed(true)));
   useEffect(() => void (component || go()), [load]);
   useEffect(() => (hasFailed ? connection.follow(({ isConnected }) => isConnected && go()) : undefined), [hasFailed]);
   if (component) return html`<${component} ...${rest} />`;

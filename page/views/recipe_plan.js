@@ -2,7 +2,6 @@
 import { clock, date, duration, local, number, quantity, shown, symbol, unix } from "../lib/format.js";
 import { html, useMemo, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { VARIABLES } from "../strings.js";
 
 const DAY = 86_400;
 const TALL = 100; // of a drawing; its width is in seconds of the recipe
@@ -166,15 +165,10 @@ function daysOf({ start, duration }, dated) {
   return edges.slice(1).map((edge, i) => [edges[i], edge]);
 }
 
-const NAMES = Object.keys(VARIABLES);
-
-/** A variable has the same colour in each plan. */
-const styleOf = (variable) => `s${(Math.max(0, NAMES.indexOf(variable)) % 4) + 1}`;
-
 /** {variable, unit, style, line, ends, paths} of each variable, on its own scale. */
 function linesOf(plan, before, elapsed) {
   const units = Object.fromEntries([...plan.set_points, ...(before?.set_points ?? [])].map(({ variable, unit }) => [variable, unit]));
-  return Object.entries(units).map(([variable, unit]) => {
+  return Object.entries(units).sort().map(([variable, unit], i) => {
     const line = plan.series[variable] ?? [];
     const other = before?.series[variable] ?? [];
     let [low, high] = [Infinity, -Infinity];
@@ -187,7 +181,7 @@ function linesOf(plan, before, elapsed) {
     if (isFlat) [low, high] = [low - (low ? 1 : 0), high + 1];
     const y = (value) => 99 - ((value - low) / (high - low)) * 95;
     const paths = [html`<path class="line" d=${path(line, y)} />`, html`<path class="before" d=${path(inside(other, elapsed ?? 0, Infinity), y)} />`];
-    return { variable, unit, style: styleOf(variable), line, ends, paths };
+    return { variable, unit, style: `s${(i % 4) + 1}`, line, ends, paths };
   });
 }
 

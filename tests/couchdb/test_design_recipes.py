@@ -136,8 +136,17 @@ async def test_the_sample_recipes_are_stored(couch: Client, recipes: str, name: 
 
 @pytest.mark.parametrize("name", SAMPLES)
 def test_the_sample_recipes_fit_the_chamber(name: str) -> None:
-    """A lamp of 20 000 lux and CO2, without a warning."""
-    reach = {"light_illuminance": (0.0, 20_000.0), "air_carbon_dioxide": (0.0, 40_000.0)}
+    """A lamp of 20 000 lux, CO2 and a climate, without a warning."""
+    reach = {
+        "light_illuminance": (0.0, 20_000.0),
+        "air_carbon_dioxide": (0.0, 40_000.0),
+        "air_temperature": (0.0, 40.0),
+        "air_humidity": (0.0, 100.0),
+        "water_potential_hydrogen": (0.0, 14.0),
+        "water_electrical_conductivity": (0.0, 5.0),
+        "water_level": (0.0, 100.0),
+        "water_circulation": (0.0, 1.0),
+    }
     plan, warnings = interpret(SAMPLES[name], reach)
     assert warnings == []
     midnight = 86_400.0

@@ -6,6 +6,7 @@ several a day. `test_table.py` has more sensors and shorter times.
 
 The schedule leaves out wrong values that cannot be detected: a drift of the only sensor of a variable or of
 the first of two, and a frozen light sensor. The second of two sensors drifts only while the first one is ok.
+It leaves out the faults of the chamber's parts too, such as a welded relay: `bench/run lettuce` has them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd_hwsim.errors import FaultError
-from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT
+from growd_hwsim.fault_kinds import IN_CHAMBER, KINDS, WITH_AMOUNT
 from growd_hwsim.faults import Fault
 from support.jumping import Rig, rigged
 from support.scene import UNHINDERED
@@ -206,14 +207,14 @@ class Truth:
         self._values: dict[str, list[float]] = {variable: [] for variable in ACCURACY}
         self.valve: list[tuple[float, bool]] = [(0.0, False)]
         self._room = rig.machine.chamber
-        self._air, self._lux, self._set_valve = (
+        self._air, self._lux, self._set_actuator = (
             self._room.air,
             self._room.illuminance_lux,
-            self._room.set_valve,
+            self._room.set_actuator,
         )
         self._room.air = self._look_at_air  # type: ignore[method-assign]
         self._room.illuminance_lux = self._look_at_light  # type: ignore[method-assign]
-        self._room.set_valve = self._move_valve  # type: ignore[method-assign]
+        self._room.set_actuator = self._move  # type: ignore[method-assign]
 
     def lux(self) -> float:
         return self._lux()
@@ -245,9 +246,10 @@ class Truth:
         self._values[variable].append(value)
         self._times[variable].append(self._clock.time())
 
-    def _move_valve(self, is_open: bool) -> None:  # noqa: FBT001  as the chamber's
-        self._set_valve(is_open)
-        self.valve.append((self._clock.monotonic(), is_open))
+    def _move(self, name: str, level: float) -> None:
+        self._set_actuator(name, level)
+        if name == "valve":
+            self.valve.append((self._clock.monotonic(), level > 0.0))
 
 
 class Diary(logging.Handler):
@@ -479,7 +481,7 @@ def by_the_minute(tick_rarely):
 def test_the_schedule_has_each_kind_of_fault_at_each_place():
     planned = schedule(random.Random(SEED))
     assert {(one.fault.kind, one.fault.device) for one in planned} == set(every_fault())
-    assert {kind for kind, _ in every_fault()} == set(KINDS)
+    assert {kind for kind, _ in every_fault()} == set(KINDS) - IN_CHAMBER
     assert len(planned) == DAYS * FAULTS_A_DAY
 
 

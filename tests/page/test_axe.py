@@ -116,7 +116,7 @@ async def test_without_connection_with_a_login_and_with_a_mistake(
     async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
         page = tab.page
         await there(page, "now")
-        await page.get_by_label("Set point of Light").fill("bright")
+        await page.get_by_label("Set point of Light", exact=True).fill("bright")
         found = await violations(page)
         await page.route("**/_svc/api/**", lambda route: route.abort())
         await expect(page.get_by_text("All values are old")).to_be_visible()

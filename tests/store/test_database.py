@@ -87,7 +87,7 @@ async def test_bootstrap_makes_databases_designs_and_samples(couch, databases):
     assert await couch.exists(databases.environment)
     recipes = await couch.all_docs(databases.recipes, include_docs=True)
     samples = [row["doc"] for row in recipes if not row["id"].startswith("_design/")]
-    assert len(samples) == 3
+    assert len(samples) == 4
     assert {sample["format"] for sample in samples} <= {"simple", "flexformat", "phased"}
 
 
