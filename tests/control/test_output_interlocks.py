@@ -12,6 +12,7 @@ from growd.cli.status_table import report
 from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
 from growd.config.conditions import Condition
 from growd.control.interlocks.feedback import NotConfirmed
+from growd.control.interlocks.limits import MinimumOff
 from growd.control.interlocks.on_times import OnTimes
 from growd.device_kinds import ROLES
 from growd.status.status_node import StatusNode
@@ -501,6 +502,30 @@ class TestDosing:
             assert on.has_tripped(name)
             assert not runs(on, "nutrient_a")
 
+    async def test_pumps_of_one_liquid_share_the_volume(self):
+        options = InterlockOptions(mixing_pause_s=1, dosing_ml_per_hour=40.0)
+        pumps = [output("nutrient_a", name=name, needs="") for name in ("first", "second")]
+        async with on_stage(*pumps, interlock=options) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want("nutrient_a", 3_600)
+            given = await on.until(lambda: on.has_tripped("first_ml_per_hour"), 200)
+            assert given == pytest.approx(20, abs=3), "two pumps of 60 ml/min each"
+            assert reason(on, "first_ml_per_hour").startswith("first and second had 4")
+            await on.clock.advance(3)
+            assert not runs(on, "first")
+            assert not runs(on, "second")
+
+    async def test_a_pump_that_is_held_does_not_end_the_dose_of_another_one(self):
+        pumps = (
+            output("nutrient_a", name="first", needs=""),
+            output("nutrient_a", name="second", needs="", minimum_off_s=3_600.0),
+        )
+        async with on_stage(*pumps) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "nutrient_a", 3_600, 10)
+            assert runs(on, "first")
+            assert not runs(on, "second")
+
     async def test_a_pump_without_effect_is_off_until_a_reset(self):
         options = InterlockOptions(mixing_pause_s=60, dosing_ml_per_hour=1e6, dosing_ml_per_day=1e6)
         async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=options) as on:
@@ -567,6 +592,26 @@ class TestLimitsOfOutputs:
             await on.until(lambda: on.has_tripped("air_temperature_unknown"), 100)
             await on.clock.advance(1)
             assert not runs(on, "air_heater")
+
+    async def test_an_output_that_failed_is_not_switched_on_for_its_minimum(self):
+        async with on_stage(output("auxiliary_1", minimum_on_s=120.0)) as on:
+            pin = on.outputs["auxiliary_1"].pin
+            on.machine.faults.inject(Fault("refused", f"gpio-{pin}"))
+            await by_hand(on, "auxiliary_1", 1)
+            await by_hand(on, "auxiliary_1", 0)
+            on.machine.faults.clear()
+            await on.clock.advance(60)
+            assert not any(event.high for event in on.machine.gpio.history if event.pin == pin)
+
+    def test_an_output_that_fails_in_its_pause_stays_off(self):
+        times = OnTimes()
+        pause = MinimumOff("pause", ["air_cooler"], times, 180.0)
+        pause.restore(None, 0.0, 0.0, was_clean=True)
+        for level, now in ((1.0, 0.0), (0.0, 400.0), (None, 410.0)):
+            times.wrote("air_cooler", level, now)
+            pause.update(now, now)
+        assert pause.reason
+        assert pause.hold("air_cooler", 1.0, 0.0) == 0.0
 
     async def test_an_output_is_on_for_its_share_of_the_hour_also_over_a_kill(self):
         memory = ShortMemory()

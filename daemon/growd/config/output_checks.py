@@ -263,9 +263,9 @@ def _shared(chamber: Chamber) -> Iterator[Finding]:
     first: dict[str, Output] = {}
     for path, output in chamber.outputs_by_path.items():
         other = first.setdefault(output.own_variable, output)
-        for option in ("drives", "direction", "safe", "needs", "can_dim", "override_s", "flow_ml_min"):
-            is_flow = option == "flow_ml_min" and output.unit != "ml/h"
-            if getattr(output, option) != getattr(other, option) and not is_flow:
+        dosing = ("flow_ml_min", "ml_per_hour", "ml_per_day") if output.unit == "ml/h" else ()
+        for option in ("drives", "direction", "safe", "needs", "can_dim", "override_s", *dosing):
+            if getattr(output, option) != getattr(other, option):
                 both = f"{other.name} and {output.name} are both for {output.own_variable}"
                 place = "kind" if option == "can_dim" else option
                 yield Finding((*path, place), f"{both}, so they must agree")

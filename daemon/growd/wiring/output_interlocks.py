@@ -128,19 +128,36 @@ class OutputInterlocks:
         if output.starts_per_hour:
             use = Use(lambda _: float(times.starts), "{:.0f} starts".format, "starts", begins=True)
             yield limit("starts_per_hour", use=use, limit=float(output.starts_per_hour))
-        yield from self._volumes(output, limit)
+        yield from self._volumes(output)
 
-    def _volumes(self, output: Output, limit: Callable[..., Interlock]) -> Iterator[Interlock]:
-        flow = output.flow_ml_min
+    def _volumes(self, output: Output) -> Iterator[Interlock]:
+        """Dosing pumps of one own variable, whose options agree, give one liquid and share the limits."""
+        flow, variable = output.flow_ml_min, output.own_variable
         if flow is None:
             return
-        times, is_dosing = self._by_name[output.name], _is(output, OutputClass.DOSING)
+        times, names = self._by_name[output.name], [output.name]
+        is_dosing = _is(output, OutputClass.DOSING)
+        if is_dosing:
+            times = self._by_variable[variable]
+            names = [each.name for each in self._chamber.outputs if each.own_variable == variable]
+        if output.name != names[0]:
+            return
         use = Use(lambda now: times.full_total(now) * flow / 60.0, "{:.4g} ml".format, "ml")
         for option, window_s in (("ml_per_hour", HOUR_S), ("ml_per_day", DAY_S)):
             default = getattr(self._limits, f"dosing_{option}") if is_dosing else None
             most = getattr(output, option) or default
             if most is not None:
-                yield limit(option, use=use, limit=most, window_s=window_s)
+                limit = UseLimit(
+                    f"{output.name}_{option}",
+                    [variable],
+                    times,
+                    use=use,
+                    limit=most,
+                    words=Words(" and ".join(names)),
+                    window_s=window_s,
+                )
+                limit.devices = frozenset(names)
+                yield limit
 
     def _minimum_off_s(self, output: Output) -> float:
         if output.minimum_off_s is not None:

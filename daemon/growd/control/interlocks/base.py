@@ -110,8 +110,8 @@ class Interlock(ABC):
     def on_message(self, topic: str, value: float | None, now: float) -> None:  # noqa: B027
         """Take a message of one of `listens`, None if it is not ok."""
 
-    def on_permitted(self, output: str, level: float, now: float) -> None:  # noqa: B027
-        """An output will be written to this level, which all interlocks permit."""
+    def on_permitted(self, device: str, output: str, level: float, now: float) -> None:  # noqa: B027
+        """An output of a device will be written to this level, which all interlocks permit."""
 
     def on_set_point(self, variable: str, value: float | None) -> None:  # noqa: B027
         """Take a set point, None for none."""

@@ -30,7 +30,7 @@ class NeverTogether(Interlock):
         super().__init__(name, times, {"pause": (pause_s, "s")})
         self._times = dict(times)
         self._pause = pause_s
-        self._permitted: set[str] = set()
+        self._permitted: set[tuple[str, str]] = set()  # own variables, each with the device
         self._now = -math.inf
         pause = f", with a pause of {pause_s:g} s" if pause_s else ""
         self._words = f"{' and '.join(times)} are never on together{pause}"
@@ -43,16 +43,17 @@ class NeverTogether(Interlock):
         others = (other for other in self._times if other != output)
         return 0.0 if any(self._is_active(other) for other in others) else level
 
-    def on_permitted(self, output: str, level: float, now: float) -> None:  # noqa: ARG002
+    def on_permitted(self, device: str, output: str, level: float, now: float) -> None:  # noqa: ARG002
         if level > 0:
-            self._permitted.add(output)
+            self._permitted.add((output, device))
             self.reason = self._words
         elif not self._times[output].is_on:
-            self._permitted.discard(output)
+            self._permitted.discard((output, device))
 
     def _is_active(self, output: str) -> bool:
         times = self._times[output]
-        return output in self._permitted or times.is_on or times.rest(self._now) < self._pause
+        is_permitted = any(permitted == output for permitted, _ in self._permitted)
+        return is_permitted or times.is_on or times.rest(self._now) < self._pause
 
 
 class MixingPause(PersistentInterlock):
@@ -79,7 +80,8 @@ class MixingPause(PersistentInterlock):
         self._pause = pause_s
         self._longest = longest_s
         self._now = -math.inf
-        self._began: dict[str, float] = {}  # pumps that dose now
+        self._began: dict[str, float] = {}  # own variables of pumps that dose now
+        self._permitted: set[tuple[str, str]] = set()  # own variables, each with the device
         self._dosed: set[str] = set()  # in this round
         self._round_began = -math.inf
         self._ended = -math.inf
@@ -99,12 +101,15 @@ class MixingPause(PersistentInterlock):
             return level if self._now - self._began[output] < self._longest else 0.0
         return level if not self._is_mixing or self._may_join(output) else 0.0
 
-    def on_permitted(self, output: str, level: float, now: float) -> None:
+    def on_permitted(self, device: str, output: str, level: float, now: float) -> None:
         if level <= 0:
-            if output in self._began and not self._times[output].is_on:
+            self._permitted.discard((output, device))
+            is_permitted = any(permitted == output for permitted, _ in self._permitted)
+            if output in self._began and not is_permitted and not self._times[output].is_on:
                 del self._began[output]
                 self._ended = now
             return
+        self._permitted.add((output, device))
         if output in self._began:
             return
         if not self._is_mixing:

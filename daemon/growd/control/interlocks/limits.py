@@ -120,7 +120,7 @@ class UseLimit(PersistentInterlock):
             self.reason = self._assumed = ""
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
-        return level if self._use.begins and self._times.is_on else 0.0
+        return level if self._use.begins and self._times.was_on else 0.0
 
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         self._given_in_state = self._given
@@ -197,7 +197,7 @@ class MinimumOn(Interlock):
         self._words = f"it stays on for at least {minimum_s:g} s"
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
-        is_short = self._times.is_on and self._times.stretch(now) < self._minimum
+        is_short = self._times.was_on and self._times.stretch(now) < self._minimum
         self.reason = self._words if is_short else ""
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
@@ -224,7 +224,7 @@ class MinimumOff(PersistentInterlock):
             self.reason = self._words if self._rest(now) < self._minimum else ""
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
-        return level if self._times.is_on else 0.0
+        return level if self._times.was_on else 0.0
 
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         return self._rest(now)

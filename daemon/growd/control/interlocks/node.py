@@ -198,7 +198,7 @@ class Interlocks:
                 self._held.setdefault(place, each.name)
                 level = permitted
         for each in concerned:
-            each.on_permitted(output, level, now)
+            each.on_permitted(device, output, level, now)
         return level
 
     def wrote(self, device: str, output: str, level: float | None) -> None:

@@ -23,6 +23,7 @@ class OnTimes:
         self._since: dict[str, float] = {}  # outputs that are on, or may be
         self._levels: dict[str, float] = {}  # of these outputs; full if it is uncertain
         self._uncertain: set[str] = set()
+        self._were_on: set[str] = set()  # at their last write without an error
         self._was_written = False
         self._total = 0.0
         self._full_total = 0.0
@@ -46,12 +47,21 @@ class OnTimes:
         self._uncertain.discard(output)
         if level is None:
             self._uncertain.add(output)
+        elif level > 0:
+            self._were_on.add(output)
+        else:
+            self._were_on.discard(output)
         self._note_stretch(now)
 
     @property
     def is_on(self) -> bool:
         """Whether an output is on, or may be."""
         return bool(self._since)
+
+    @property
+    def was_on(self) -> bool:
+        """Whether an output was on at its last write without an error."""
+        return bool(self._were_on)
 
     def stretch(self, now: float) -> float:
         """Seconds for which at least one output has been on without a pause."""
