@@ -14,7 +14,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote_plus, urlencode
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from growd_drivers.mqtt import MqttClient
 
 NETWORK_LIMIT_S: Final = 3.0
-"""Time limit of one command, with all its requests."""
+"""Time limit of one request or message. A command has one or two."""
 
 ON_FROM: Final = 0.5
 _MOST_BYTES: Final = 65_536
@@ -197,8 +197,14 @@ class HttpSwitch:
         except (ValueError, LookupError, TypeError, AttributeError):
             is_done = False
         if not is_done:
-            shown = body[:_SHOWN].decode(errors="replace")
-            raise self._failure(f"gives an unexpected answer: {shown!r}")
+            raise self._failure(f"gives an unexpected answer: {self._shown(body)}")
+
+    def _shown(self, body: bytes) -> str:
+        """The begin of an answer. One that repeats the address may have the password."""
+        text = body.decode(errors="replace")
+        if self._login is not None and self._login.password in unquote_plus(text):
+            return "not shown, since it has the password"
+        return repr(text[:_SHOWN])
 
     def _failure(self, what: str) -> HardwareUnavailableError:
         return HardwareUnavailableError(f"{self._name} {what}", device=self._name)
@@ -229,8 +235,10 @@ async def _get(address: str, login: DeviceLogin | None, limit_s: float) -> tuple
                     address, headers={"Authorization": aiohttp.encode_basic_auth(*login)}
                 )
             return status, body
-    except (aiohttp.ClientError, ValueError) as error:
+    except aiohttp.ClientConnectionError as error:
         raise OSError(str(error) or type(error).__name__) from error
+    except (aiohttp.ClientError, ValueError) as error:  # its text has the address, with login or token
+        raise OSError(f"no valid HTTP answer ({type(error).__name__})") from None
 
 
 async def _answer(address: str, **options: Any) -> tuple[int, str, bytes]:

@@ -115,12 +115,27 @@ async def test_a_tasmota_device_gets_the_login_in_the_address_and_no_error_shows
     async with served("tasmota") as device:
         switch = await opened(device, "tasmota", login=lambda: LOGIN)
         assert [*map(unquote, device.asked)] == ["/cm?cmnd=Power2 OFF&user=admin&password=to:p&s cret"]
-        device.fault = "garbage"
-        with pytest.raises(HardwareUnavailableError) as caught:
-            await asyncio.to_thread(switch.write, 1.0)
-        assert "cret" not in str(caught.value)
+        for device.fault in ("garbage", "echo"):
+            with pytest.raises(HardwareUnavailableError, match="unexpected answer") as caught:
+                await asyncio.to_thread(switch.write, 1.0)
+            assert "cret" not in str(caught.value)
     with pytest.raises(HardwareUnavailableError, match=r"^heater can't be reached: ") as caught:
         await asyncio.to_thread(switch.write, 1.0)
+    assert "cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0 hello\r\n", b"HTTP/1.1 200 OK\r\nX: " + 10_000 * b"x"])
+async def test_no_error_of_a_device_that_speaks_no_http_has_the_password(answer):
+    async def speak(_reader, writer):
+        writer.write(answer)
+        writer.close()
+        await writer.wait_closed()
+
+    server = await asyncio.start_server(speak, "127.0.0.1", 0)
+    async with server:
+        base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        with pytest.raises(HardwareUnavailableError, match="no valid HTTP answer") as caught:
+            await asyncio.to_thread(HttpSwitch, Tasmota(base), ask_http, name="heater", login=lambda: LOGIN)
     assert "cret" not in str(caught.value)
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Served:
-    """A device at `url`. `fault` is "", "slow", "garbage", "broken" or "moved".
+    """A device at `url`. `fault` is "", "slow", "garbage", "echo", "broken" or "moved".
 
     With `login` it asks for it by `scheme`, "digest" or "basic".
     """
@@ -47,6 +47,8 @@ class Served:
             return web.Response(status=302, headers={"Location": "/login"})
         if self.fault == "garbage":
             return web.Response(body=b"<html>\xff a camera </html>")
+        if self.fault == "echo":
+            return web.Response(text=f"no command {request.raw_path}")
         if self._login is not None and not self._is_known(request):
             return web.Response(status=401, headers={"WWW-Authenticate": self._challenge()})
         status, body = self.switch.get(request.raw_path)

@@ -180,10 +180,10 @@ class InterlockOptions(Section, frozen=True):
     """Pause of all dosing pumps after a dose, in which the tank mixes and its sensors follow."""
 
     dosing_ml_per_hour: Annotated[float, Meta(gt=0, le=1_000_000)] = 50.0
-    """Largest volume of each dosing pump within an hour."""
+    """Largest volume of the dosing pumps of one own variable, such as nutrient_a, within an hour."""
 
     dosing_ml_per_day: Annotated[float, Meta(gt=0, le=1_000_000)] = 200.0
-    """Largest volume of each dosing pump within 24 hours."""
+    """The same within 24 hours."""
 
     no_effect_doses: Annotated[int, Meta(ge=2, le=1_000)] = 8
     """Dosing pumps are off until a reset after this many doses without an effect on pH or conductivity."""

@@ -9,6 +9,7 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.host.mqtt_connection import KEEP_ALIVE_S, MqttConnection
+from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -79,14 +80,13 @@ class MqttLink:
 
     def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """See `MqttClient`. Without a connection it fails at once."""
+        limit_s = min(self._broker.timeout_s, NETWORK_LIMIT_S)
         sending = asyncio.run_coroutine_threadsafe(self.publish(topic, body, retain=retain), self._loop)
         try:
-            sending.result(self._broker.timeout_s)
+            sending.result(limit_s)
         except TimeoutError:
             sending.cancel()
-            raise ConnectionError(
-                f"{self._name} does not answer within {self._broker.timeout_s:g} s"
-            ) from None
+            raise ConnectionError(f"{self._name} does not answer within {limit_s:g} s") from None
 
     async def publish(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """As `send`, on the event loop and without a time limit."""

@@ -14,6 +14,7 @@ from growd.device_kinds import ROLES, OutputClass
 from growd.runtime.worker import WorkerError
 from growd.wiring.outputs import Lamp, output_device
 from growd_drivers.errors import DriverError
+from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -27,8 +28,8 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 DEVICE_TIMEOUT_S: Final = 2.0
-NETWORK_TIMEOUT_S: Final = 4.0
-"""Above `growd_drivers.network_switch.NETWORK_LIMIT_S`, so that the driver says what is wrong."""
+NETWORK_TIMEOUT_S: Final = 2 * NETWORK_LIMIT_S + 1.0
+"""Above the limit of a command, so that the driver says what is wrong."""
 
 DEVICE_CLOSE_S: Final = 5.0  # time limit for closing an output at shutdown
 
@@ -94,7 +95,8 @@ class ChamberOutputs:
             ramp_s=self._chamber.light.ramp_s,
             switched=self._chamber.switched_channels,
             stale_after_s=self._chamber.scaled(self._chamber.light.stale_after_s),
-            write_timeout_s=self._chamber.scaled(max(map(_limit_s, channels), default=DEVICE_TIMEOUT_S)),
+            # one channel after the other, so that one that is away is no failure of the others
+            write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S + sum(map(_limit_s, channels))),
             repeat_s=min(repeats, default=None),
             guard=interlocks.guard("light", {}),
             counted=lambda channel, level: self.counters.wrote(lamp_name(channel), level),
