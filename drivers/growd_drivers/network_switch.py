@@ -13,7 +13,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
 from urllib.parse import quote, unquote_plus, urlencode
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
@@ -33,11 +33,16 @@ _UNAUTHORIZED: Final = (401, 403)
 _OK: Final = range(200, 300)
 
 
+_BASIC: Final = "basic"
+_DIGEST: Final = "digest"
+
+
 class DeviceLogin(NamedTuple):
-    """User and password of a device."""
+    """User and password of a device, and by which schemes they may be sent in the header."""
 
     user: str
     password: str
+    schemes: tuple[str, ...] = (_BASIC, _DIGEST)
 
 
 class Request(NamedTuple):
@@ -52,7 +57,10 @@ AskHttp = Callable[[str, DeviceLogin | None], tuple[int, bytes]]
 
 
 class SwitchProtocol(Protocol):
-    """The requests of one relay of a device."""
+    """The requests of one relay of a device. `schemes` are those of its logins."""
+
+    @property
+    def schemes(self) -> tuple[str, ...]: ...
 
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """Switch the relay, back after `timer_s`."""
@@ -64,6 +72,7 @@ class ShellyGen1:
 
     base: str
     relay: int = 0
+    schemes: ClassVar = (_BASIC,)
 
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
@@ -79,6 +88,7 @@ class ShellyGen2:
 
     base: str
     relay: int = 0
+    schemes: ClassVar = (_DIGEST,)
 
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
@@ -96,6 +106,7 @@ class Tasmota:
 
     base: str
     relay: int = 0
+    schemes: ClassVar[tuple[str, ...]] = ()
 
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`. The timer, which is a setting, only ends a relay that is on."""
@@ -114,7 +125,9 @@ class Tasmota:
         return [timer, power]
 
     def _address(self, command: str, login: DeviceLogin | None) -> str:
-        options = {"cmnd": command} | ({} if login is None else login._asdict())
+        options = {"cmnd": command}
+        if login is not None:
+            options |= {"user": login.user, "password": login.password}
         return f"{self.base}/cm?{urlencode(options, quote_via=quote)}"
 
 
@@ -124,6 +137,7 @@ class TwoAddresses:
 
     on: str
     off: str
+    schemes: ClassVar = (_BASIC, _DIGEST)
 
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
@@ -164,7 +178,8 @@ class HttpSwitch:
         self._name = name
         self._safe_on = safe_on
         self._timer_s = timer_s
-        self._login = login()
+        given = login()
+        self._login = None if given is None else given._replace(schemes=protocol.schemes)
         self._set(safe_on)
 
     def write(self, level: float) -> None:
@@ -213,7 +228,7 @@ class HttpSwitch:
 def ask_http(
     address: str, login: DeviceLogin | None, *, limit_s: float = NETWORK_LIMIT_S
 ) -> tuple[int, bytes]:
-    """As `AskHttp`. A login is sent by Digest authentication (RFC 7616), or by Basic if the device asks so.
+    """As `AskHttp`. A login is sent by Digest (RFC 7616) or Basic authentication, as the device asks for it.
 
     Blocking, for worker threads: it runs an event loop of its own.
     """
@@ -226,13 +241,15 @@ def ask_http(
 async def _get(address: str, login: DeviceLogin | None, limit_s: float) -> tuple[int, bytes]:
     import aiohttp  # noqa: PLC0415  imported only for an output in the network
 
-    digest = [] if login is None else [aiohttp.DigestAuthMiddleware(*login)]
+    schemes = () if login is None else login.schemes
+    user = ("", "") if login is None else login[:2]
+    digest = [aiohttp.DigestAuthMiddleware(*user)] if _DIGEST in schemes else []
     try:
         async with asyncio.timeout(limit_s):
             status, scheme, body = await _answer(address, middlewares=digest)
-            if status == _UNAUTHORIZED[0] and login is not None and scheme.lower().startswith("basic"):
+            if status == _UNAUTHORIZED[0] and _BASIC in schemes and scheme.lower().startswith(_BASIC):
                 status, _, body = await _answer(
-                    address, headers={"Authorization": aiohttp.encode_basic_auth(*login)}
+                    address, headers={"Authorization": aiohttp.encode_basic_auth(*user)}
                 )
             return status, body
     except aiohttp.ClientConnectionError as error:

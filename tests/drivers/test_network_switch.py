@@ -99,16 +99,24 @@ async def test_a_restart_of_the_device_is_followed_by_the_next_command(protocol)
         assert device.switch.is_on(1)
 
 
-@pytest.mark.parametrize("scheme", ["digest", "basic"])
-async def test_a_login_is_sent_as_the_device_asks_for_it(scheme):
-    async with served("shelly_gen2", login=LOGIN, scheme=scheme) as device:
-        switch = await opened(device, "shelly_gen2", login=lambda: LOGIN)
+@pytest.mark.parametrize(("protocol", "scheme"), [("shelly_gen2", "digest"), ("shelly_gen1", "basic")])
+async def test_a_login_is_sent_as_the_device_asks_for_it(protocol, scheme):
+    async with served(protocol, login=LOGIN, scheme=scheme) as device:
+        switch = await opened(device, protocol, login=lambda: LOGIN)
         await asyncio.to_thread(switch.write, 1.0)
         assert device.switch.is_on(1)
         assert not any("secret" in path for path in device.asked)
         for wrong in (DeviceLogin("admin", "wrong"), None):
             with pytest.raises(HardwareUnavailableError, match=r"^heater refuses the user or the password$"):
-                await opened(device, "shelly_gen2", login=lambda wrong=wrong: wrong)
+                await opened(device, protocol, login=lambda wrong=wrong: wrong)
+
+
+@pytest.mark.parametrize("protocol", ["shelly_gen2", "tasmota"])
+async def test_a_device_that_has_no_basic_authentication_never_gets_the_password_by_it(protocol):
+    async with served(protocol, login=LOGIN, scheme="basic") as device:
+        with pytest.raises(HardwareUnavailableError, match="refuses the user or the password"):
+            await opened(device, protocol, login=lambda: LOGIN)
+        assert device.logins == []
 
 
 async def test_a_tasmota_device_gets_the_login_in_the_address_and_no_error_shows_it():

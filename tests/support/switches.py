@@ -31,6 +31,7 @@ class Served:
         self.switch = SimulatedSwitch(protocol, self.clock.monotonic)
         self.fault = ""
         self.asked: list[str] = []
+        self.logins: list[str] = []
         self.url = ""
         self._login = login
         self._scheme = scheme
@@ -39,6 +40,7 @@ class Served:
 
     async def answer(self, request: web.Request) -> web.Response:
         self.asked.append(request.raw_path)
+        self.logins += request.headers.getall("Authorization", [])
         if self.fault == "slow":
             await self._end.wait()
         if self.fault == "broken":
@@ -66,7 +68,7 @@ class Served:
         sent = request.headers.get("Authorization", "")
         assert self._login is not None
         if self._scheme == "basic":
-            return sent == encode_basic_auth(*self._login)
+            return sent == encode_basic_auth(*self._login[:2])
         given = dict(re.findall(r'(\w+)="?([^",]+)"?', sent))
         secret = _hash(f"{self._login.user}:shelly:{self._login.password}")
         what = _hash(f"{request.method}:{given.get('uri')}")
