@@ -59,6 +59,25 @@ async def test_the_restart_delay_is_bounded_and_reset_after_a_long_run():
     assert pauses[8] == LONGEST_DELAY_S + 1 + 1
 
 
+async def test_a_component_restarts_after_an_error_in_a_task_that_it_only_waits_for():
+    clock = ManualClock()
+    starts: list[float] = []
+
+    async def fail() -> None:
+        await clock.sleep(1)
+        raise ValueError("broken wire")
+
+    async def wait() -> None:
+        starts.append(clock.monotonic())
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(fail(), name="fails")
+
+    async with Supervisor(clock, Liveness()) as supervisor:
+        supervisor.start("waits", wait)
+        await clock.advance(6)
+    assert [moment - starts[0] for moment in starts] == [0, 2, 5]
+
+
 async def test_a_component_that_returns_is_not_restarted():
     clock = ManualClock()
     runs = []

@@ -31,12 +31,14 @@ class Supervisor:
         self._liveness = liveness
         self._group = asyncio.TaskGroup()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._is_ending = False
 
     async def __aenter__(self) -> Self:
         await self._group.__aenter__()
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._is_ending = True
         for task in self._tasks:
             task.cancel()
         # without the error of the body, which the group would wrap
@@ -55,7 +57,9 @@ class Supervisor:
             try:
                 await run()
             except (Exception, asyncio.CancelledError) as error:
-                if not _is_cancelled():  # something that the component awaited may have been cancelled
+                # something that the component awaited may have been cancelled
+                if not (self._is_ending or (isinstance(error, asyncio.CancelledError) and _is_cancelled())):
+                    _forget_cancellations()
                     self._liveness.failed(name, _cause(error))
                     _log.exception("%s failed; restarting it in %g s", name, delay)
                 elif isinstance(error, asyncio.CancelledError):
@@ -82,3 +86,10 @@ def _is_cancelled() -> bool:
     """Whether the current task has been cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
+
+
+def _forget_cancellations() -> None:
+    """A task group cancels its own task at an error of another one, and Python 3.11 may leave it so."""
+    task = asyncio.current_task()
+    while task is not None and task.cancelling():
+        task.uncancel()
