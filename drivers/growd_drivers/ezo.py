@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from growd_drivers.errors import (
     DeviceMissingError,
+    DriverError,
     NotReadyError,
     OutOfRangeError,
     SettingError,
@@ -30,6 +31,9 @@ ANSWER_LENGTH: Final = 40
 
 _DONE, _SYNTAX_ERROR, _BUSY, _NO_DATA = 1, 2, 254, 255
 _SHORT_S = 0.3
+_ACID, _ALKALINE = 1, 2  # in the answer to Slope,?
+WORN_BELOW_PERCENT: Final = 85.0
+"""The slope below which a pH probe is usually replaced."""
 _POLL_S = 0.1
 _MOST_POLLS = 5
 
@@ -101,8 +105,8 @@ class Ezo:
         return {}
 
     def _set_up(self) -> None:
-        found = self._ask("i").split(",")  # "?i,pH,1.98"
-        if [part.lower() for part in found[:2]] != ["?i", self.ANSWERS_AS.lower()]:
+        found = self._ask("i").split(",")  # "?i,pH,1.98"; an EZO-DO is "DO" or "D.O.", by its firmware
+        if [part.lower().replace(".", "") for part in found[:2]] != ["?i", self.ANSWERS_AS.lower()]:
             other = found[1] if len(found) > 1 else found[0]
             sentence = f"{self._name} is another circuit: it answers as {other!r}, not {self.ANSWERS_AS}"
             raise WrongDeviceError(sentence, device=self.PART, found=0, expected=self._address)
@@ -171,13 +175,24 @@ class EzoPh(Ezo):
         """The first point, near pH 7, which deletes the others."""
         self.calibrate("mid", reference)
 
-    def calibrate_low(self, reference: float) -> None:
-        """The acid point, after the middle."""
+    def calibrate_low(self, reference: float) -> str:
+        """The acid point, after the middle; the slope of the probe, in words."""
         self.calibrate("low", reference)
+        return self._slope(_ACID)
 
-    def calibrate_high(self, reference: float) -> None:
-        """The alkaline point, after the middle."""
+    def calibrate_high(self, reference: float) -> str:
+        """The alkaline point, after the middle; the slope of the probe, in words."""
         self.calibrate("high", reference)
+        return self._slope(_ALKALINE)
+
+    def _slope(self, side: int) -> str:
+        """How steep the probe is beside an ideal one, "" if the circuit does not say it."""
+        try:
+            percent = float(self._ask("Slope,?").split(",")[side])  # "?Slope,99.7,100.3,-0.89"
+        except (DriverError, ValueError, IndexError):
+            return ""  # the calibration is done all the same
+        worn = ": it is worn, replace it" if percent < WORN_BELOW_PERCENT else ""
+        return f"its probe has {percent:.0f} % of the slope of an ideal one{worn}"
 
 
 class EzoEc(Ezo):

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from growd.config import Config, Light, Sensor
+from growd_hwsim.faults import Fault
 from support.jumping import rigged
 
 DAY_S = 86_400.0
@@ -47,7 +48,7 @@ class Stage:
     async def calibrate(self, reference, who="grower"):
         service = self.rig.bus.services.get("environment_1/samplers/air/calibrate")
         task = asyncio.create_task(service.call({"reference": reference}, who))
-        await self.rig.clock.settle()
+        await self.rig.clock.until(task.done, within=20)
         return await task
 
     @property
@@ -73,10 +74,26 @@ async def test_a_calibration_leaves_a_record_with_who_when_before_after_and_refe
         (record,) = keeper.records
         assert (record.device, record.service, record.variable) == ("air", "calibrate", "air_carbon_dioxide")
         assert record.before == pytest.approx(420, abs=30)
-        assert (record.after, record.reference, record.unit) == (450, 450, "ppm")
-        assert (record.by, record.time) == ("grower", pytest.approx(on.rig.clock.time(), abs=1))
+        assert (record.reference, record.unit) == (450, "ppm")
+        assert record.after == pytest.approx(450, abs=30)
+        assert record.after != 450  # a reading
+        assert (record.by, record.time) == ("grower", pytest.approx(on.rig.clock.time(), abs=2))
         assert "calibrate of air_carbon_dioxide: before 4" in str(record)
         assert [each["by"] for each in on.node["calibrations"]] == ["grower"]
+
+
+async def test_a_sensor_that_is_silent_after_its_calibration_has_a_record_all_the_same():
+    keeper = Keeper()
+    async with stage(keeper) as on:
+        await on.rig.clock.advance(130)
+        service = on.rig.bus.services.get("environment_1/samplers/air/calibrate")
+        calibrating = asyncio.create_task(service.call({"reference": 450}, "grower"))
+        await on.rig.clock.settle()
+        on.rig.machine.faults.inject(Fault("absent", "scd30"))
+        await on.rig.clock.advance(10)
+        assert (await calibrating)["success"]
+        (record,) = keeper.records
+        assert (record.after, record.reference) == (None, 450)
 
 
 async def test_a_refused_calibration_leaves_none():
@@ -170,4 +187,5 @@ async def test_a_calibration_of_a_probe_leaves_a_record_too():
         (record,) = keeper.records
         assert (record.device, record.variable, record.unit) == ("ph", "water_potential_hydrogen", "pH")
         assert record.before == pytest.approx(reading, abs=0.1)
-        assert record.reference == record.after == round(reading, 2)
+        assert record.reference == round(reading, 2)
+        assert record.after == pytest.approx(reading, abs=0.05)

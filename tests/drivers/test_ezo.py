@@ -167,8 +167,26 @@ def test_a_thermometer_without_a_probe_is_out_of_range():
 def test_calibrations_have_the_commands_of_the_datasheet(driver, method, arguments, command):
     bench = Bench(driver)
     getattr(bench.driver, method)(*arguments)
-    assert bench.commands == [command]
+    assert bench.commands[0] == command
     assert len(bench.chip.calibrated) == 1
+
+
+def test_a_calibration_of_ph_says_the_slope_of_the_probe():
+    bench = Bench(EzoPh)
+    assert bench.driver.calibrate_low(4.0) == "its probe has 100 % of the slope of an ideal one"
+    bench.chip.slopes_percent = (92.0, 81.4)
+    assert bench.driver.calibrate_low(4.0) == "its probe has 92 % of the slope of an ideal one"
+    assert bench.driver.calibrate_high(10.0) == (
+        "its probe has 81 % of the slope of an ideal one: it is worn, replace it"
+    )
+    bench.chip.slopes_percent = ("", "")
+    assert bench.driver.calibrate_high(10.0) == ""
+
+
+def test_an_oxygen_circuit_of_older_firmware_names_itself_with_dots():
+    bench = Bench(EzoDo)
+    bench.chip.identity = "D.O."
+    assert bench.read() == pytest.approx(8.1, abs=0.05)
 
 
 def test_a_calibrated_probe_reads_the_reference():

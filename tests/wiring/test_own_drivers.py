@@ -327,6 +327,29 @@ def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more():
     assert guard.call(lambda: 1) == 1
 
 
+async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path):
+    calibration = (
+        'CalibrationKind("set_humidity", "correct", "", 10.0, reference_range=(10, 90), unit="percent", '
+    )
+    odd(
+        GOOD.replace("SensorKind\n", "CalibrationKind, SensorKind\n")
+        .replace("celsius=21.5", "celsius=21.5, share=51.0")
+        .replace('{"celsius": "air_temperature"}', '{"celsius": "air_temperature", "share": "air_humidity"}')
+        .replace("api=1)", f"api=1, calibrations=({calibration}most_off=20),))")
+        .replace("    def read", "    def correct(self, reference): return 'noted'\n    def read")
+    )
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    async with rigged(config) as rig:
+        await rig.clock.advance(30)
+        (state,) = rig.bus.find_node("environment_1/samplers/air").information()["calibrations"]
+        assert (state["reading"], state["reason"]) == (51.0, "")
+        service = rig.bus.services.get("environment_1/samplers/air/set_humidity")
+        calling = asyncio.create_task(service.call({"reference": 55.0}, "grower"))
+        await rig.clock.until(calling.done, within=10)
+        answer = await calling
+        assert answer["message"] == "the sensor now reads what is around it as 55 percent; noted"
+
+
 # chips
 
 

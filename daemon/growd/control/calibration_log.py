@@ -22,8 +22,8 @@ _log = logging.getLogger(__name__)
 class CalibrationRecord:
     """A calibration that was done, of a `variable` in `unit`.
 
-    `before` is the reading before it, `after` what the device reads in the same conditions from then on, both
-    None if they are not known. `reference` is the true value, None for a calibration without one. `time` is
+    `before` is the reading before it, `after` the first reading after it, both None if they are not known.
+    `reference` is the true value, None for a calibration without one. `time` is
     in UNIX seconds. `by` is the user, else the address, of who asked for it.
     """
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _MOST_SHOWN = 120  # readings in the information of a node
+_AFTER_S = 8.0  # for the first reading after a calibration; clients wait for 10 s
+_LOOK_S = 0.5
 _AUTOMATIC = (
     "the automatic baseline treats the lowest value of a day as fresh air, which hides CO2 from the "
     "interlocks; if the chamber gets fresh air each day, set self_calibration = true in the configuration"
@@ -182,33 +184,37 @@ class DeviceServices:
         message = await self._calls.run(call)
         if judge is not None:
             judge.end_calibration(self._device, calibration)
-        is_given = kind.reference_range is not None or kind.is_of_carbon_dioxide
-        return await self._recorded(service, kind, air.reading, reference if is_given else None, who), message
-
-    async def _recorded(
-        self,
-        service: DeviceService,
-        kind: CalibrationKind,
-        before: float,
-        reference: float | None,
-        who: str,
-    ) -> str:
-        """Keep the record of a calibration: why that failed, or ""."""
         if self._log is None:
-            return ""
+            return "", message
+        is_given = kind.reference_range is not None or kind.is_of_carbon_dioxide
         record = CalibrationRecord(
             self._device,
             service.name,
             service.variable,
             kind.unit,
-            before=before,
-            after=reference,
-            reference=reference,
+            before=air.reading,
+            after=await self._reading_after(service.air, kind),
+            reference=reference if is_given else None,
             by=who,
             time=self._clock.time(),
         )
+        return await self._kept(self._log, record), message
+
+    async def _reading_after(
+        self, air: Callable[[CalibrationKind], SteadyAir], kind: CalibrationKind
+    ) -> float | None:
+        """The first reading after a calibration, None if none comes in time."""
+        end = self._clock.monotonic() + _AFTER_S
+        while not (recent := air(kind).recent):
+            if self._clock.monotonic() >= end:
+                return None
+            await self._clock.sleep(_LOOK_S)
+        return recent[0][1]
+
+    async def _kept(self, log: CalibrationLog, record: CalibrationRecord) -> str:
+        """Keep the record of a calibration: why that failed, or ""."""
         try:
-            await self._log.keep(record)
+            await log.keep(record)
         except SAVE_ERRORS as error:
             return f"{self._device} was calibrated, but the record of it could not be saved: {error}"
         return ""

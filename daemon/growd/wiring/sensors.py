@@ -13,13 +13,13 @@ from growd.control.calibration import SteadyAir, steady_reading
 from growd.control.device_services import DeviceService
 from growd.device_kinds import SENSOR_KINDS
 from growd.own_kinds import reason_of
-from growd.variables import CARBON_DIOXIDE
+from growd.variables import VARIABLES
 from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from growd.config import Sensor
     from growd_drivers.hardware import Hardware
@@ -92,7 +92,11 @@ class SensorDevice:
         self._sensor = sensor
         self._driver: Any = None
         self._guard = OwnDriverGuard(sensor.name) if self._kind.api else PlainGuard()
-        self._recent = _RecentReadings(sensor, self._kind.calibrations)
+        calibrations = self._kind.calibrations
+        self._recent = {
+            name: _RecentReadings(sensor, [each for each in calibrations if self._variable_of(each) == name])
+            for name in dict.fromkeys(map(self._variable_of, calibrations))
+        }
 
     @property
     def prepare(self) -> Callable[[], object] | None:
@@ -112,11 +116,11 @@ class SensorDevice:
         try:
             reading = self._guard.call(self._sampled)
         except DeviceMissingError:
-            self._recent.clear()  # it may have lost its power
+            self._begin_anew()  # it may have lost its power
             raise
-        if self._kind.calibrations:
-            value = reading.get(CARBON_DIOXIDE, next(iter(reading.values())))
-            self._recent.add(self._hardware.monotonic(), value)
+        now = self._hardware.monotonic()
+        for name, recent in self._recent.items():
+            recent.add(now, reading[name])
         return reading
 
     def _sampled(self) -> dict[str, float]:
@@ -132,7 +136,6 @@ class SensorDevice:
         return self._driver
 
     def _services(self) -> Iterator[DeviceService]:
-        variable = CARBON_DIOXIDE if CARBON_DIOXIDE in self.variables else next(iter(self.variables), "")
         for calibration in self._kind.calibrations:
             takes_reference = calibration.reference_range is not None
             yield DeviceService(
@@ -143,9 +146,9 @@ class SensorDevice:
                 if calibration.reference_range
                 else (),
                 doc=calibration.doc,
-                variable=variable,
+                variable=self._variable_of(calibration),
                 calibrates=calibration,
-                air=lambda wanted: self._recent.air(self._hardware.monotonic(), wanted),
+                air=self._air,
             )
         if self._kind.self_calibration_method:
             yield DeviceService(
@@ -157,23 +160,36 @@ class SensorDevice:
                 is_automatic=True,
             )
 
+    def _variable_of(self, calibration: CalibrationKind) -> str:
+        """The first variable in its unit, else the first one."""
+        in_unit = [name for name in self.variables if VARIABLES[name].unit == calibration.unit]
+        return (in_unit or self.variables)[0]
+
+    def _air(self, wanted: CalibrationKind) -> SteadyAir:
+        return self._recent[self._variable_of(wanted)].air(self._hardware.monotonic(), wanted)
+
+    def _begin_anew(self) -> None:
+        for recent in self._recent.values():
+            recent.clear()
+
     def _calibrate(self, calibration: CalibrationKind, reference: float | None = None) -> str:
         arguments = () if reference is None else (reference,)
-        self._call(calibration.method, *arguments)
+        said = self._call(calibration.method, *arguments)
+        remark = f"; {said}" if isinstance(said, str) and said else ""
         if reference is None and not calibration.is_of_carbon_dioxide:
-            return "the probe is calibrated"
+            return f"the probe is calibrated{remark}"
         value = calibration.reference if reference is None else reference
         around = "the air around it" if calibration.is_of_carbon_dioxide else "what is around it"
-        return f"the sensor now reads {around} as {value:g} {calibration.unit}"
+        return f"the sensor now reads {around} as {value:g} {calibration.unit}{remark}"
 
     def _set_automatic_baseline(self, *, data: bool) -> str:
         self._call(self._kind.self_calibration_method, data)
         return f"the automatic baseline is {'on' if data else 'off'} until growd starts again"
 
-    def _call(self, method: str, *arguments: float) -> None:
+    def _call(self, method: str, *arguments: float) -> Any:
         """Call a method of the driver that changes what it measures."""
-        self._recent.clear()
-        self._guard.call(lambda: getattr(self._opened(), method)(*arguments))
+        self._begin_anew()
+        return self._guard.call(lambda: getattr(self._opened(), method)(*arguments))
 
 
 def _reference(unit: str, minimum: float, maximum: float) -> Field:
@@ -189,7 +205,7 @@ class _RecentReadings:
     The worker adds to them, as new tuples, so that any thread may read them at any time.
     """
 
-    def __init__(self, sensor: Sensor, calibrations: tuple[CalibrationKind, ...]) -> None:
+    def __init__(self, sensor: Sensor, calibrations: Iterable[CalibrationKind]) -> None:
         self._sensor = sensor
         self._look_back_s = max((each.steady_s for each in calibrations), default=0.0)
         self._gap_s = max(_MOST_GAP_S, 2 * sensor.interval_s)

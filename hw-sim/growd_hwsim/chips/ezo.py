@@ -44,6 +44,7 @@ class SimulatedEzo(I2CSlave):
     """A circuit with its probe in the water of `water()`, on the time of `monotonic`.
 
     `error` is added by the probe until it is calibrated. A calibration of any point corrects all readings.
+    `slopes_percent` are those of a pH probe, in acid and alkaline solutions.
     """
 
     senses = "water"
@@ -67,6 +68,8 @@ class SimulatedEzo(I2CSlave):
         self._noise = random.Random(f"{self.name} {seed}")  # noqa: S311  noise, not secrets
         self._error = error
         self.correction = 0.0
+        self.identity = self.answers_as
+        self.slopes_percent = (99.7, 100.3)
         self.calibrated: list[str] = []
         self.outputs = list(_OUTPUTS.get(self.answers_as, ()))[:1]
         self.scale = "c"
@@ -110,12 +113,18 @@ class SimulatedEzo(I2CSlave):
         if name == "r" and not arguments:
             return f"{self._measured():.3f}"
         if name == "i":
-            return f"?i,{self.answers_as},2.10"
+            return f"?i,{self.identity},2.10"
         if name == "t":
             self.water_degc = float(arguments[0])
         elif name == "cal":
             self._calibrate(arguments)
-        elif name == "k" and self.answers_as == "EC":
+        else:
+            return self._setting(name, arguments)
+        return ""
+
+    def _setting(self, name: str, arguments: list[str]) -> str:
+        """The answer to a question or a change of what this circuit alone has."""
+        if name == "k" and self.answers_as == "EC":
             if arguments[0] == "?":
                 return f"?K,{self.cell_constant:.2f}"
             self.cell_constant = float(arguments[0])
@@ -123,6 +132,8 @@ class SimulatedEzo(I2CSlave):
             if arguments[0] == "?":
                 return f"?S,{self.scale}"
             self.scale = {"c": "c", "k": "k", "f": "f"}[arguments[0]]
+        elif name == "slope" and self.answers_as == "pH" and arguments == ["?"]:
+            return f"?Slope,{self.slopes_percent[0]},{self.slopes_percent[1]},-0.89"
         elif name == "o" and self.answers_as in _OUTPUTS:
             return self._output(arguments)
         else:
