@@ -419,6 +419,30 @@ class TestLongestRun:
             assert not runs(on, pump)
             assert await on.until(lambda: runs(on, pump), 1_000) == pytest.approx(900, abs=5)
 
+    async def test_a_restart_or_a_kill_ends_no_rest_and_no_long_run(self):
+        memory = ShortMemory()
+        pump = output("water_fill", needs="", longest_on_s=100.0, rest_s=600.0)
+        async with on_stage(pump, memory=memory) as on:
+            await by_hand(on, "water_fill", 1, 5)
+            after_short_run = killed(memory)
+            await on.clock.advance(50)
+            after_long_run = killed(memory)
+            await on.until(lambda: on.has_tripped("water_fill_on_too_long"), 60)
+            await on.clock.advance(5)
+            in_the_rest = killed(memory)
+        async with on_stage(pump, memory=after_short_run) as on:
+            await by_hand(on, "water_fill", 1)
+            assert runs(on, "water_fill")
+        for saved, rest_s in ((memory, 590), (in_the_rest, 600), (after_long_run, 600)):
+            async with on_stage(pump, memory=saved) as on:
+                async with with_events(on) as published:
+                    await by_hand(on, "water_fill", 1, rest_s - 20)
+                    assert not runs(on, "water_fill")
+                    assert "may have been on for long, or rested" in reason(on, "water_fill_on_too_long")
+                    await on.clock.advance(30)
+                assert published == []
+                assert runs(on, "water_fill")
+
     async def test_only_the_output_with_the_limit_is_held(self):
         two = (
             output("water_circulation", name="one", longest_on_s=60.0),

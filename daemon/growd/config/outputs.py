@@ -152,7 +152,7 @@ class Output(Section, frozen=True):
 
     minimum_off_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
     """Once off, it stays off for this time. Default: [interlock] cooler_minimum_off_s for coolers and
-    dehumidifiers, 0 for others."""
+    dehumidifiers that cannot be dimmed, since they may have a compressor; 0 for others."""
 
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time for which it may be on without a pause; 86400 is no limit. Default: [interlock] pump_on_s

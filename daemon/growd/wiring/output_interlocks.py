@@ -162,7 +162,7 @@ class OutputInterlocks:
     def _minimum_off_s(self, output: Output) -> float:
         if output.minimum_off_s is not None:
             return output.minimum_off_s
-        has_compressor = _is(output, OutputClass.COOLER, OutputClass.DEHUMIDIFIER)
+        has_compressor = _is(output, OutputClass.COOLER, OutputClass.DEHUMIDIFIER) and not output.can_dim
         return self._limits.cooler_minimum_off_s if has_compressor else 0.0
 
     def _longest_s(self, output: Output) -> tuple[float, float]:

@@ -23,8 +23,11 @@ _UNSAVED: Final = "growd ended without saving how long"
 _EARLIER: Final = "it was not known for sure before the last start"
 
 
-class OnTooLong(Interlock):
-    """An output was on for too long without a pause: it is off for a rest."""
+class OnTooLong(PersistentInterlock):
+    """An output was on for too long without a pause: it is off for a rest.
+
+    If growd ends in a rest, or after a tenth of the longest time, the rest begins or goes on at the start.
+    """
 
     def __init__(
         self,
@@ -42,15 +45,50 @@ class OnTooLong(Interlock):
         self._rest = rest_s
         self._words = words
         self._trip = ""  # what happened, "" before a trip
+        self._off_since = -math.inf  # before this run
+        self._is_used = self._was_used_in_state = self._was_used_when_saved = False
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
-        if self._times.stretch(now) >= self._longest:
+        if not self._is_restored:
+            return
+        stretch = self._times.stretch(now)
+        if stretch >= self._longest:
             was_on = was_on_words(self._words, self._times, now, self._longest)
             subject, longest = self._words.subject, self._longest
             self._trip = f"{subject} {was_on} for {longest:g} s without a pause, which is the limit"
-        elif self._times.rest(now) >= self._rest:
+            self.is_quiet = False
+        elif self._rested(now) >= self._rest:
             self._trip = ""
+        self._is_used = bool(self._trip) or stretch >= SAVED_SHARE * self._longest
         self.reason = f"{self._trip}; {self._outlook(now)}" if self._trip else ""
+
+    def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
+        self._was_used_in_state = self._is_used
+        return [self._rested(now) if self._trip else 0.0] if self._is_used else []
+
+    def mark_saved(self) -> None:
+        self._was_used_when_saved = self._was_used_in_state
+
+    def needs_saving(self) -> bool:
+        return self._is_used != self._was_used_when_saved
+
+    def _rested(self, now: float) -> float:
+        return min(self._times.rest(now), now - self._off_since)
+
+    def _restore(self, saved: Any, now: float, away: float, *, was_clean: bool) -> None:
+        for rested in saved:  # one or none
+            if not 0 <= float(rested) < math.inf:
+                raise ValueError("the rest is out of range")
+            self._begin_rest(now - away - float(rested) if was_clean else now)
+
+    def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
+        self._begin_rest(now)
+
+    def _begin_rest(self, off_since: float) -> None:
+        words = self._words
+        self._off_since = off_since
+        self._trip = f"{words.subject} may have been {words.on} for long, or rested, when growd ended"
+        self.is_quiet = True
 
     def _outlook(self, now: float) -> str:
         words, rest = self._words, f"{self._words.off} for {self._rest:g} s"
