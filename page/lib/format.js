@@ -2,6 +2,7 @@
 
 const LOCALES = navigator.languages;
 const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²", "g/m3": "g/m³", "degC d": "°C d", index: "", plants: "", leaves: "" };
+const DECIMALS = { lux: 0, pH: 2, "mS/cm": 2, kPa: 2 };
 const FAHRENHEIT = ["US", "BS", "BZ", "KY", "PW", "LR", "FM", "MH"].includes(new Intl.Locale(LOCALES[0]).maximize().region);
 const formats = new Map();
 
@@ -23,6 +24,12 @@ export function number(value, decimals = 0) {
   }
   return formats.get(decimals).format(value);
 }
+
+/** The decimals of a variable with which people read it; growd stores more. */
+export const decimals = ({ unit, precision }) => DECIMALS[unit] ?? Math.min(precision, 1);
+
+/** How many decimals a number has, as one that was typed; undefined for one of a ramp, which has too many to show. */
+export const decimalsIn = (value) => [0, 1, 2, 3].find((places) => Math.abs(value.toFixed(places) - value) < 1e-6);
 
 /** A value with its unit: "23.4 °C"; a dash for null. */
 export const quantity = (value, unit, decimals = 0) =>

@@ -1,6 +1,6 @@
 /** One variable of a chamber: its value, its trend, its set point, who commands it and what its outputs do. */
 import { publish } from "./api.js";
-import { clock, duration, given, number, parseNumber, percent, quantity, shown, symbol, typed } from "./format.js";
+import { clock, decimals, decimalsIn, duration, given, number, parseNumber, percent, quantity, shown, symbol, typed } from "./format.js";
 import { html, useEffect, useId, useState } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./live.js";
@@ -29,11 +29,10 @@ export function levelText(variable, level) {
 
 /** The large value with its unit; a dash if growd does not know it. */
 export function Value({ variable, message }) {
-  const decimals = Math.min(variable.precision, 1);
   const value = message?.value;
   const isKnown = value !== null && value !== undefined;
   if (variable.unit === "switch") return html`<span class="value">${isKnown ? levelText(variable, value) : "–"}</span>`;
-  return html`<span class="value">${isKnown ? number(shown(value, variable.unit), decimals) : "–"}<span class="unit"> ${symbol(variable.unit)}</span></span>`;
+  return html`<span class="value">${isKnown ? number(shown(value, variable.unit), decimals(variable)) : "–"}<span class="unit"> ${symbol(variable.unit)}</span></span>`;
 }
 
 /** How old a value is, by growd's clock; it counts on while nothing comes. */
@@ -137,8 +136,6 @@ export function SetPointText({ environment, name }) {
 
 const isShare = (variable) => variable.unit === "fraction";
 const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
-/** How many decimals a number has, as one that was typed; undefined for one of a ramp, which has too many to show. */
-const decimalsIn = (value) => [0, 1, 2, 3].find((decimals) => Math.abs(value.toFixed(decimals) - value) < 1e-6);
 const toShown = (variable, value) => (isShare(variable) ? value * 100 : shown(value, variable.unit));
 const toGiven = (variable, value) => (isShare(variable) ? value / 100 : given(value, variable.unit));
 const unitOf = (variable) => (isShare(variable) ? "%" : symbol(variable.unit));
@@ -147,8 +144,7 @@ const unitOf = (variable) => (isShare(variable) ? "%" : symbol(variable.unit));
 export function setPointText(variable, value) {
   if (variable.unit === "switch") return levelText(variable, Math.round(value));
   if (isShare(variable)) return percent(value);
-  const decimals = Number.isInteger(Number(shown(value, variable.unit).toFixed(1))) ? 0 : variable.precision && 1;
-  return quantity(value, variable.unit, decimals);
+  return quantity(value, variable.unit, Math.min(decimals(variable), decimalsIn(shown(value, variable.unit)) ?? Infinity));
 }
 
 function Field({ environment, variable, value }) {

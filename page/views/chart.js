@@ -1,9 +1,10 @@
 /** `Chart`: variables of an environment on one axis of time, with their values, tables and events. */
 import { get } from "../lib/api.js";
-import { clock, dated, day, duration, number, second, shown, symbol } from "../lib/format.js";
+import { clock, dated, day, decimals, duration, number, second, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, variableOf } from "../lib/live.js";
+import { levelText } from "../lib/reading.js";
 import { useSignal } from "../lib/signal.js";
 import { Entry } from "./entries.js";
 import { Event } from "./event.js";
@@ -76,8 +77,9 @@ function Legend({ plots, name }) {
   const time = useSignal(plots.cursor);
   const { follows } = useSignal(plots.view) ?? {};
   const { timeline } = plots;
-  const { unit, precision } = variableOf(plots.environment, name);
-  const text = (value) => (value == null ? "–" : number(shown(value, unit), precision));
+  const variable = variableOf(plots.environment, name);
+  const { unit } = variable;
+  const text = (value) => (value == null ? "–" : unit === "switch" ? levelText(variable, Math.round(value)) : number(shown(value, unit), decimals(variable)));
   const range = (low, high) => (text(low) === text(high) ? text(low) : `${text(low)} – ${text(high)}`);
   const sign = unit === "switch" ? "" : symbol(unit);
   const values = () => {

@@ -1,6 +1,6 @@
 /** Sensors, outputs, buses, interlocks and the machine: what they are, and how they do. */
 import { call } from "../lib/api.js";
-import { bytes, difference, duration, moment, number, quantity } from "../lib/format.js";
+import { bytes, decimalsIn, difference, duration, moment, number, quantity } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
@@ -102,7 +102,7 @@ function Health({ state, line }) {
   ]} />`;
 }
 
-const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : unit === "s" ? duration(value) : quantity(value, unit, value % 1 ? 1 : 0)}`;
+const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : unit === "s" ? duration(value) : quantity(value, unit, decimalsIn(value) ?? 1)}`;
 
 function Interlocks({ environment, status }) {
   const base = `${environment}/interlocks/`;

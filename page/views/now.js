@@ -1,6 +1,6 @@
 /** The chamber now: the recipe in a line, and a card for each variable and each output. */
 import { call, get } from "../lib/api.js";
-import { duration, moment, quantity } from "../lib/format.js";
+import { decimals, duration, moment, quantity } from "../lib/format.js";
 import { html, useEffect, useId, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useNow, useStatus, useTopic, variableOf } from "../lib/live.js";
@@ -45,7 +45,7 @@ function Group({ name, environment, variables, kept }) {
 /** A variable in a few words. */
 function Brief({ environment, variable }) {
   const message = useTopic(`${environment}/measured/${variable.variable}`);
-  return html`<span><span class="faint">${variableName(variable.variable)}</span> ${quantity(message?.value, variable.unit, Math.min(variable.precision, 2))}</span>`;
+  return html`<span><span class="faint">${variableName(variable.variable)}</span> ${quantity(message?.value, variable.unit, decimals(variable))}</span>`;
 }
 
 const Cards = ({ environment, variables, kept }) =>

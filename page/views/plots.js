@@ -3,6 +3,7 @@ import { get } from "../lib/api.js";
 import { clock, day, month, number, second, shown, zoned } from "../lib/format.js";
 import { t, variableName } from "../lib/i18n.js";
 import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
+import { levelText } from "../lib/reading.js";
 import { Signal } from "../lib/signal.js";
 import { markOf, MARKS } from "./event.js";
 import { Gestures } from "./gestures.js";
@@ -264,7 +265,9 @@ export class Plots {
       ? [line("s1", { points: manual ? { show: true, size: 6 } : {} }), hidden, hidden, line("s2", { dash: [6, 4] })]
       : lanes.flatMap((_, n) => [{ ...hidden, fill: colour("f3"), fillTo: () => lanes.length - 1 - n }, line("s3", { width: 1.5 })]);
     const least = 20 * 10 ** -precision; // so that the noise of a steady value is not magnified
+    const isSwitch = unit === "switch";
     const range = () => {
+      if (isSwitch) return [-0.05, 1.05];
       const found = this.span(name)?.map((value) => shown(value, unit));
       if (!found) return [0, 1];
       const [low, high] = found;
@@ -282,7 +285,7 @@ export class Plots {
       cursor: { y: false, drag: { x: false }, points: { show: false }, bind: Object.fromEntries(["mousedown", "mouseup", "mousemove", "mouseenter", "mouseleave", "click", "dblclick"].map((event) => [event, () => null])) },
       axes: [
         { ...axis, size: 28, space: 72, values: (_, times, __, ___, step) => times.map((time) => timeLabel(time, step)) },
-        { ...axis, size: 56, space: 30, ...(name ? { values: numbers } : { splits: () => lanes.map((_, n) => n), values: () => [] }) },
+        { ...axis, size: 56, space: 30, ...(isSwitch ? { splits: () => [0, 1], values: (_, values) => values.map((value) => levelText({ variable: name, unit }, value)) } : name ? { values: numbers } : { splits: () => lanes.map((_, n) => n), values: () => [] }) },
       ],
       series: [{}, ...series],
       bands: name ? [{ series: [3, 2], fill: colour("f1") }] : [],

@@ -13,11 +13,14 @@ const SAID_MS = 10_000;
 const SHAPES = { failure: "✖\ufe0e", warning: "▲", note: "●" };
 const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
 
-/** Names of interlocks; those of variables that a device needs are named after the variable. */
+const ENDINGS = ["unknown", "no_rise", "no_fall", "minimum_off", "on_too_long", "share_per_hour", "starts_per_hour", "ml_per_hour", "ml_per_day", "not_confirmed"];
+
+/** Names of interlocks. Those of a variable or an output are named after it; a condition has its own name. */
 export function interlockName(name) {
-  if (name.endsWith("_unknown")) return t("interlock_unknown", { name: variableName(name.slice(0, -8)) });
   const known = t(`interlock_${name}`);
-  return known === `interlock_${name}` ? name.replaceAll("_", " ") : known;
+  if (known !== `interlock_${name}`) return known;
+  const ending = ENDINGS.find((each) => name.endsWith(`_${each}`));
+  return ending ? t(`interlock_${ending}`, { name: variableName(name.slice(0, -ending.length - 1)) }) : name.replaceAll("_", " ");
 }
 
 /** A sentence with names in place of paths: "CO₂ unknown has tripped", with the chamber if there are several. */
