@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,11 +12,14 @@ from msgspec.structs import replace
 from growd.cli.status_table import report
 from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
 from growd.config.conditions import Condition
+from growd.control.interlocks.base import SensorReadings
 from growd.control.interlocks.feedback import NotConfirmed
+from growd.control.interlocks.heat import StillRising
 from growd.control.interlocks.limits import MinimumOff
 from growd.control.interlocks.on_times import OnTimes
 from growd.device_kinds import ROLES
 from growd.status.status_node import StatusNode
+from growd.variables import VALVE
 from growd.wiring.config_checks import check_config
 from growd_hwsim.faults import Fault
 from support.memory import ShortMemory
@@ -269,6 +273,34 @@ class TestStillRising:
             assert on.air().temperature_degc > before + 3
             assert not on.has_tripped(self.NAME)
 
+    @pytest.mark.parametrize("is_cooled_on", [False, True])
+    def test_a_rise_after_a_cooler_has_stopped_is_no_welded_heater(self, is_cooled_on):
+        readings = SensorReadings({"air_temperature": 60.0})
+        heating, cooling = OnTimes(), OnTimes()
+        rising = StillRising(
+            "air_temperature",
+            ["air_heater"],
+            ["air_cooler"],
+            heating,
+            readings,
+            lamps=OnTimes(),
+            cooling=cooling,
+            window_s=1_200.0,
+            rise_degc=3.0,
+        )
+        rising.restore(None, 0.0, 0.0, was_clean=True)
+        heating.wrote("heater", 0.0, 0.0)
+        cooling.wrote("cooler", 1.0, 0.0)
+        for now in range(0, 6_000, 10):
+            after = max(0, now - 3_000)
+            if after and not is_cooled_on:
+                cooling.wrote("cooler", 0.0, now)
+            value = 22.9 + 3.7 * (1 - math.exp(-after / 200))
+            readings.take("air_temperature", "", value, now)
+            rising.on_reading("air_temperature", "", value, now)
+            rising.update(now, now)
+        assert rising.has_tripped == is_cooled_on
+
 
 class TestHumidifierWithoutEffect:
     async def test_an_empty_humidifier_is_off_until_a_reset(self):
@@ -404,6 +436,41 @@ class TestFullTank:
             assert not runs(on, "water_fill")
             await on.holds_against_all("water_fill", 1, on.outputs["water_fill"], state=False, each_s=2)
             assert not any("water_too_high" in text for text in status(on).warnings)
+
+    async def test_a_tank_above_its_limit_is_told(self):
+        async with on_stage(output("water_fill"), sensors=(LEVEL,)) as on:
+            for level, seconds in ((96.0, 300), (98.0, 100)):
+                await post(on, LEVEL, level, seconds)
+                assert not on.has_tripped("water_overflow")
+            await on.clock.advance(30)
+            assert on.has_tripped("water_overflow")
+            assert any("water_overflow" in text for text in status(on).warnings)
+
+
+class TestFillingWithoutEffect:
+    NAME = "water_level_no_rise"
+
+    async def test_a_filling_that_raises_nothing_is_off_until_a_reset(self):
+        async with on_stage(output("water_fill"), sensors=(LEVEL,)) as on:
+            on.want("water_level", 80)
+            for level in (20.0, *[19.5] * 12):
+                await post(on, LEVEL, level, 60)
+            assert on.has_tripped(self.NAME)
+            assert "the filling valve was on for 600 s, and water_level did not rise by 1 percent" in reason(
+                on, self.NAME
+            )
+            await by_hand(on, "water_fill", 1, 1_000)
+            assert not runs(on, "water_fill")
+
+    async def test_a_tank_that_is_filled_and_then_held_never_trips(self):
+        async with on_stage(output("water_fill"), sensors=(LEVEL,)) as on:
+            level = 60.0
+            on.want("water_level", 80)
+            for minute in range(600):
+                level += 2.0 if runs(on, "water_fill") else -0.1
+                await post(on, LEVEL, min(level, 94.0), 60)
+                assert not on.has_tripped(self.NAME), minute
+            assert level > 75
 
 
 class TestLongestRun:
@@ -693,6 +760,23 @@ class TestCarbonDioxideOfAnyKind:
                 await post(on, gas, 600, 30)
             assert on.has_tripped("no_rise_after_dose")
             assert not runs(on, "auxiliary_1")
+
+    async def test_a_valve_that_stays_open_is_a_failure_while_it_is_written_off(self):
+        sensor = Sensor(name="co2", kind="topic", variable="air_carbon_dioxide", stale_after_s=600)
+        async with on_stage(output(VALVE), sensors=(sensor,)) as on:
+            name = "carbon_dioxide_stays_high"
+            await post(on, sensor, 800.0)
+            await by_hand(on, VALVE, 1, 10)
+            await post(on, sensor, 5_200.0, 280)
+            assert on.has_tripped("carbon_dioxide_ceiling")
+            assert not on.has_tripped(name)
+            await post(on, sensor, 6_000.0, 30)
+            assert "was 6000 ppm although the valve is written off" in reason(on, name)
+            assert any("close the bottle" in text for text in status(on).failures)
+            await post(on, sensor, 8_000.0)
+            assert "was 8000 ppm" in reason(on, name)
+            await post(on, sensor, 4_400.0)
+            assert not on.has_tripped(name)
 
 
 class TestConditions:

@@ -173,6 +173,12 @@ class InterlockOptions(Section, frozen=True):
     level_hysteresis_percent: Annotated[float, Meta(ge=0.5, le=50)] = 3.0
     """The water level must return this far beyond its limits to end that."""
 
+    fill_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 600.0
+    """Filling is off until a reset if it was on this long and the water level did not rise."""
+
+    fill_rise_percent: Annotated[float, Meta(ge=0.2, le=50)] = 1.0
+    """The smallest change of the water level that counts as a rise."""
+
     dose_longest_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 30.0
     """Longest dose of a dosing pump."""
 

@@ -9,6 +9,7 @@ from growd.control.interlocks.carbon_dioxide import (
     CarbonDioxideCeiling,
     DosePerHour,
     NoRise,
+    StaysHigh,
     valve_open_too_long,
 )
 from growd.control.interlocks.heat import OverTemperature
@@ -45,7 +46,9 @@ def interlocks_of(
     made = [*outputs.first(), *_of_valve(chamber, valves, fans, readings)]
     made += [*_of_lamp(chamber, lamps, readings, zone), *outputs.others()]
     made += [InputUnknown(readings, variable, several) for variable, several in needed.items()]
-    made += _ceiling(chamber, readings)  # the last, since its command for the fan overrides the others
+    made += _ceiling(
+        chamber, valves, readings
+    )  # the last, since its command for the fan overrides the others
     used = {variable for each in made for variable in each.reads}
     judged = [variable for variable in chamber.measured if variable in used]
     interlocks = Interlocks(
@@ -118,10 +121,13 @@ def _of_lamp(
         yield LightHours(times, channels, limits.light_hours, zone)
 
 
-def _ceiling(chamber: Chamber, readings: SensorReadings) -> Iterator[Interlock]:
+def _ceiling(chamber: Chamber, valves: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
     limits = chamber.options.interlock
     fans = {FAN} & chamber.own_variables if limits.ceiling_starts_fan else set[str]()
-    held = _that_raise_carbon_dioxide(chamber) | fans
-    if CARBON_DIOXIDE in chamber.measured and held:
+    raising = _that_raise_carbon_dioxide(chamber)
+    limit = limits.ceiling_ppm, limits.ceiling_hysteresis_ppm
+    if CARBON_DIOXIDE in chamber.measured and raising:
+        yield StaysHigh(readings, valves, raising, *limit)
+    if CARBON_DIOXIDE in chamber.measured and raising | fans:
         sensors = chamber.sensor_names(CARBON_DIOXIDE)
-        yield CarbonDioxideCeiling(readings, held, limits.ceiling_ppm, limits.ceiling_hysteresis_ppm, sensors)
+        yield CarbonDioxideCeiling(readings, raising | fans, *limit, sensors)

@@ -49,8 +49,16 @@ _WET: Final = ("water_circulation", "water_irrigation", "water_heater", "water_c
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0
 _PROBE_S: Final = 600.0
+_OVERFLOW_S: Final = 120.0
 _FORGET_DOSES_S: Final = 21_600.0
-_MARGINS: Final = {TEMPERATURE: 0.5, WATER_TEMPERATURE: 0.3, HUMIDITY: 3.0, ACIDITY: 0.15, CONDUCTIVITY: 0.1}
+_MARGINS: Final = {
+    TEMPERATURE: 0.5,
+    WATER_TEMPERATURE: 0.3,
+    HUMIDITY: 3.0,
+    ACIDITY: 0.15,
+    CONDUCTIVITY: 0.1,
+    WATER_LEVEL: 2.0,
+}
 """How near the set point a working controller stays."""
 
 
@@ -274,6 +282,7 @@ class OutputInterlocks:
             self._times_of(heaters),
             self._readings,
             lamps=self._lamps,
+            cooling=self._times_of(coolers),
             window_s=self._limits.heater_off_s,
             rise_degc=rise_degc,
             suspects=[partial(_stuck, self._feedbacks[name]) for name in named if name in self._feedbacks],
@@ -288,6 +297,8 @@ class OutputInterlocks:
         )
         dry = "it may be empty or broken, or the sensor may have fallen out of place"
         yield from self._unmoved(HUMIDITY, limits.humidifier_rise_percent, limits.humidifier_on_s, dry)
+        if WATER_LEVEL in self._chamber.measured and _FILL in self._chamber.own_variables:
+            yield self._unfilled()
         for variable, change in ((ACIDITY, limits.no_effect_ph), (CONDUCTIVITY, limits.no_effect_ms_cm)):
             for raises in (True, False):
                 yield from self._undosed(variable, change, raises=raises)
@@ -313,6 +324,29 @@ class OutputInterlocks:
         subject = "the humidifier" if is_humidity else "the heater"
         yield Unmoved(
             holds, self._times_of(holds), effect, self._readings, limit=on_s, subject=subject, causes=causes
+        )
+
+    def _unfilled(self) -> Interlock:
+        limits, holds = self._limits, frozenset({_FILL})
+        effect = Effect(
+            WATER_LEVEL,
+            limits.fill_rise_percent,
+            VARIABLES[WATER_LEVEL].unit,
+            margin=_MARGINS[WATER_LEVEL],
+            proves_without_set_point=False,
+            proof_from=float("inf"),
+            held_share=0.9,
+            held_limit=1.0,
+            forget_s=_FORGET_DOSES_S,
+        )
+        return Unmoved(
+            holds,
+            self._times_of(holds),
+            effect,
+            self._readings,
+            limit=limits.fill_on_s,
+            subject="the filling valve",
+            causes="the tank or a drain may leak, the tap may be shut, or the level sensor has failed",
         )
 
     def _undosed(self, variable: str, change: float, *, raises: bool) -> Iterator[Interlock]:
@@ -367,6 +401,10 @@ class OutputInterlocks:
                 judged.append(Threshold(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
             if holds and judged:
                 yield WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
+        if _FILL in own and WATER_LEVEL in self._chamber.measured:
+            brim = (limits.level_high_percent + 100.0) / 2
+            over = Threshold(WATER_LEVEL, self._reader(WATER_LEVEL), above=brim, unit="percent")
+            yield WhileBeyond("water_overflow", {_FILL}, [over], after_s=_OVERFLOW_S, holds_unknown=False)
 
     def _that(self, variable: str, *, raises: bool) -> frozenset[str]:
         """The own variables of outputs that move a variable in a direction."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
-from growd.control.interlocks.base import UNREAD, PersistentInterlock
+from growd.control.interlocks.base import UNREAD, Interlock, PersistentInterlock
 from growd.control.interlocks.limits import OnTooLong, Use, UseLimit
 from growd.control.interlocks.no_effect import Effect, NoEffect
 from growd.control.interlocks.words import VALVE_WORDS
@@ -166,6 +166,55 @@ class CarbonDioxideCeiling(PersistentInterlock):
             f"{CARBON_DIOXIDE} was {value:.0f} ppm{without} at the trip; the limit is {self._ceiling:g} ppm; "
             f"releases below {self._release:g} ppm"
         )
+
+
+class StaysHigh(Interlock):
+    """CO2 is still at the ceiling `AFTER_S` after the valve was closed: the valve may be stuck open.
+
+    growd cannot end that. The reason is renewed when CO2 has risen further by a quarter.
+    """
+
+    AFTER_S: Final = 300.0
+    GROWTH: Final = 1.25
+
+    def __init__(
+        self,
+        readings: SensorReadings,
+        times: OnTimes,
+        holds: Iterable[str],
+        ceiling_ppm: float,
+        hysteresis_ppm: float,
+    ) -> None:
+        limits = {"limit": (ceiling_ppm, "ppm"), "after": (self.AFTER_S, "s")}
+        super().__init__("carbon_dioxide_stays_high", holds, limits)
+        self.reads = frozenset({CARBON_DIOXIDE})
+        self._readings = readings
+        self._times = times
+        self._ceiling = ceiling_ppm
+        self._release = ceiling_ppm - hysteresis_ppm
+        self._since: float | None = None
+        self._told_ppm = 0.0
+
+    def update(self, now: float, wall: float) -> None:  # noqa: ARG002
+        value = max(self._readings.known(CARBON_DIOXIDE, now).values(), default=None)
+        if value is None:
+            return
+        if value < self._release:
+            self._since, self._told_ppm, self.reason = None, 0.0, ""
+        elif value >= self._ceiling and self._since is None:
+            self._since = now
+        if self._since is None or min(now - self._since, self._times.rest(now)) < self.AFTER_S:
+            return
+        if value >= self.GROWTH * self._told_ppm:
+            self._told_ppm = value
+            self.reason = (
+                f"{CARBON_DIOXIDE} was {value:.0f} ppm although the valve is written off: it may be stuck "
+                "open; close the bottle, and air the room"
+            )
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.reason)
 
 
 class DosePerHour(UseLimit):

@@ -20,6 +20,11 @@ SMOOTHED: Final = 3  # readings in the running median, against noise and spikes
 THINNED_S: Final = 10.0  # at most one reading in this time is remembered
 MARGIN_DEGC: Final = 1.0
 """A temperature above its set point by more than this is too warm."""
+LONG_S: Final = 60.0
+"""After a cooler worked for longer than this, the temperature rises by itself when it stops."""
+SETTLES_S: Final = 300.0
+"""It settles in this time."""
+STRONG: Final = 0.5  # level of a cooler that counts as working
 
 
 class OverTemperature(Interlock):
@@ -80,9 +85,10 @@ class StillRising(PersistentInterlock):
     """A temperature rises although the heater is off: its relay may be welded.
 
     It trips if all heaters were off for `window_s`, the temperature rose by `rise_degc` in that time and is
-    above its set point, and no lamp was switched on for twice that time. It trips at once if one of
-    `suspects` returns a name: the feedback of a heater that stays on. Until a reset, the heaters are held off
-    and everything that cools runs, while the temperature is too high.
+    above its set point, and no lamp was switched on for twice that time. After a cooler (`cooling`) stops,
+    the course begins anew. It trips at once if one of `suspects` returns a name: the feedback of a heater
+    that stays on. Until a reset, the heaters are held off and everything that cools runs, while the
+    temperature is too high.
     """
 
     reset_hint = "switch off the power of the heater, replace its relay, then reset it"
@@ -96,6 +102,7 @@ class StillRising(PersistentInterlock):
         readings: SensorReadings,
         *,
         lamps: OnTimes,
+        cooling: OnTimes,
         window_s: float,
         rise_degc: float,
         suspects: Sequence[Callable[[], str]] = (),
@@ -107,6 +114,9 @@ class StillRising(PersistentInterlock):
         self._variable = variable
         self._times = times
         self._lamps = lamps
+        self._cooling = cooling
+        self._cools_since: float | None = None
+        self._settled_at = -math.inf
         self._readings = readings
         self._window = window_s
         self._rise = rise_degc
@@ -129,12 +139,13 @@ class StillRising(PersistentInterlock):
             self._course.clear()
             return
         self._recent.append(value)
-        if not self._course or now - self._course[-1][0] >= THINNED_S:
+        if now >= self._settled_at and (not self._course or now - self._course[-1][0] >= THINNED_S):
             self._course.append((now, median(self._recent)))
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         if not self._is_restored:
             return
+        self._follow_cooling(now)
         value = self._value(now)
         suspect = next((name for suspected in self._suspects if (name := suspected())), "")
         if suspect and not self.reason:
@@ -188,6 +199,16 @@ class StillRising(PersistentInterlock):
     def _value(self, now: float) -> float | None:
         known = self._readings.combined(self._variable, now) is not None and bool(self._recent)
         return median(self._recent) if known else None
+
+    def _follow_cooling(self, now: float) -> None:
+        """Begin the course anew when a cooler stops that worked for long."""
+        if self._cooling.level() >= STRONG:
+            self._cools_since = now if self._cools_since is None else self._cools_since
+        elif self._cools_since is not None:
+            if now - self._cools_since > LONG_S:
+                self._course.clear()
+                self._settled_at = now + SETTLES_S
+            self._cools_since = None
 
     def _judge(self, value: float, now: float) -> None:
         """Trip if the temperature rose while the heaters were off."""
