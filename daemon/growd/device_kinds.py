@@ -95,9 +95,18 @@ def _probe(
     )
 
 
-def _ezo(part: str, driver: str, variable: str, address: int, **more: Any) -> SensorKind:
+def _ezo(
+    part: str, driver: str, variable: str, address: int, *, read_s: float = 0.9, **more: Any
+) -> SensorKind:
     """An EZO circuit of Atlas Scientific, at its address in I2C mode."""
-    return SensorKind(part, f"growd_drivers.ezo:{driver}", {"value": variable}, addresses=(address,), **more)
+    return SensorKind(
+        part,
+        f"growd_drivers.ezo:{driver}",
+        {"value": variable},
+        addresses=(address,),
+        read_s=read_s,
+        **more,
+    )
 
 
 SENSOR_KINDS: Final[dict[str, SensorKind]] = {
@@ -202,6 +211,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "EzoPh",
         ACIDITY,
         0x63,
+        read_s=1.2,
         compensated_by=WATER_TEMPERATURE,
         calibrations=(
             _probe(
@@ -243,6 +253,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "EzoRtd",
         WATER_TEMPERATURE,
         0x66,
+        read_s=0.6,
         options=("variable",),
         units=("degC",),
         calibrations=(
@@ -274,6 +285,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "growd_drivers.ds18b20:Ds18b20",
         {"temperature_degc": WATER_TEMPERATURE},
         opens="one_wire",
+        read_s=0.75,
         options=("variable", "device", "pin"),
         units=("degC",),
     ),

@@ -124,6 +124,9 @@ class SensorKind:
     warm_up_s: float = 0.0
     """Time after power-on without a reading."""
 
+    read_s: float = 0.0
+    """For how long a reading occupies its bus, if that is long."""
+
     calibrations: tuple[CalibrationKind, ...] = ()
 
     compensated_by: str = ""

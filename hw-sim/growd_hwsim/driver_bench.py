@@ -29,7 +29,7 @@ BETWEEN_S: Final = 2.5
 PORT: Final = "/dev/serial0"
 BUS_NUMBER: Final = 1
 DEVICE_ERRORS: Final = (OSError, RuntimeError, ValueError)
-_SHARE: Final = 0.2
+SHARE: Final = 0.05
 """How far a reading may be from the truth: this share of it, and a hundredth of the variable's range."""
 
 
@@ -44,6 +44,7 @@ class TrialResult:
     name: str
     failure: str = ""
     advice: str = ""
+    has_hung: bool = False
 
 
 class TrialChamber(SimulatedChamber):
@@ -96,6 +97,7 @@ class TrialSubject:
     truths: Mapping[str, Callable[[SimulatedChamber], float]]
     ranges: Mapping[str, tuple[float, float]]
     prepare: Callable[[SimulatedHardware], object] = lambda _: None
+    share: float = SHARE
 
     @contextmanager
     def bench(self) -> Iterator[DriverBench]:
@@ -198,6 +200,18 @@ class DriverBench:
                 raise TrialFailedError("; ".join(wrong))
             self.time.sleep(BETWEEN_S)
 
+    def expect_reference(self, reference: float, within_s: float = RECOVERS_S) -> None:
+        """After a calibration the driver reads the reference, after some time. Raises `TrialFailedError`."""
+        end = self.time.now + within_s
+        while True:
+            values = self.first(within_s).values()
+            if any(abs(value - reference) <= self.subject.share * abs(reference) + 0.1 for value in values):
+                return
+            if self.time.now >= end:
+                shown = ", ".join(f"{value:.6g}" for value in values)
+                raise TrialFailedError(f"it reads {shown} after a calibration to {reference:g}")
+            self.time.sleep(BETWEEN_S)
+
     def check(self, reading: Mapping[str, float] | None) -> None:
         """A reading is true, if there is one. Raises `TrialFailedError`."""
         if reading is not None and (wrong := list(self._wrong(reading))):
@@ -209,7 +223,7 @@ class DriverBench:
                 continue
             truth = float(self.subject.truths[variable](self.chamber))
             least, most = self.subject.ranges[variable]
-            if not abs(value - truth) <= _SHARE * abs(truth) + 0.01 * min(most - least, 100):
+            if not abs(value - truth) <= self.subject.share * abs(truth) + 0.01 * min(most - least, 100):
                 yield f"{variable} is {value:.6g}, and the truth is {truth:.6g}"
 
     def _check_time(self) -> None:

@@ -30,11 +30,14 @@ from growd_hwsim.faults import Fault, Faults
 from growd_hwsim.i2c import I2CSlave
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from growd_drivers.kinds import CalibrationKind
     from growd_hwsim.output_trials import OutputSubject
 
+
+TRIAL_S: Final = 60.0
+"""The time limit of a trial in real seconds. Most take less than one."""
 
 _HANGS_S: Final = 0.2
 _GARBLED: Final = 200
@@ -68,8 +71,19 @@ class Trial:
     play: Callable[[Any], None]
     advice: str = ""
 
-    def result(self, subject: TrialSubject | OutputSubject) -> TrialResult:
-        """Play it with a new chip and a new driver."""
+    def result(self, subject: TrialSubject | OutputSubject, limit_s: float = TRIAL_S) -> TrialResult:
+        """Play it with a new chip and a new driver, in a thread that is given up after `limit_s`."""
+        results: list[TrialResult] = []
+        thread = threading.Thread(
+            target=lambda: results.append(self._played(subject)), name="trial", daemon=True
+        )
+        thread.start()
+        thread.join(limit_s)
+        if not results:
+            return TrialResult(self.name, f"it did not end within {limit_s:g} s", _ON_HANG, has_hung=True)
+        return results[0]
+
+    def _played(self, subject: TrialSubject | OutputSubject) -> TrialResult:
         try:
             with subject.bench() as made:
                 self.play(made)
@@ -80,6 +94,20 @@ class Trial:
         return TrialResult(self.name)
 
 
+def results_until_hung(
+    trials: Iterable[Trial], subject: TrialSubject | OutputSubject, limit_s: float = TRIAL_S
+) -> Iterator[TrialResult]:
+    """The result of each trial. After one that hangs the others are left out, since they would hang too."""
+    for trial in trials:
+        result = trial.result(subject, limit_s)
+        yield result
+        if result.has_hung:
+            return
+
+
+_ON_HANG: Final = (
+    "Use the `sleep` that the driver gets, and give each wait a limit. The other trials are left out."
+)
 _ON_CRASH: Final = "Raise an error of growd_drivers.errors for whatever the device does."
 
 
@@ -113,8 +141,10 @@ _CHECKSUM: Final = "Check each answer before you take values from it."
 
 
 def _opens(made: DriverBench) -> None:
-    device = PORT if made.is_serial else made.subject.name
-    made.hardware.faults.inject(Fault("unplugged" if made.is_serial else "absent", device))
+    with made.subject.bench() as other:
+        device = PORT if made.is_serial else made.subject.name
+        other.hardware.faults.inject(Fault("unplugged" if made.is_serial else "absent", device))
+        other.opened()
     made.opened()
     if made.chip.received if made.is_serial else made.chip.written:
         raise TrialFailedError("its constructor talks to the device")
@@ -266,6 +296,8 @@ def _calibration(wanted: CalibrationKind, made: DriverBench) -> None:
             made.time.sleep(BETWEEN_S)
             made.read()
         call(*(() if reference is None else (reference,)))
+        if reference is not None:
+            made.expect_reference(reference)
     if made.is_serial:
         return
     made.hardware.faults.inject(Fault("absent", made.subject.name))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Forward = Callable[[I2CMessage], bytes]
 
-BUS, ADDRESS, PORT, PIN = "bus", "address", "port", "pin"
+BUS, ADDRESS, PORT, PIN, NETWORK = "bus", "address", "port", "pin", "network"
 """Places with a number or a path."""
 ACTUATOR = "actuator"
 """Any of `ACTUATORS`. Other devices of faults are the door and kinds of sensors."""
@@ -33,6 +33,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     ADDRESS: (*i2c.FAULTS, "bad_crc"),
     PORT: uart.FAULTS,
     PIN: ("hang", "refused"),
+    NETWORK: ("absent",),
     ACTUATOR: (WITHOUT_EFFECT, WELDED),
     DOOR: (HELD_OPEN,),
 }

@@ -22,6 +22,7 @@ from growd_hwsim.fault_kinds import (
     BUS,
     IN_CHAMBER,
     KINDS,
+    NETWORK,
     ON_MESSAGES,
     ON_PAYLOADS,
     ON_PLUGS,
@@ -65,6 +66,7 @@ _PLACES = {
     ADDRESS: re.compile(r"i2c-\d+:0x[0-9a-f]{2}"),
     PORT: re.compile(r"/dev/.+"),
     PIN: re.compile(r"gpio-\d+"),
+    NETWORK: re.compile(r"network:.+"),
 }
 
 
@@ -288,6 +290,10 @@ class Faults:
             self._frames[topic] = body
         return self._frames[topic]
 
+    def is_away(self, place: str) -> bool:
+        """Whether the device in the network at a place does not answer. For `SimulatedNetwork`."""
+        return bool(self._met_by(network_place(place), kinds=("absent",)))
+
     def _names_of_pin(self, pin: int) -> tuple[str, ...]:
         return (f"gpio-{pin}", "gpio") if pin in self._levels else (f"gpio-{pin}",)
 
@@ -364,6 +370,11 @@ def _names(message: I2CMessage) -> tuple[str, str, str]:
 
 def _place(message: I2CMessage | Query) -> tuple[int, int] | str:
     return message.port if isinstance(message, Query) else (message.bus, message.address)
+
+
+def network_place(place: str) -> str:
+    """How faults name the device in the network at an address or an MQTT topic."""
+    return f"network:{place}"
 
 
 def place_of(device: str) -> str | None:

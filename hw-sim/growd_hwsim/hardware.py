@@ -188,6 +188,7 @@ class SimulatedHardware(Hardware):
                 for output in wired.network
             ],
             monotonic,
+            self.faults.is_away,
         )
         self.serial_chips: dict[str, UartSlave] = {}
         on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]

@@ -140,11 +140,18 @@ class WiredNetwork:
 
 
 class SimulatedNetwork:
-    """All outputs in the network, each with what it moves (`move(level)`)."""
+    """All outputs in the network, each with what it moves (`move(level)`).
+
+    A device for whose place `is_away` is true gets nothing and does not answer.
+    """
 
     def __init__(
-        self, wired: Sequence[tuple[WiredNetwork, Callable[[float], None]]], monotonic: Callable[[], float]
+        self,
+        wired: Sequence[tuple[WiredNetwork, Callable[[float], None]]],
+        monotonic: Callable[[], float],
+        is_away: Callable[[str], bool] = lambda _place: False,
     ) -> None:
+        self._is_away = is_away
         self._plain = [(each, move) for each, move in wired if each.protocol == "plain"]
         self.switches: dict[str, SimulatedSwitch] = {}
         self._moves: dict[tuple[str, int], Callable[[float], None]] = {}
@@ -161,20 +168,22 @@ class SimulatedNetwork:
         if self._take_plain(address, b""):
             return _OK, b""
         for place, switch in self.switches.items():
-            if address.startswith(f"{place}/"):
+            if address.startswith(f"{place}/") and not self._is_away(place):
                 return switch.get(address.removeprefix(place))
-        raise ConnectionRefusedError(f"there is no device at {address}")
+        raise ConnectionRefusedError("connection refused")
 
     def receive(self, topic: str, body: bytes) -> None:
         """Take what is published over MQTT."""
         if self._take_plain(topic, body):
             return
         for place, switch in self.switches.items():
-            if topic.startswith((f"cmnd/{place}/", f"{place}/rpc")):
+            if topic.startswith((f"cmnd/{place}/", f"{place}/rpc")) and not self._is_away(place):
                 switch.receive(topic, body)
 
     def _take_plain(self, place: str, body: bytes) -> bool:
-        levels = [(each.level_of(place, body), move) for each, move in self._plain]
+        levels = [
+            (each.level_of(place, body), move) for each, move in self._plain if not self._is_away(each.place)
+        ]
         for level, move in levels:
             if level is not None:
                 move(level)

@@ -132,7 +132,9 @@ _WHOLE: Final = "Write the whole state each time, with the set-up of the device.
 
 
 def _opens(made: OutputBench) -> None:
-    made.hardware.faults.inject(Fault("absent", made.subject.name))
+    with made.subject.bench() as other:
+        other.hardware.faults.inject(Fault("absent", made.subject.name))
+        other.driver()
     made.driver()
     if next(iter(made.hardware.chips.values())).written:
         raise TrialFailedError("its constructor talks to the device")

@@ -349,6 +349,10 @@ def test_a_common_mistake_gets_a_correction(file: Path, text: str, words: str):
             "GPIO 12 and GPIO 18 share one PWM channel on a Raspberry Pi 1 to 4",
         ),
         (
+            "[[sensor]]\nname = 'p'\nkind = 'ezo_ph'\n",
+            "a reading of p takes 1.2 s, and the slow sensors on i2c-1 take 60% of its time; set their",
+        ),
+        (
             TWO_SENSORS,
             "[combine] air_temperature: with two sensors the first one counts",
         ),

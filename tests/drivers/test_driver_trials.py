@@ -11,6 +11,7 @@ from growd import own_kinds
 from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.driver_trials import subject_of
 from growd_drivers.kinds import UnloadedKind
+from growd_hwsim.driver_bench import SHARE
 from growd_hwsim.driver_trials import trials_of
 from support.jumping import answer_at_once
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of
@@ -55,7 +56,8 @@ def failures(subject) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", ON_A_BUS)
 def test_drivers_of_growd_stand_all_faults(name):
-    subject = dataclasses.replace(subject_of(name), prepare=answer_at_once)
+    share = 0.2 if name == "as7341" else SHARE  # it weighs eight colours
+    subject = dataclasses.replace(subject_of(name), prepare=answer_at_once, share=share)
     assert failures(subject) == {}
 
 
@@ -91,6 +93,16 @@ MISTAKES = {
         {WRITE: f"{SET_UP_ONCE}\n        {WRITE}"},
         "power lost for a minute",
         "it has no reading 120 s after the fault",
+    ),
+    "a calibration without effect": (
+        {
+            "import DriverOption": "import CalibrationKind, DriverOption",
+            "    def _word": "    def correct(self, reference):\n        pass\n\n    def _word",
+            "    api=1,": "    api=1,\n    calibrations=(CalibrationKind('correct', 'correct', '', 5.0, "
+            "reference_range=(30.0, 40.0), unit='degC'),),",
+        },
+        "calibration correct",
+        "after a calibration to 30",
     ),
     "no number": ({"return Sample(175 *": "return Sample('20', 1) if self else (175 *"}, "reads the truth",
                   "air_temperature is '20', and no number"),

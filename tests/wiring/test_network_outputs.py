@@ -15,8 +15,10 @@ from growd.bus.messages import Quality
 from growd.config import Config, Light, Output, Sensor, Simulator
 from growd.config.mqtt import Mqtt
 from growd.runtime.clock import RealClock
+from growd.wiring.fault_services import fault_places
 from growd.wiring.mqtt import mqtt_link
 from growd.wiring.safe_outputs import make_safe
+from growd_hwsim.faults import Fault
 from support.broker import broker
 from support.jumping import rigged
 from support.switches import served
@@ -129,31 +131,15 @@ async def test_in_a_simulation_no_device_is_told(tmp_path: Path):
     assert (outcome.told, outcome.failures) == ([], [])
 
 
-class Away:
-    """What a chamber's devices answer while the network is down."""
-
-    def __init__(self, rig) -> None:
-        self._rig = rig
-        self.is_down = False
-        self._ask = rig.machine.ask_http
-        rig.machine.ask_http = self.ask
-
-    def ask(self, address, login):
-        if self.is_down:
-            raise ConnectionRefusedError("connection refused")
-        return self._ask(address, login)
-
-
 async def test_a_device_that_goes_away_is_a_failure_and_is_commanded_when_it_is_back():
     async with rigged(chamber_with(PLUG)) as rig:
-        network = Away(rig)
         await rig.clock.advance(10)
         client = rig.bus.node("client")
         client.publish_arguments(f"{E}/commanded/air_heater", [1])
         await rig.clock.advance(5)
         heater = rig.machine.chamber.level
         assert heater("heater") == 1
-        network.is_down = True
+        rig.machine.faults.inject(Fault("absent", "network:http://plug"))
         await rig.clock.advance(20)
         device = rig.device("actuators/plug")
         assert device["state"] == "failed"
@@ -162,11 +148,32 @@ async def test_a_device_that_goes_away_is_a_failure_and_is_commanded_when_it_is_
         (plug,) = rig.machine.network.switches.values()
         await rig.clock.advance(60)
         assert not plug.is_on()  # by its own timer
-        network.is_down = False
+        rig.machine.faults.clear()
         await rig.clock.advance(15)
         assert rig.device("actuators/plug")["state"] == "ok"
         assert plug.is_on()
         assert rig.last("outputs/plug").value == 1
+
+
+async def test_devices_in_the_network_are_places_of_faults():
+    plain = Output(
+        name="plain", kind="http", variable="air_cooler", url_on="http://a/on?key=1", url_off="http://a/off"
+    )
+    places = fault_places(chamber_with(PLUG, PUMP, plain))
+    assert places["network:http://plug"] == [f"{E}/plug"]
+    assert places["network:home/pump/set"] == [f"{E}/pump"]
+    assert places["network:http://a/on"] == [f"{E}/plain"]  # without the query, which may have a token
+    async with rigged(chamber_with(PUMP, plain)) as rig:
+        for place in ("network:home/pump/set", "network:http://a/on"):
+            rig.machine.faults.inject(Fault("absent", place))
+        await rig.clock.advance(10)
+        client = rig.bus.node("client")
+        for variable in ("air_circulation", "air_cooler"):
+            client.publish_arguments(f"{E}/commanded/{variable}", [1])
+        await rig.clock.advance(5)
+        assert rig.machine.chamber.level("circulation") == 0
+        assert rig.machine.chamber.level("cooler") == 0
+        assert rig.device("actuators/plain")["state"] == "failed"
 
 
 async def test_a_wrong_password_file_fails_the_device_and_not_the_start():

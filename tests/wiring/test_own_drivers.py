@@ -159,6 +159,19 @@ def test_an_unknown_kind_is_refused_with_the_command_that_installs_one(tmp_path)
 # what is imported, and when
 
 
+def test_what_a_driver_prints_is_no_result(tmp_path):
+    source = (
+        (EXAMPLE / "sht31_example.py")
+        .read_text()
+        .replace("    def read", "    print('made')\n\n    def read")
+    )
+    folder = unpacked(wheel_of(EXAMPLE, tmp_path), tmp_path / "installed")
+    (folder / "sht31_example.py").write_text(source)
+    done = growd(folder, "driver", "test", "growd-sht31", "--json")
+    assert "made" in done.stderr
+    assert all(not row["failure"] for row in json.loads(done.stdout))
+
+
 def test_only_what_the_configuration_names_is_imported(odd, tmp_path):
     odd("raise SystemExit(3)")
     assert [str(offer) for offer in own_kinds.offers(own_kinds.SENSORS)] == ["odd of growd-odd 2.0"]

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from growd import own_kinds
-from growd.config import ConfigError, load
+from growd.config import ConfigError, chambers_of, load
 from growd.config.outputs import OwnOutput
 from growd.wiring.driver_trials import output_subject_of
+from growd.wiring.fault_services import fault_places
+from growd.wiring.outputs import place_of_output
 from growd.wiring.safe_outputs import Outcome, make_others_safe
+from growd_hwsim.driver_trials import results_until_hung
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
 from growd_hwsim.output_trials import trials_of_output
@@ -194,6 +199,58 @@ def test_a_valve_whose_driver_does_not_load_is_a_warning(board, tmp_path):
     assert "heating has failed: the driver relay_board of growd-board 2.0 can't be loaded" in warnings[1]
 
 
+BESIDE = """
+[[output]]
+name = "fan"
+kind = "relay_board"
+drives = ["air_temperature"]
+direction = "lowers"
+relay = 1
+"""
+
+
+def test_two_devices_at_one_address_are_refused(board, tmp_path):
+    board()
+    with pytest.raises(ConfigError, match="address: heating and fan are both at 0x20 on bus 1"):
+        loaded(tmp_path, BESIDE)
+    assert loaded(tmp_path, BESIDE + "address = 0x21\n")[0].output[1].name == "fan"
+    with pytest.raises(ConfigError, match="address: air and heating are both at 0x61 on bus 1"):
+        loaded(tmp_path, "address = 0x61\n")
+
+
+def test_an_output_is_described_and_can_have_faults_where_it_is(board, tmp_path):
+    board()
+    config, _ = loaded(tmp_path, "address = 0x21\n")
+    assert place_of_output(config.output[0]) == "PCF8574 at 0x21 on I2C bus 1"
+    chambers = chambers_of(config)
+    assert own_kinds.chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
+    places = fault_places(config)
+    for place in ("relay_board", "i2c-1:0x21"):
+        assert places[place] == [f"{chambers[0].environment}/heating"]
+
+
+def test_a_wrong_kind_is_answered_with_the_kinds_of_installed_packages(board, tmp_path):
+    board()
+    with pytest.raises(ConfigError, match="packages bring relay_board; another kind needs a driver"):
+        loaded(tmp_path, "", CHAMBER.replace('"relay_board"', '"relais"'))
+
+
+def test_a_driver_that_hangs_fails_its_trial_and_ends_the_others(board):
+    board(**{"    def write(self, level):": "    def write(self, level):\n        held.wait()"})
+    module = importlib.import_module("growd_board")
+    module.held = threading.Event()
+    own_kinds.output_kind("relay_board")
+    assert own_kinds.chip_fault(own_kinds.output_kind("relay_board"), "relay_board") == ""
+    subject = output_subject_of("relay_board")
+    opens, hangs = results_until_hung(trials_of_output(subject), subject, 1.0)
+    assert opens.failure == ""
+    assert (hangs.name, hangs.failure) == ("drives on and off", "it did not end within 1 s")
+    module.held.set()
+    for thread in threading.enumerate():
+        if thread.name == "trial":
+            thread.join()
+
+
 @pytest.mark.parametrize("opens", ["gpio", "serial"])
 def test_an_output_opens_what_growd_gives_it(opens, board):
     board(**{'chip="': f'opens="{opens}", chip="'})
@@ -238,6 +295,11 @@ MISTAKES = {
         "        self.write(1)",
         "stays off when it is closed",
         "the output is at 1 after close()",
+    ),
+    "1 << relay\n": (
+        "1 << relay\n        self._bus.writeto(address, bytes(1))\n",
+        "opens without its device",
+        "it raised DeviceMissingError",
     ),
     "1 << relay": ("[1 << relay][relay]", "takes the ends of its options", "it raised IndexError"),
 }

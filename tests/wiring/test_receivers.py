@@ -155,6 +155,8 @@ async def test_a_posted_value_is_a_sensor_with_freshness():
 def test_a_value_is_scaled_after_it_was_found():
     assert value_in(b'{"a": [{"b c": "1.5"}]}', "a.0.b c") == 1.5
     assert value_in(b" -3e1\n", "") == -30
+    with pytest.raises(ValueError, match="the payload is not JSON"):
+        value_in(b"[" * 60_000, "temperature")
     with pytest.raises(ValueError, match=r"the payload has no a\.1"):
         value_in(b'{"a": [1]}', "a.1")
 

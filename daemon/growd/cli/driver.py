@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -83,7 +84,8 @@ def test(*, package: str, as_json: bool) -> None:
         if not offers:
             there = ", ".join(sorted({offer.package for offer in all_offers()})) or "none"
             refuse(f"{package} is not installed, or has no entry point of growd; installed: {there}")
-        results = [(offer.name, result) for offer in offers for result in results_of(offer)]
+        with redirect_stdout(sys.stderr):  # what a driver prints is no result
+            results = [(offer.name, result) for offer in offers for result in results_of(offer)]
         if as_json:
             print_json(
                 [

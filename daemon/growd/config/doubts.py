@@ -14,7 +14,8 @@ from growd.variables import CARBON_DIOXIDE, VALVE
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config.findings import Doubt, Source
+    from growd.config.devices import Sensor
+    from growd.config.findings import Doubt, OptionPath, Source
     from growd.config.root import Config
 
 _DOUBTFUL_FROM: Final = {
@@ -39,6 +40,7 @@ _ONE_PWM: Final = ({12, 18}, {13, 19})
 """Pins that share one PWM channel on a Raspberry Pi 1 to 4 (BCM2711 ARM Peripherals, section 5.3)."""
 
 _LEAST_FOR_A_MEDIAN: Final = 3
+_MOST_OF_A_BUS: Final = 0.5
 
 
 def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
@@ -119,6 +121,25 @@ def _odd_addresses(config: Config, _: Source) -> Iterator[Finding]:
                 yield Finding(chamber.path("sensor", number, "address"), reason)
 
 
+def _busy_lines(config: Config, _: Source) -> Iterator[Finding]:
+    """Slow sensors that occupy a bus for most of the time, so that others on it are read late."""
+    reads: dict[str, list[tuple[OptionPath, Sensor, float]]] = {}
+    for chamber in chambers_of(config):
+        for number, sensor in enumerate(chamber.options.sensor):
+            if (read_s := SENSOR_KINDS[sensor.kind].read_s) > 0:
+                path = chamber.path("sensor", number, "interval_s")
+                reads.setdefault(sensor.line, []).append((path, sensor, read_s))
+    for line, slow in reads.items():
+        share = sum(read_s / sensor.interval_s for _, sensor, read_s in slow)
+        if share > _MOST_OF_A_BUS:
+            path, sensor, read_s = max(slow, key=lambda each: each[2] / each[1].interval_s)
+            reason = (
+                f"a reading of {sensor.name} takes {read_s:g} s, and the slow sensors on {line} take "
+                f"{share:.0%} of its time; set their interval_s to 10 or more"
+            )
+            yield Finding(path, reason)
+
+
 def _empty_chambers(config: Config, _: Source) -> Iterator[Finding]:
     """Further environments without a device."""
     for chamber in chambers_of(config)[1:]:
@@ -153,6 +174,7 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     _without_timer,
     _self_calibrations,
     _odd_addresses,
+    _busy_lines,
     _empty_chambers,
     shared_pwm,
     _median_of_two,

@@ -103,10 +103,14 @@ def _options(section: type[Section], default: Any) -> Iterator[Option]:
 def _sensor_doc(option: str, doc: str) -> str:
     """The text of an option of [[sensor]], with what the table of kinds says of it."""
     if option == "kind":
-        kinds = (f"{each.part} ({', '.join(each.variables.values())})" for each in SENSOR_KINDS.values())
+        kinds = (
+            f"{each.part} ({', '.join(each.variables.values()) or 'the option variable says it'})"
+            for each in SENSOR_KINDS.values()
+        )
         return f"{'; '.join(kinds)}."
     parts = ", ".join(SENSOR_KINDS[name].part for name in kinds_with(option))
-    return f"{parts}: {doc[0].lower()}{doc[1:]}" if parts else doc
+    begins_with_a_word = doc[1:2].islower() or doc[1:2] == " "
+    return f"{parts}: {doc[0].lower() if begins_with_a_word else doc[0]}{doc[1:]}" if parts else doc
 
 
 def _member_docs(kind: type) -> dict[str, str]:

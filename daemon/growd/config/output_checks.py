@@ -194,12 +194,15 @@ def shared_devices(config: Config) -> Iterator[Finding]:
             place = _place_of(output)
             if place in taken:
                 reason = f"{taken[place]} and {chamber.device(output.name)} are the same relay of one device"
-                yield Finding((*path, "topic" if output.kind == "mqtt" else "url"), reason)
+                option = {"mqtt": "topic", "http": "url"}.get(output.kind, "kind")
+                yield Finding((*path, option), reason)
             if place:
                 taken.setdefault(place, chamber.device(output.name))
 
 
 def _place_of(output: Output) -> tuple[str, ...]:
+    if isinstance(output, OwnOutput) and "port" in output.own:
+        return (str(output.own["port"]),)
     if output.kind == "http":
         plain = output.protocol == "plain"
         return (output.url_on,) if plain else (output.url.rstrip("/"), str(output.relay_number))

@@ -264,6 +264,13 @@ class OwnOutput(Output, frozen=True):
         by_opening = {"i2c": f"i2c-{self.own.get('bus')}", "serial": str(self.own.get("port"))}
         return by_opening.get(OWN_OUTPUTS[self.kind].opens, "")
 
+    @property
+    def place(self) -> str:
+        """Where it is, for people: "at 0x20 on I2C bus 1"; "" if only its driver knows."""
+        if OWN_OUTPUTS[self.kind].opens == "i2c":
+            return f"at {self.own['address']:#04x} on I2C bus {self.own['bus']}"
+        return f"at {self.line}" if self.line else ""
+
 
 def usual_variable(drives: tuple[str, ...], direction: str) -> str:
     """The own variable of an output that moves these variables, "" if there is none."""

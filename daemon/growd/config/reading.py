@@ -31,7 +31,7 @@ from growd.config.root import Config
 from growd.config.secrets import secret_path
 from growd.config.types import described
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
-from growd.own_kinds import measuring_anything, reason_of
+from growd.own_kinds import OUTPUTS, SENSORS, measuring_anything, offers, reason_of
 
 if TYPE_CHECKING:
     import pathlib
@@ -468,10 +468,21 @@ def _hint(path: OptionPath, expected: str, value: Any) -> str:
     if option == "pin" and isinstance(value, int) and value in HEADER_PINS:
         return f"; pins are GPIO (BCM) numbers: pin {value} of the header is GPIO {HEADER_PINS[value]}"
     if option == "kind" and ("sensor" in path or "output" in path):
-        return "; another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
+        return _installed_kinds("sensor" in path) + _OTHER_KINDS
     if path == ("chamber",) and isinstance(value, list):
         return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
     return ""
+
+
+def _installed_kinds(is_sensor: bool) -> str:  # noqa: FBT001  of one group or the other
+    """The kinds that installed packages bring, for the end of a sentence; "" if there are none."""
+    names = dict.fromkeys(offer.name for offer in offers(SENSORS if is_sensor else OUTPUTS))
+    return f"; packages bring {', '.join(names)}" if names else ""
+
+
+_OTHER_KINDS: Final = (
+    "; another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
+)
 
 
 def section_in(kind: Any) -> type[Any] | None:

@@ -9,6 +9,7 @@ from growd.config.chamber import chambers_of
 from growd.config.devices import Sensor
 from growd.config.findings import Finding, of_other_kinds
 from growd.config.mqtt import fault_of_topic
+from growd.config.outputs import OwnOutput
 from growd.device_kinds import SENSOR_KINDS, kinds_with, with_article
 from growd.variables import PPFD, VARIABLES, similar_variable
 from growd_drivers.kinds import UnloadedKind
@@ -73,6 +74,20 @@ def shared_places(config: Config) -> Iterator[Finding]:
                 both = f"{taken[place]} and {name} are both at {place[1]:#04x} on bus {place[0]}"
                 yield Finding((*path, "address"), both)
             taken.setdefault(place, name)
+    for chamber in chambers_of(config):
+        yield from _outputs_at(chamber, taken)
+
+
+def _outputs_at(chamber: Chamber, taken: dict[tuple[int, int], str]) -> Iterator[Finding]:
+    """Outputs of other packages at a taken address: a driver writes the state of its whole chip."""
+    for number, output in enumerate(chamber.options.output):
+        if not isinstance(output, OwnOutput) or not {"bus", "address"} <= output.own.keys():
+            continue
+        bus, address = output.own["bus"], output.own["address"]
+        if (bus, address) in taken:
+            both = f"{taken[bus, address]} and {chamber.device(output.name)} are both at {address:#04x}"
+            yield Finding((*chamber.path("output", number), "address"), f"{both} on bus {bus}")
+        taken.setdefault((bus, address), chamber.device(output.name))
 
 
 def no_variable(name: str) -> str:

@@ -14,7 +14,7 @@ from growd.wiring.sensors import open_sensor
 from growd.wiring.simulated_truth import TRUTHS
 from growd_drivers.kinds import OutputKind
 from growd_hwsim.driver_bench import PORT, TrialSubject
-from growd_hwsim.driver_trials import trials_of
+from growd_hwsim.driver_trials import results_until_hung, trials_of
 from growd_hwsim.output_trials import OutputSubject, trials_of_output
 
 if TYPE_CHECKING:
@@ -33,13 +33,11 @@ def results_of_kind(name: str, kind: SensorKind | OutputKind) -> Iterator[TrialR
     if isinstance(kind, OutputKind):
         OWN_OUTPUTS[name] = kind
         output = output_subject_of(name)
-        for trial in trials_of_output(output):
-            yield trial.result(output)
+        yield from results_until_hung(trials_of_output(output), output)
     else:
         SENSOR_KINDS[name] = kind
         sensor = subject_of(name)
-        for trial in trials_of(sensor):
-            yield trial.result(sensor)
+        yield from results_until_hung(trials_of(sensor), sensor)
 
 
 def output_subject_of(name: str) -> OutputSubject:

@@ -9,18 +9,21 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.config import chambers_of
+from growd.config.outputs import IN_THE_NETWORK, OwnOutput
+from growd.wiring.simulator import place_in_network
 from growd_drivers.sc16is750 import place_of as place_of_bridge
 from growd_hwsim.actuators import DOOR
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_files import parse_fault
 from growd_hwsim.fault_kinds import KINDS, WITH_AMOUNT, kinds_at, unit_of_amount
-from growd_hwsim.faults import place_of
+from growd_hwsim.faults import network_place, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from growd.bus import Bus
-    from growd.config import Config, Sensor
+    from growd.config import Config, Output, Sensor
     from growd_hwsim.faults import Fault, Faults
 
 logger = logging.getLogger(__name__)
@@ -31,7 +34,7 @@ _ARGUMENTS = (
         "device",
         Kind.STRING,
         max_length=256,
-        doc="a kind of sensor, an actuator such as heater, or a place such as i2c-1",
+        doc="a kind of sensor, an actuator such as heater, or a place such as i2c-1 or network:http://plug",
     ),
     Field("at", Kind.FLOAT64, 0, unit="s", default=0.0, doc="from now"),
     Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0: until it is cleared"),
@@ -72,7 +75,7 @@ def fault_places(config: Config) -> dict[str, list[str]]:
         for output in chamber.outputs:
             on_pin = [] if output.pin is None else [f"gpio-{output.pin}"]
             moved = [output.role.moves] if output.role and output.role.moves else []
-            for place in (*on_pin, *moved):
+            for place in (*on_pin, *moved, *_places_of_chip(output), *_place_in_network(output)):
                 places.setdefault(place, []).append(f"{chamber.environment}/{output.name}")
         places.setdefault(DOOR, []).append(chamber.environment)
     return places
@@ -87,6 +90,19 @@ def _places_of(sensor: Sensor) -> Iterator[str]:
         yield place_of_bridge(sensor.bus, sensor.i2c_address)
     elif sensor.port:
         yield sensor.port.replace("*", "0")  # as the simulated port is named
+
+
+def _places_of_chip(output: Output) -> Iterator[str]:
+    """The simulated chip of an output of another package, its bus and its address there."""
+    if isinstance(output, OwnOutput) and output.kind in SENSORS and output.own.keys() >= {"bus", "address"}:
+        yield output.kind
+        yield f"i2c-{output.own['bus']}"
+        yield place_of_bridge(output.own["bus"], output.own["address"])
+
+
+def _place_in_network(output: Output) -> Iterator[str]:
+    if output.kind in IN_THE_NETWORK:
+        yield network_place(place_in_network(output))
 
 
 class FaultServices:

@@ -7,6 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from growd.config import ConfigError, chambers_of
+from growd.config.outputs import OwnOutput
+from growd.device_kinds import OWN_OUTPUTS
 from growd.wiring.files import read_line
 from growd.wiring.own_drivers import OwnOutputDriver
 from growd_drivers.errors import DriverError, SettingError
@@ -294,6 +296,8 @@ def place_of_output(output: config.Output) -> str:
     kind = {"hardware_pwm": "hardware PWM", "pwm": "PWM"}.get(output.kind, output.kind)
     if output.pin is not None:
         return f"{kind} on GPIO {output.pin}"
+    if isinstance(output, OwnOutput):
+        return f"{OWN_OUTPUTS[output.kind].part} {output.place}".rstrip()
     device = _SPEAKS[output.protocol]
     return {
         "http": f"{device} at {output.url or output.url_on}",

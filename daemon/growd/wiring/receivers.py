@@ -54,7 +54,7 @@ def value_in(body: bytes, key: str) -> float:
         return _number(body.decode(errors="replace"))
     try:
         found = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"the payload is not JSON: {_shown(body.decode(errors='replace'))}") from None
     for name in key.split("."):
         try:

@@ -201,7 +201,7 @@ def _wiring(chamber: Chamber) -> Wiring:
         ),
         network=tuple(
             WiredNetwork(
-                output.url.rstrip("/") or output.topic,
+                place_in_network(output),
                 output.protocol,
                 output.relay_number,
                 output.role.moves if output.role else "",
@@ -212,6 +212,11 @@ def _wiring(chamber: Chamber) -> Wiring:
             if output.kind in IN_THE_NETWORK
         ),
     )
+
+
+def place_in_network(output: Output) -> str:
+    """The address of a device in the network, without a query, which may have a token; or its topic."""
+    return output.url.rstrip("/") or output.url_on.partition("?")[0] or output.topic
 
 
 def _output_chips(outputs: Iterable[OwnOutput]) -> Iterator[WiredChip]:
