@@ -209,7 +209,7 @@ class HttpSwitch:
             return
         try:
             is_done = request.is_answer(json.loads(body))
-        except (ValueError, LookupError, TypeError, AttributeError):
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
             is_done = False
         if not is_done:
             raise self._failure(f"gives an unexpected answer: {self._shown(body)}")

@@ -42,7 +42,7 @@ def refused(tmp_path, text: str, sensors: str = AIR) -> str:
         VALVE + PLUG + HEATER.replace("pin = 17\n", f"{PLUG}relay_number = 1\n"),
         VALVE + 'kind = "mqtt"\nprotocol = "tasmota"\ntopic = "plug"\n' + BROKER,
         VALVE + 'kind = "topic"\nmay_stay_on = true\n',
-        '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_humidity"]\n',
+        '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_pressure"]\n',
         '[[output]]\nname = "a"\npin = 17\nvariable = "nutrient_a"\nflow_ml_min = 40\nneeds = ""\n',
         (
             '[[output]]\nname = "cooler"\npin = 17\nvariable = "air_flush_on"\ndrives = ["air_temperature"]\n'
@@ -142,6 +142,43 @@ def test_valid_outputs(tmp_path, text):
             "url: valve and heater are the same relay of one device",
         ),
         (
+            VALVE + PLUG + HEATER.replace("pin = 17\n", PLUG.replace('168.1.40"', '168.1.40:80/"')),
+            "url: valve and heater are the same relay of one device",
+        ),
+        (
+            FAN.replace("pin = 18\n", 'kind = "http"\nurl_on = "http://x/1"\nurl_off = "http://x/1"\n'),
+            "url_off: fan has one address for on and off",
+        ),
+        (
+            HEATER + 'variable = "auxiliary_1"\n',
+            "heater raises air_temperature as a heater, whose interlocks it would not have; remove variable",
+        ),
+        (
+            (
+                '[[output]]\nname = "acid"\npin = 17\nvariable = "auxiliary_2"\n'
+                'drives = ["water_potential_hydrogen"]\ndirection = "lowers"\n'
+            ),
+            "or set nutrient_ph_down",
+        ),
+        (
+            (
+                '[[output]]\nname = "burner"\npin = 17\nvariable = "auxiliary_2"\n'
+                'drives = ["air_carbon_dioxide"]\n'
+            ),
+            'as a valve for CO2; set needs = "air_carbon_dioxide"',
+        ),
+        (
+            (
+                '[[output]]\nname = "burner"\npin = 17\nvariable = "auxiliary_2"\n'
+                'drives = ["air_carbon_dioxide"]\nsafe = "on"\n'
+            ),
+            "as a valve for CO2, which is safe when it is off",
+        ),
+        (
+            FAN + '[[condition]]\nname = "odd"\noutputs = ["fan"]\nvariable = "air_flush_on"\non = true\n',
+            "variable: is that of fan, which the condition holds itself",
+        ),
+        (
             '[[output]]\nname = "panel"\npin = 18\ndrives = ["light_illuminance", "air_temperature"]\n',
             "panel is a channel of the lamp, which drives light_illuminance only",
         ),
@@ -170,5 +207,5 @@ def test_growd_warns_of_a_heater_that_may_stay_on(tmp_path):
 
 def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
     pump = HEATER.replace("17", "12").replace('"heater"', '"b"') + 'kind = "hardware_pwm"\n'
-    heater = HEATER.replace("17", "18") + 'kind = "hardware_pwm"\nvariable = "auxiliary_1"\n'
+    heater = '[[output]]\nname = "heater"\npin = 18\nvariable = "auxiliary_1"\nkind = "hardware_pwm"\n'
     assert "GPIO 12 and GPIO 18 share one PWM channel" in loaded(tmp_path, pump + heater)[1]

@@ -96,6 +96,11 @@ def _held(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[
 
 def _variable(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[Finding]:
     name = condition.variable
+    if held := [
+        each.name for each in chamber.outputs if each.own_variable == name and each.name in condition.outputs
+    ]:
+        yield Finding((*path, "variable"), f"is that of {held[0]}, which the condition holds itself")
+        return
     channels = {f"light_intensity_{channel}" for channel in chamber.lamp_channels}
     own = {output.own_variable for output in chamber.outputs} | channels
     if name in chamber.known or name in own or chamber.may_measure(name):

@@ -10,8 +10,17 @@ from msgspec import structs
 from growd.config.chamber import chambers_of
 from growd.config.findings import Finding, of_other_kinds, once
 from growd.config.mqtt import fault_of_topic
-from growd.config.outputs import KINDS_WITH, ON_A_PIN, PWM_PINS, SOFTWARE_PWM_HZ, Output, OwnOutput
+from growd.config.outputs import (
+    KINDS_WITH,
+    ON_A_PIN,
+    PWM_PINS,
+    SOFTWARE_PWM_HZ,
+    Output,
+    OwnOutput,
+    usual_variable,
+)
 from growd.config.web import without_login
+from growd.device_kinds import ROLES, OutputClass
 from growd.variables import ILLUMINANCE, VALVE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
@@ -21,6 +30,10 @@ if TYPE_CHECKING:
     from growd.config.findings import OptionPath
     from growd.config.root import Config
 
+
+_PORTS: Final = {"http": 80, "https": 443}
+_NEEDS_ITS_ROLE: Final = (OutputClass.HEATER, OutputClass.HUMIDIFIER, OutputClass.DOSING)
+"""Classes whose interlocks go by the own variable."""
 
 _NOT_OF_CHANNELS: Final = (
     *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
@@ -95,7 +108,10 @@ def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
         )
         yield Finding((*path, "frequency_hz"), reason)
     if output.unit == "switch" and output.kind in ("pwm", "hardware_pwm"):
-        reason = f"{output.name} is for {output.own_variable}, which is only on or off; take another kind"
+        reason = (
+            f"{output.name} is for {output.own_variable}, which is only on or off; take "
+            'kind = "relay", which also switches a MOSFET board'
+        )
         yield Finding((*path, "kind"), reason)
 
 
@@ -103,6 +119,8 @@ def _of_network(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[
     """A device in the network has a place, and cannot stay on for ever if that is dangerous."""
     yield from _place(path, output)
     yield from _of_mqtt(chamber, path, output)
+    if output.kind == "http" and output.url_on == output.url_off != "":
+        yield Finding((*path, "url_off"), f"{output.name} has one address for on and off")
     if output.kind in ON_A_PIN or output.has_timer or output.may_stay_on:
         return
     if output.own_variable == VALVE:
@@ -205,14 +223,25 @@ def _place_of(output: Output) -> tuple[str, ...]:
         return (str(output.own["port"]),)
     if output.kind == "http":
         plain = output.protocol == "plain"
-        return (output.url_on,) if plain else (output.url.rstrip("/"), str(output.relay_number))
+        return (output.url_on,) if plain else (_same_address(output.url), str(output.relay_number))
     if output.kind == "mqtt":
         return (output.topic, "" if output.protocol == "plain" else str(output.relay_number))
     return ()
 
 
+def _same_address(address: str) -> str:
+    """One spelling of an address: HTTP://plug:80/ is http://plug."""
+    try:
+        parts = urlsplit(address)
+        port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
+    except ValueError:
+        return address
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
+
+
 def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
     role = output.role
+    yield from _of_another_role(path, output)
     if (role is None or role.must_be_safe_off) and output.safe == "on":
         name = role.name if role else "channel of the lamp"
         yield Finding((*path, "safe"), f"{output.name} is a {name}, which is safe when it is off")
@@ -221,6 +250,25 @@ def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
         yield Finding((*path, "flow_ml_min"), reason)
     if role is not None and output.mix != 1.0:
         yield Finding((*path, "mix"), f"is for a channel of the lamp, and {output.name} is a {role.name}")
+
+
+def _of_another_role(path: OptionPath, output: Output) -> Iterator[Finding]:
+    """An output that does what heaters, humidifiers, valves or dosing pumps do, without their interlocks."""
+    usual = ROLES.get(usual_variable(output.drives, output.direction))
+    role = output.role
+    if role is None or usual is None or role.must_be_safe_off or not usual.must_be_safe_off:
+        return
+    verb = "raises" if output.direction == "raises" else "lowers"
+    what = f"{output.name} {verb} {output.drives[0]} as a {usual.name}"
+    if usual.output_class in _NEEDS_ITS_ROLE:
+        own = usual_variable(output.drives, output.direction)
+        reason = f"{what}, whose interlocks it would not have; remove variable, or set {own}"
+        yield Finding((*path, "variable"), reason)
+    elif output.safe == "on" and usual.output_class is OutputClass.VALVE:
+        yield Finding((*path, "safe"), f"{what}, which is safe when it is off")
+    elif usual.output_class is OutputClass.VALVE and output.needs is None:
+        reason = f'{what}; set needs = "{usual.needs}", or needs = "" if it may be on without a sensor'
+        yield Finding((*path, "needs"), reason)
 
 
 def _of_limits(path: OptionPath, output: Output) -> Iterator[Finding]:

@@ -299,8 +299,9 @@ def place_of_output(output: config.Output) -> str:
     if isinstance(output, OwnOutput):
         return f"{OWN_OUTPUTS[output.kind].part} {output.place}".rstrip()
     device = _SPEAKS[output.protocol]
+    address = (output.url or output.url_on).partition("?")[0]  # a query may have a token
     return {
-        "http": f"{device} at {output.url or output.url_on}",
+        "http": f"{device} at {address}",
         "mqtt": f"{device} at the MQTT topic {output.topic}",
     }.get(output.kind, f"program that reads outputs/{output.name}")
 
