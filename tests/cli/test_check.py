@@ -639,6 +639,44 @@ def test_real_hardware_on_another_machine_is_one_sentence(tmp_path: Path):
     assert len(printed.splitlines()) == 1, printed
 
 
+def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path: Path, jumping: None):
+    file = tmp_path / "growd.toml"
+    file.write_text(
+        """
+        [simulator]
+        enabled = true
+
+        [[sensor]]
+        name = "by_hand"
+        kind = "topic"
+        variable = "water_level"
+
+        [[output]]
+        name = "pump"
+        kind = "mqtt"
+        variable = "air_circulation"
+        topic = "home/pump/set"
+
+        [[output]]
+        name = "other"
+        kind = "topic"
+        variable = "auxiliary_1"
+
+        [[output]]
+        name = "fan"
+        pin = 20
+        variable = "air_flush_on"
+        """
+    )
+    status, printed = said("check", "--hardware", "--config", str(file))
+    by_hand, pump, other, _, summary = printed.splitlines()
+    assert status == 0
+    assert by_hand.endswith("clients post it while growd runs, so it was not asked")
+    assert pump.endswith("the broker took the command for its safe state; the device itself was not asked")
+    assert other.endswith("it follows while growd runs, so it was not asked")
+    assert summary == "1 of 1 devices answer, 3 cannot be asked (simulated hardware)."
+
+
 def test_simulated_hardware_answers(jumping: None):
     status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed

@@ -126,9 +126,10 @@ def _all_answer(config: Config) -> bool:
         findings = run_on_loop(_answers(config, hardware, clock))
     finally:
         hardware.close()
-    answering = sum(finding.answers for finding in findings)
-    click.echo(f"{answering} of {len(findings)} devices answer ({hardware_of(config)}).")
-    return answering == len(findings)
+    asked = [finding.answers for finding in findings if finding.answers is not None]
+    others = f", {len(findings) - len(asked)} cannot be asked" if len(asked) < len(findings) else ""
+    click.echo(f"{sum(asked)} of {len(asked)} devices answer{others} ({hardware_of(config)}).")
+    return all(asked)
 
 
 async def _answers(config: Config, hardware: Hardware, clock: Clock) -> list[DeviceAnswer]:

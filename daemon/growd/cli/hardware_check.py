@@ -46,6 +46,10 @@ _FIRST_READING_S: Final = 6.0  # a measurement of an SCD4x, two of an SCD30
 _POLL_S: Final = 0.25
 _TRIES_OF_MQTT: Final = 20
 _CLOSE_S: Final = 0.5
+_UNASKED: Final = {
+    "mqtt": "the broker took the command for its safe state; the device itself was not asked",
+    "topic": "it follows while growd runs, so it was not asked",
+}
 _STATE: Final = Variable("feedback", "", 0, 1)  # of an output that a sensor confirms
 _USUAL_AT: Final = {0x4D: with_article("SC16IS750")} | {
     address: with_article(kind.part) for kind in SENSOR_KINDS.values() for address in kind.addresses
@@ -72,10 +76,10 @@ _SERIAL_ADVICE: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DeviceAnswer:
-    """The result of asking one device."""
+    """The result of asking one device. `answers` is None if it cannot be asked."""
 
     device: str
-    answers: bool
+    answers: bool | None
     sentence: str
 
 
@@ -134,8 +138,10 @@ class _Check:
                 yield functools.partial(self._ask_output, named("light"), _lamp(light), "dark", claim)
             for output in chamber.all_outputs:
                 claim = functools.partial(_claim, self._hardware, output)
-                place = place_of_output(output)
-                yield functools.partial(self._ask_output, named(output.name), place, output.safe, claim)
+                place, unasked = place_of_output(output), _UNASKED.get(output.kind, "")
+                yield functools.partial(
+                    self._ask_output, named(output.name), place, output.safe, claim, unasked
+                )
 
     async def close(self) -> None:
         """End the threads that can be ended."""
@@ -166,7 +172,7 @@ class _Check:
         """Wait for a message of others."""
         part, mqtt = _name_of(sensor), self._hardware.mqtt
         if sensor.kind != "mqtt" or mqtt is None:
-            return DeviceAnswer(name, True, f"{part}: clients post it while growd runs, so nothing was asked")
+            return DeviceAnswer(name, None, f"{part}: clients post it while growd runs, so it was not asked")
         came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         retained: list[bytes] = []
         mqtt.subscribe(sensor.topic, functools.partial(_note, came, retained))
@@ -178,7 +184,10 @@ class _Check:
             return DeviceAnswer(name, False, f"{part}: {reason}")
         return DeviceAnswer(name, True, f"{part} sends: {described_value(sensor, body)}")
 
-    async def _ask_output(self, name: str, place: str, safe: str, claim: Callable[[], None]) -> DeviceAnswer:
+    async def _ask_output(
+        self, name: str, place: str, safe: str, claim: Callable[[], None], unasked: str = ""
+    ) -> DeviceAnswer:
+        """Claim it at its safe state. `unasked` says why that does not show whether it answers."""
         try:
             await self._call(name, self._workers.named(name), claim)
         except DeviceTimeoutError:
@@ -186,6 +195,8 @@ class _Check:
         except DEVICE_ERRORS as error:
             sentence = str(error).removeprefix(f"{name.rpartition('/')[2]}: ")
             return DeviceAnswer(name, False, _joined(sentence, advice_for_pin(error)))
+        if unasked:
+            return DeviceAnswer(name, None, f"{place}: {unasked}")
         return DeviceAnswer(name, True, f"{place} can be driven, and stays {safe}")
 
     async def _advice(self, sensor: Sensor, error: Exception) -> str:
