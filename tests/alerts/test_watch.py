@@ -234,6 +234,30 @@ async def test_a_condition_alerts_only_if_a_rule_names_it():
         assert len(await it.look()) == 1
 
 
+async def test_a_sensor_that_fails_is_no_alert_of_the_interlock_that_misses_it():
+    name = f"{ENV}/interlocks/air_temperature_unknown"
+    tripped = replace(INTERLOCK, name=name, tripped=True, reason="air_temperature is unknown")
+    named = replace(tripped, name=f"{ENV}/interlocks/condition_of_an_unknown")
+    async with watching(rule("interlock")) as it:
+        it.now(interlocks=[tripped])
+        assert await it.look() == []
+        it.now(interlocks=[named])
+        assert len(await it.look()) == 1
+    async with watching(rule("interlock", device="air_temperature_unknown")) as it:
+        it.now(interlocks=[tripped])
+        assert len(await it.look()) == 1
+
+
+async def test_a_calculated_variable_alerts_only_if_a_rule_names_it():
+    days = replace(VARIABLE, variable="air_growing_degree_days")
+    async with watching(rule("no_value")) as it:
+        it.now(variables=[days])
+        assert await it.look() == []
+    async with watching(rule("no_value", variable="air_growing_degree_days")) as it:
+        it.now(variables=[days])
+        assert len(await it.look()) == 1
+
+
 async def test_an_output_that_is_not_confirmed_has_an_alert_of_its_own():
     name = f"{ENV}/interlocks/heater_not_confirmed"
     tripped = replace(INTERLOCK, name=name, tripped=True, reason="heater is written off")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from growd.config.alerts import AlertOptions
-    from growd.status.model import Status, VariableStatus
+    from growd.status.model import InterlockStatus, Status, VariableStatus
 
 SILENT_S: Final = 60.0
 """The recipe runner publishes the state of a running recipe each second; seconds of the clock."""
@@ -29,6 +29,7 @@ _MEGABYTE: Final = 1e6
 _HYSTERESIS_MB: Final = 100.0
 _HYSTERESIS_DEGC: Final = 5.0
 _NOT_CONFIRMED: Final = "_not_confirmed"
+_UNKNOWN: Final = "_unknown"
 _NUMBERS: Final = re.compile(r"\d+")
 _LEVELS: Final = {
     "idle": Level.CLEAR,
@@ -138,6 +139,8 @@ def _set_point_missed(rule: AlertOptions, status: Status) -> Iterator[Observatio
 
 def _no_value(rule: AlertOptions, status: Status) -> Iterator[Observation]:
     for each in _sensed(rule, status):
+        if VARIABLES[each.variable].is_derived and not rule.variable:
+            continue  # what it is calculated from has an alert, or needs a recipe
         level, words = _OF_QUALITY["" if each.measured is None else each.measured.quality]
         place = Place(environment=each.environment, variable=each.variable, unit=each.unit)
         text = f"{each.environment}: {each.variable} {words}"
@@ -162,13 +165,18 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
     for each in status.interlocks:
         environment, _, rest = each.name.partition("/")
         name = rest.removeprefix("interlocks/")
-        is_watched = name == rule.device or not (each.is_expected or name.endswith(_NOT_CONFIRMED))
-        if is_watched and _is_of(rule, environment, device=name):
+        if (name == rule.device or _is_news(name, each)) and _is_of(rule, environment, device=name):
             hint = "; it holds until it is reset" if each.needs_reset else ""
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
             text = f"{environment}: the interlock {name} {words}"
             place = Place(environment=environment, device=name)
             yield Observation(each.name, _level(is_raised=each.tripped), text, place)
+
+
+def _is_news(name: str, interlock: InterlockStatus) -> bool:
+    """Whether no other rule reports the same: a sensor that fails is `device_failed`."""
+    is_sensor = name.endswith(_UNKNOWN) and not name.startswith("condition_")
+    return not (interlock.is_expected or is_sensor or name.endswith(_NOT_CONFIRMED))
 
 
 def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:

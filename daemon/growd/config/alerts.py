@@ -43,9 +43,10 @@ class AlertOptions(Section, frozen=True):
 
     `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
     `set_point_missed`: a controlled variable does not reach its set point; the message has the reason.
-    `no_value`: no valid value is measured. `device_failed`: a sensor or output has failed. `interlock`: an
-    interlock has tripped, except conditions and the end of filling, which `device` can name. `not_confirmed`:
-    the feedback of an output differs from what is written. `calibration_due`: a sensor should be calibrated
+    `no_value`: no valid value is measured; of a calculated variable only if `variable` names it.
+    `device_failed`: a sensor or output has failed. `interlock`: an interlock has tripped, except conditions,
+    the end of filling, and variables that are not known, which `device` can name. `not_confirmed`: the
+    feedback of an output differs from what is written. `calibration_due`: a sensor should be calibrated
     again (`calibrate_every_days`). `sensors_apart`: the sensors of one variable differ for an hour. `hold`: a
     hold keeps all outputs safe. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes no progress.
     `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`: points were
