@@ -176,14 +176,22 @@ class EzoPh(Ezo):
         self.calibrate("mid", reference)
 
     def calibrate_low(self, reference: float) -> str:
-        """The acid point, after the middle; the slope of the probe, in words."""
+        """The acid point, after the middle (else `SettingError`); the slope of the probe, in words."""
+        self._check_middle()
         self.calibrate("low", reference)
         return self._slope(_ACID)
 
     def calibrate_high(self, reference: float) -> str:
-        """The alkaline point, after the middle; the slope of the probe, in words."""
+        """The alkaline point, as the acid one."""
+        self._check_middle()
         self.calibrate("high", reference)
         return self._slope(_ALKALINE)
+
+    def _check_middle(self) -> None:
+        """Raise `SettingError` without a middle point, whose calibration would delete the others."""
+        if self._ask("Cal,?").rpartition(",")[2] == "0":  # "?Cal,0"
+            sentence = f"{self._name} has no middle point yet: calibrate it first, it deletes the others"
+            raise SettingError(sentence, device=self.PART)
 
     def _slope(self, side: int) -> str:
         """How steep the probe is beside an ideal one, "" if the circuit does not say it."""

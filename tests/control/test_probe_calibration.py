@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from growd.config import Config, Sensor
+from growd.config import Config, Light, Output, Sensor
 from support.jumping import Rig, rigged
 
+VARIABLE = "water_potential_hydrogen"
 ACIDITY = Sensor(name="ph", kind="ezo_ph", interval_s=2.0)
 WARMTH = Sensor(name="warmth", kind="ezo_rtd", bus=3)
 EC = Sensor(name="ec", kind="ezo_ec", bus=3)
@@ -64,6 +65,27 @@ async def test_a_reference_far_from_the_reading_is_refused():
         assert not success
         assert "10 pH is more than 1.5 away: check the solution and the probe" in message
         assert rig.machine.sensor("ezo_ph").calibrated == []
+
+
+async def test_a_probe_is_not_calibrated_while_its_loop_has_a_set_point():
+    acid = Output(
+        name="acid",
+        variable="nutrient_ph_down",
+        drives=(VARIABLE,),
+        direction="lowers",
+        pin=5,
+        flow_ml_min=30,
+    )
+    async with rigged(Config(sensor=(ACIDITY,), output=(acid,), light=Light(enabled=False))) as rig:
+        client = rig.bus.node("client")
+        client.publish_arguments(f"environment_1/desired/{VARIABLE}", [5.8])
+        await rig.clock.advance(70)
+        reason = waiting(rig, "ph", "calibrate_mid")["reason"]
+        assert reason.startswith(f"{VARIABLE} has a set point, so its outputs would follow")
+        assert await call(rig, "ph/calibrate_mid", reference=7.0) == (False, reason)
+        client.publish_arguments(f"environment_1/desired/{VARIABLE}", [None])
+        await rig.clock.advance(1)
+        assert waiting(rig, "ph", "calibrate_mid")["reason"] == ""
 
 
 async def test_an_unsteady_probe_is_not_calibrated():

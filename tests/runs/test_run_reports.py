@@ -109,6 +109,16 @@ async def store_basil(stored):
         measured("harvest_fresh_mass", 100, MIDNIGHT + 96_000, is_manual=True, by="ann"),
         measured("note", HOSTILE, MIDNIGHT + 700, category="event", by="ann"),
         measured("interlock", "dose_per_hour: has tripped", MIDNIGHT + 360, category="event"),
+        measured(
+            "calibration",
+            "ph: calibrate_mid",
+            MIDNIGHT + 800,
+            is_manual=True,
+            category="event",
+            by=HOSTILE,
+            details={"device": HOSTILE, "variable": "water_potential_hydrogen", "unit": "pH", "before": 7.21}
+            | {"after": 7.004, "reference": None},
+        ),
         measured("water_added", 1.5, MIDNIGHT + 700, is_manual=True, by="ann"),
         *[measured(WARMTH, 25, MIDNIGHT + 300_000 + 600 * n) for n in range(6)],
     )
@@ -174,6 +184,8 @@ class TestReport:
             "photo-2.png, 9.0 MB: too large for the report",
             "UTC (UTC+00:00)",
             "Water added",
+            "Calibrations",
+            "7.21",
             "(1 d 54 min)",  # the interlock that was not released,
         ):
             assert part in page.words, part

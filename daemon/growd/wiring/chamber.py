@@ -12,7 +12,7 @@ from growd.control.calibration_log import CalibrationLog
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
-from growd.control.topics import measured
+from growd.control.topics import desired, measured
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Workers
@@ -163,7 +163,7 @@ class ChamberControl:
             if SENSOR_KINDS[sensor.kind].opens == "messages":
                 yield receiver_of(self._bus, self.chamber, sensor, self._hardware)
                 continue
-            device = SensorDevice(self._hardware, sensor, self._known)
+            device = SensorDevice(self._hardware, sensor, self._known, self._why_in_use)
             asked = self._interlocks.calibrations if self._interlocks is not None else None
             warm_up_s = SENSOR_KINDS[sensor.kind].warm_up_s
             sampler = Sampler(
@@ -218,6 +218,18 @@ class ChamberControl:
             return None
         last = self._bus.topics.get(measured(self._environment, variable)).last
         return last.value if last is not None and last.quality is Quality.OK else None
+
+    def _why_in_use(self, variable: str) -> str:
+        """Why a probe may not be calibrated: outputs would follow what it reads outside of the tank."""
+        wanted = self._bus.topics.get(desired(self._environment, variable)).last
+        is_wanted = wanted is not None and wanted.quality is Quality.OK
+        is_held = self._hold is not None and self._hold.reason
+        if not is_wanted or is_held or not any(variable in each.moved for each in self.chamber.outputs):
+            return ""
+        return (
+            f"{variable} has a set point, so its outputs would follow what the probe reads in the bottle: "
+            "release it, or hold the outputs (growd safe --hold), until the probe is back"
+        )
 
     def _line_state(self, name: str) -> dict[str, Any]:
         """The bus or serial line of a sensor, and how often it had to be recovered."""

@@ -77,13 +77,19 @@ _OPENERS: Final[dict[Opening, Callable[..., Any]]] = {
 class SensorDevice:
     """A sensor that is opened at its first read, so that a missing bus affects nothing else.
 
-    Blocking; the worker thread of its bus or line calls it. `known` returns the present value of a variable.
+    Blocking; the worker thread of its bus or line calls it. `known` returns the present value of a variable,
+    `why_in_use` why its probe may not leave the tank for a calibration now, or "".
     """
 
     def __init__(
-        self, hardware: Hardware, sensor: Sensor, known: Callable[[str], float | None] = lambda _: None
+        self,
+        hardware: Hardware,
+        sensor: Sensor,
+        known: Callable[[str], float | None] = lambda _: None,
+        why_in_use: Callable[[str], str] = lambda _: "",
     ) -> None:
         self._known = known
+        self._why_in_use = why_in_use
         self.name = sensor.name
         self.variables = sensor.variables
         self._fields = {field: name or sensor.confirms for field, name in sensor.fields.items()}
@@ -166,7 +172,11 @@ class SensorDevice:
         return (in_unit or self.variables)[0]
 
     def _air(self, wanted: CalibrationKind) -> SteadyAir:
-        return self._recent[self._variable_of(wanted)].air(self._hardware.monotonic(), wanted)
+        variable = self._variable_of(wanted)
+        found = self._recent[variable].air(self._hardware.monotonic(), wanted)
+        if not wanted.is_of_carbon_dioxide and (reason := self._why_in_use(variable)):
+            return SteadyAir(found.recent, found.lasted_s, reason=reason)
+        return found
 
     def _begin_anew(self) -> None:
         for recent in self._recent.values():

@@ -44,7 +44,8 @@ class SimulatedEzo(I2CSlave):
     """A circuit with its probe in the water of `water()`, on the time of `monotonic`.
 
     `error` is added by the probe until it is calibrated. A calibration of any point corrects all readings.
-    `slopes_percent` are those of a pH probe, in acid and alkaline solutions.
+    `known_points` are those that it has been calibrated at, `slopes_percent` those of a pH probe in acid and
+    in alkaline solutions.
     """
 
     senses = "water"
@@ -68,6 +69,7 @@ class SimulatedEzo(I2CSlave):
         self._noise = random.Random(f"{self.name} {seed}")  # noqa: S311  noise, not secrets
         self._error = error
         self.correction = 0.0
+        self.known_points: set[str] = {"mid"}
         self.identity = self.answers_as
         self.slopes_percent = (99.7, 100.3)
         self.calibrated: list[str] = []
@@ -89,7 +91,7 @@ class SimulatedEzo(I2CSlave):
         """A command in ASCII."""
         name, *arguments = data.decode("ascii", errors="replace").strip("\0\r").lower().split(",")
         takes_s = {"r": self.read_s, "cal": self.calibrate_s}.get(name, _SHORT_S)
-        self._ready_at = self._monotonic() + takes_s
+        self._ready_at = self._monotonic() + (_SHORT_S if arguments == ["?"] else takes_s)
         try:
             text = self._carried_out(name, arguments)
         except (ValueError, IndexError):
@@ -116,6 +118,8 @@ class SimulatedEzo(I2CSlave):
             return f"?i,{self.identity},2.10"
         if name == "t":
             self.water_degc = float(arguments[0])
+        elif name == "cal" and arguments == ["?"]:
+            return f"?Cal,{len(self.known_points)}"
         elif name == "cal":
             self._calibrate(arguments)
         else:
@@ -157,6 +161,7 @@ class SimulatedEzo(I2CSlave):
         if point not in self.points:
             raise ValueError(point)
         self.calibrated.append(",".join(arguments))
+        self.known_points = {point} if point == "mid" else self.known_points | {point}
         if reference:
             self.correction = float(reference[0]) - self.true(self._water()) - self._error
 

@@ -80,6 +80,7 @@ def _whole(
         element("h2", say("events")),
         tables.happenings(figures, language),
         tables.recipe_events(described["events"], language),
+        *tables.calibrations(described["events"], language),
         element("h2", say("journal")),
         tables.journal(notes, language),
         *tables.measurements(described["measurements"], language),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.runs.reports.elements import Content, Element, add, element, pairs, table
+from growd.store.calibration_records import CALIBRATION
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -172,6 +173,31 @@ def recipe_events(events: Sequence[dict[str, Any]], language: Language) -> Eleme
     ]
     heads = [language.say(key) for key in ("time", "recipe", "author")]
     return table(heads, rows) if rows else None
+
+
+def calibrations(events: Sequence[dict[str, Any]], language: Language) -> list[Element]:
+    """The calibrations during the run, if there were any."""
+    rows = [
+        _calibration(one, one.get("details") or {}, language) for one in events if one["kind"] == CALIBRATION
+    ]
+    heads = [
+        language.say(key) for key in ("time", "device", "unit", "before", "after", "reference", "author")
+    ]
+    if not rows:
+        return []
+    return [element("h2", language.say("calibrations")), table(heads, rows, numbers=(3, 4, 5))]
+
+
+def _calibration(one: Mapping[str, Any], details: Mapping[str, Any], language: Language) -> list[str]:
+    variable = str(details.get("variable", ""))
+    numbers = [details.get(name) for name in ("before", "after", "reference")]
+    return [
+        language.moment(one["time"]),
+        f"{details.get('device', one['source'])}: {language.variable(variable)}",
+        language.unit(str(details.get("unit", ""))),
+        *("" if value is None else language.value(value, variable) for value in numbers),
+        str(one["by"] or ""),
+    ]
 
 
 def journal(notes: Sequence[Note], language: Language) -> Element:
