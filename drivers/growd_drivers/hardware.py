@@ -37,16 +37,18 @@ class Hardware:
 
     `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
     `clear_bus` is as `bus_clear.clear_bus`, `bus_speed_hz` as `bus_speed.bus_speed_hz`. `sleep` and
-    `monotonic` are of one clock. `gpio` are the pins, `pwm_files` the PWM chips (default: /sys/class/pwm).
-    `one_wire` are the devices on the 1-wire bus (default: /sys/bus/w1/devices). `mqtt` is None without a
-    broker.
+    `monotonic` are of one clock. `gpio` are the pins; a machine without devices on pins has no `gpio`.
+    `pwm_files` are the PWM chips (default: /sys/class/pwm). `one_wire` are the devices on the 1-wire bus
+    (default: /sys/bus/w1/devices). `mqtt` is None without a broker.
     """
+
+    gpio: Pins
 
     def __init__(
         self,
         open_smbus: Callable[[int], SMBusLike],
         open_serial: OpenSerial,
-        gpio: Pins,
+        gpio: Pins | None,
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
@@ -58,7 +60,8 @@ class Hardware:
         ask_http: AskHttp = ask_http,
     ) -> None:
         self.one_wire = one_wire or SysfsOneWire()
-        self.gpio = gpio
+        if gpio is not None:
+            self.gpio = gpio
         self.mqtt = mqtt
         self.ask_http = ask_http
         self.pwm_files = pwm_files or SysfsFiles()
@@ -129,14 +132,20 @@ class Hardware:
 
 
 def open_hardware(
-    *, sleep: Callable[[float], None], monotonic: Callable[[], float], mqtt: MqttClient | None = None
+    *,
+    sleep: Callable[[float], None],
+    monotonic: Callable[[], float],
+    mqtt: MqttClient | None = None,
+    has_pins: bool = True,
 ) -> Hardware:
-    """The hardware of this Raspberry Pi. Raises `HardwareUnavailableError` without its pins."""
+    """The hardware of this machine. Raises `HardwareUnavailableError` if it has no pins of a Raspberry Pi.
+
+    Without `has_pins` it needs none.
+    """
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
-    return Hardware(
-        SMBus, open_port, gpio_module(), sleep=sleep, monotonic=monotonic, clear_bus=clear_bus, mqtt=mqtt
-    )
+    gpio = gpio_module() if has_pins else None
+    return Hardware(SMBus, open_port, gpio, sleep=sleep, monotonic=monotonic, clear_bus=clear_bus, mqtt=mqtt)
 
 
 def gpio_module() -> GpioModule:

@@ -67,6 +67,14 @@ def test_a_valve_needs_co2_if_a_sensor_measures_it():
     assert chamber(LUX, relay=(VALVE, FAN)).needed() == {}
 
 
+def test_devices_on_pins_are_lamps_relays_and_contacts():
+    no_lamp = Light(enabled=False)
+    assert not chamber(AIR, light=no_lamp).has_pins
+    assert chamber(AIR, light=no_lamp, relay=(FAN,)).has_pins
+    assert chamber(Sensor(name="door", kind="gpio", pin=4, variable="door_open"), light=no_lamp).has_pins
+    assert chamber(AIR, light=Light(channel=(ChannelOptions(name="red", pin=4),))).has_pins
+
+
 def test_the_reach_of_a_lamp():
     light = Light(channel=(ChannelOptions(name="red", pin=4),), full_scale_lux=9_000)
     assert chamber(light=light).reach() == {"light_illuminance": (0, 9_000), "light_intensity_red": (0, 1)}

@@ -184,6 +184,11 @@ async def test_a_relay_that_did_not_switch_is_a_failure():
         HttpSwitch(ShellyGen1("http://x"), stuck, name="heater").write(1.0)
 
 
+async def test_a_deeply_nested_answer_is_a_failure():
+    with pytest.raises(HardwareUnavailableError, match="unexpected answer"):
+        HttpSwitch(ShellyGen1("http://x"), lambda _address, _login: (200, b"[" * 60_000), name="heater")
+
+
 async def test_any_device_with_two_addresses():
     async with served("shelly_gen1") as device:
         on, off = f"{device.url}/relay/0?turn=on", f"{device.url}/relay/0?turn=off"

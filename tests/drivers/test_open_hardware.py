@@ -40,6 +40,11 @@ def test_without_the_pins_of_a_raspberry_pi_the_error_has_the_reason(pins, chips
     assert caught.value.device == "gpio"
 
 
+def test_without_devices_on_pins_another_machine_will_do(pins):
+    with pins.here({}):
+        assert not hasattr(open_hardware(**REAL_TIME, has_pins=False), "gpio")
+
+
 def test_a_package_that_can_not_be_imported_is_one_sentence(pins, monkeypatch):
     with pins.here():
         monkeypatch.setitem(sys.modules, "gpiod", None)

@@ -84,6 +84,11 @@ async def test_a_retained_message_is_no_value():
         (degrees("warm"), "the payload is no number: 'warm'"),
         (degrees(None), "the payload is no number: 'None'"),
         (degrees("NaN"), "the payload is no number"),
+        (degrees(True), "no number: 'True'; words count only for a switch"),
+        (degrees("ON"), "no number: 'ON'; words count only for a switch"),
+        (degrees("2_2"), "the payload is no number: '2_2'"),
+        (degrees("\N{ARABIC-INDIC DIGIT TWO}" * 2), "the payload is no number"),
+        (b"[" * 60_000, "is not JSON"),
         (degrees(1e3), "water_temperature"),
         (b" " * 70_000, "70000 bytes"),
     ],
@@ -150,6 +155,12 @@ async def test_a_posted_value_is_a_sensor_with_freshness():
         assert rig.last("measured/water_potential_hydrogen").quality is Quality.STALE
         reason = "no value has come on topic environment_1/posted/strip for 600 s"
         assert rig.device("samplers/strip")["message"] == reason
+
+
+def test_words_are_values_of_a_switch():
+    assert value_in(b'{"door": true}', "door", is_switch=True) == 1
+    assert value_in(b" Closed", "", is_switch=True) == 0
+    assert value_in(b"0.5", "", is_switch=True) == 0.5
 
 
 def test_a_value_is_scaled_after_it_was_found():

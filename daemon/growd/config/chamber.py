@@ -192,6 +192,13 @@ class Chamber:
         return bool(self.switched_channels)
 
     @cached_property
+    def has_pins(self) -> bool:
+        """Whether a device is on a GPIO pin that growd opens."""
+        on_pins = [output.pin for output in self.all_outputs]
+        inputs = [sensor.switch_pin for sensor in self.options.sensor]
+        return bool(self.light.channel) or any(pin is not None for pin in (*on_pins, *inputs))
+
+    @cached_property
     def pwm_pins(self) -> dict[int, tuple[int, str]]:
         """The pins with hardware PWM, each with the number of its PWM chip and the name of its user."""
         light = self.light

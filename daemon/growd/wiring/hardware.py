@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, cast
 
 from growd.bus import Bus
-from growd.config import ConfigError
+from growd.config import ConfigError, chambers_of
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
@@ -40,7 +40,12 @@ def open_configured(config: Config, clock: Clock, mqtt: MqttClient | None = None
 
         hardware: Hardware = simulated_hardware(config, clock)
     else:
-        hardware = open_hardware(sleep=clock.sleep_blocking, monotonic=clock.monotonic, mqtt=mqtt)
+        hardware = open_hardware(
+            sleep=clock.sleep_blocking,
+            monotonic=clock.monotonic,
+            mqtt=mqtt,
+            has_pins=any(chamber.has_pins for chamber in chambers_of(config)),
+        )
     try:
         check_pwm(hardware, config)
     except ConfigError:

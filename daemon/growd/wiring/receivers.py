@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,6 +11,7 @@ import msgspec
 
 from growd.control.receiving import Receiver
 from growd.control.topics import posted
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from growd.bus import Bus
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _MOST_BYTES: Final = 65_536
 _SHOWN: Final = 40  # characters of a wrong payload
 _WORDS: Final = {"on": 1.0, "off": 0.0, "true": 1.0, "false": 0.0, "open": 1.0, "closed": 0.0}
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
 def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) -> Receiver:
@@ -43,15 +46,15 @@ def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) 
     return receiver
 
 
-def value_in(body: bytes, key: str) -> float:
+def value_in(body: bytes, key: str, *, is_switch: bool = False) -> float:
     """The number in a payload: the whole text, or what a JSON document has at a path such as "tank.0.ph".
 
-    Words such as ON, OFF, true and false are 1 and 0. Raises ValueError.
+    For a switch, words such as ON, OFF, true and false are 1 and 0. Raises ValueError.
     """
     if len(body) > _MOST_BYTES:
         raise ValueError(f"the payload has {len(body)} bytes, which is more than {_MOST_BYTES}")
     if not key:
-        return _number(body.decode(errors="replace"))
+        return _number(body.decode(errors="replace"), is_switch=is_switch)
     try:
         found = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -61,7 +64,7 @@ def value_in(body: bytes, key: str) -> float:
             found = found[int(name)] if isinstance(found, list) else found[name]
         except (LookupError, TypeError, ValueError):
             raise ValueError(f"the payload has no {key}") from None
-    return _number(found)
+    return _number(found, is_switch=is_switch)
 
 
 def _take_fresh(receiver: Receiver, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttClient
@@ -78,18 +81,25 @@ def described_value(sensor: Sensor, body: bytes) -> str:
 
 
 def _value(sensor: Sensor, message: Any) -> float:
-    number = value_in(message, sensor.key) if isinstance(message, bytes) else float(message)
+    if not isinstance(message, bytes):
+        return float(message) * sensor.scale + sensor.offset
+    number = value_in(message, sensor.key, is_switch=_is_switch(sensor))
     return number * sensor.scale + sensor.offset
 
 
-def _number(found: Any) -> float:
+def _is_switch(sensor: Sensor) -> bool:
+    return bool(sensor.confirms) or VARIABLES[sensor.variable].unit == "switch"
+
+
+def _number(found: Any, *, is_switch: bool) -> float:
     text = str(found).strip()
-    try:
-        number = float(text) if text.lower() not in _WORDS else _WORDS[text.lower()]
-    except ValueError:
-        number = math.nan
+    is_word = text.lower() in _WORDS
+    if is_word and is_switch:
+        return _WORDS[text.lower()]
+    number = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(number):
-        raise ValueError(f"the payload is no number: {_shown(text)}")
+        only = "; words count only for a switch" if is_word else ""
+        raise ValueError(f"the payload is no number: {_shown(text)}{only}")
     return number
 
 

@@ -168,7 +168,7 @@ def make_others_safe(
     if not others:
         return
     try:
-        hardware = open_hardware(sleep=time.sleep, monotonic=time.monotonic)
+        hardware = open_hardware(sleep=time.sleep, monotonic=time.monotonic, has_pins=False)
     except DriverError as error:
         outcome.failures += [f"{name}: {error}" for name, _ in others]
         return
