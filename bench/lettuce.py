@@ -337,6 +337,8 @@ class Grow:
             self._look()
             if any(before % DAY_S < hour * HOUR_S <= self.elapsed % DAY_S for hour in VISITS_H):
                 await self._visit()
+            if before // DAY_S < self.elapsed // DAY_S:
+                self._tell_progress()
 
     def _inject(self, each: Planned) -> None:
         self._well_before[each] = set(self._well)
@@ -372,6 +374,17 @@ class Grow:
             self._well >= self._well_before.get(lacking, set()) or self.elapsed - lacking.end > RECOVERY_S
         ):
             self._struck(None)
+
+    def _tell_progress(self) -> None:
+        """A line a day: how far each loop is from its set points, so far, and what was passed and reset."""
+        shares = (f"{name} {100 * each.met / max(1, each.looks):.0f} %" for name, each in self.tallies.items())
+        told = ", ".join(shares)
+        passed, resets = self.checker.passed.total(), dict(self.resets)
+        print(
+            f"day {self.elapsed / DAY_S:.0f}: {told}; passed {passed}; resets {resets}",
+            file=sys.stderr,
+            flush=True,
+        )
 
     def _struck(self, following: Planned | None) -> None:
         """A fault is over; the one before has recovered, or is overtaken by the next."""
