@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from measuring import HERE, Options, Row, limited, main
 
-from growd.config import load
+from growd.config import Output, load
 from growd.config.profiles import profile_path
 from growd_hwsim.faults import Fault
 
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
 
 DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3_600.0, 60.0
 START: Final = 1_699_920_000.0  # midnight
-PERIOD_S: Final = 4.0
+PERIOD_S: Final = 10.0
+SPEED: Final = 2.5
+"""Commands and readings go stale this many times later, since the loops that renew them run less often."""
 PERIODS: Final = {
     "growd.control.sampling.SLICE_S": 600.0,
     "growd.control.filters.SLICE_S": 600.0,
@@ -62,7 +64,8 @@ FAULTS: Final = (
     ("welded", "heater"),
     ("without_effect", "valve"),
     ("without_effect", "humidifier"),
-    ("without_effect", "fan"),
+    ("without_effect", "cooler"),
+    ("without_effect", "dehumidifier"),
     ("without_effect", "ph_down"),
     ("without_effect", "nutrient_a"),
     ("without_effect", "water_pump"),
@@ -75,7 +78,25 @@ RESTART: Final = "power cut and restart"
 RECOVERY_S: Final = 6 * HOUR_S  # what has not recovered by then is counted as that long
 
 DAY_H, NIGHT_H = 6.0, 22.0
-FAN_L_MIN: Final = 150.0  # a head of lettuce transpires several times as much as the demo's young plants
+COOLER = Output(
+    name="cooler",
+    kind="pwm",
+    pin=6,
+    drives=("air_temperature",),
+    direction="lowers",
+    power_w=60.0,
+    minimum_off_s=0.0,
+)
+DEHUMIDIFIER = Output(
+    name="dehumidifier",
+    kind="pwm",
+    pin=20,
+    drives=("air_humidity",),
+    direction="lowers",
+    power_w=100.0,
+    minimum_off_s=0.0,
+)
+DRIED_M3_S, DRIER_W = 0.0024, 100.0  # 3 l a day from air of 30 degC and 80 %
 VISITS_H: Final = range(7, 22, 2)
 SET_POINTS: Final[dict[str, tuple[float, float]]] = {
     "light_illuminance": (14_000.0, 0.0),
@@ -109,8 +130,13 @@ LOOPS: Final = {
     "water_electrical_conductivity": Loop("mS/cm", lambda chamber: chamber.water().conductivity_ms_cm, 0.15),
     "water_level": Loop("percent", lambda chamber: chamber.water().level_percent, 10.0),
 }
-HEAT_W: Final = {"heater": 200.0, "humidifier": 20.0, "fan": 5.0, "water_pump": 5.0}
+HEAT_W: Final = {
+    "heater": 200.0, "cooler": 60.0, "humidifier": 20.0, "dehumidifier": DRIER_W, "fan": 5.0, "water_pump": 5.0,
+}  # fmt: skip
 FRESH_OF_DRY: Final = 20.0  # lettuce is 95 % water
+
+
+NEVER_TOGETHER: Final = (("heater", "cooler"), ("humidifier", "dehumidifier"))
 
 
 @dataclass
@@ -159,6 +185,9 @@ class Checker:
 
         def seen(name: str, level: float) -> None:
             self.uses[name].move(level, now())
+            for pair in NEVER_TOGETHER:
+                if name in pair and all(self.uses[each].level > 0 for each in pair):
+                    self.passed[" and ".join(pair)] += 1
             move(name, level)
 
         chamber.set_actuator = seen  # type: ignore[method-assign]
@@ -253,6 +282,13 @@ def planned(days: float, dice: random.Random) -> list[Planned]:
     return sorted((each for each in found if each.end < end), key=lambda each: each.begin)
 
 
+def _sealed(output: Output) -> Output:
+    """An output of the profile; its fan only for too much CO2."""
+    if output.name != "fan":
+        return output
+    return msgspec.structs.replace(output, drives=("air_carbon_dioxide",))
+
+
 class Grow:
     """The chamber over weeks."""
 
@@ -264,7 +300,11 @@ class Grow:
         sensors = (
             msgspec.structs.replace(each, interval_s=max(PERIOD_S, each.interval_s)) for each in config.sensor
         )
-        self._config = msgspec.structs.replace(config, sensor=tuple(sensors))
+        simulator = msgspec.structs.replace(config.simulator, speed=SPEED)
+        outputs = (*map(_sealed, config.output), COOLER, DEHUMIDIFIER)
+        self._config = msgspec.structs.replace(
+            config, sensor=tuple(sensors), output=outputs, simulator=simulator
+        )
         self._end = days * DAY_S
         self.plan = planned(days, random.Random(seed))
         self.checker = Checker(self._config.interlock)
@@ -309,7 +349,8 @@ class Grow:
                 dry_mass_g_m2=1.0,
                 leaf_area_index=0.07,
                 dark_respiration_umol_m2_s=0.32 / 14,
-                fan_flow_l_min=FAN_L_MIN,
+                dehumidifier_m3_s=DRIED_M3_S,
+                dehumidifier_w=DRIER_W,
             )
             self.chamber.parameters = seedlings
         else:
@@ -377,7 +418,9 @@ class Grow:
 
     def _tell_progress(self) -> None:
         """A line a day: how far each loop is from its set points, so far, and what was passed and reset."""
-        shares = (f"{name} {100 * each.met / max(1, each.looks):.0f} %" for name, each in self.tallies.items())
+        shares = (
+            f"{name} {100 * each.met / max(1, each.looks):.0f} %" for name, each in self.tallies.items()
+        )
         told = ", ".join(shares)
         passed, resets = self.checker.passed.total(), dict(self.resets)
         print(
