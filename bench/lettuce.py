@@ -131,8 +131,13 @@ LOOPS: Final = {
     "water_level": Loop("percent", lambda chamber: chamber.water().level_percent, 10.0),
 }
 HEAT_W: Final = {
-    "heater": 200.0, "cooler": 60.0, "humidifier": 20.0, "dehumidifier": DRIER_W, "fan": 5.0, "water_pump": 5.0,
-}  # fmt: skip
+    "heater": 200.0,
+    "cooler": 60.0,
+    "humidifier": 20.0,
+    "dehumidifier": DRIER_W,
+    "fan": 5.0,
+    "water_pump": 5.0,
+}
 FRESH_OF_DRY: Final = 20.0  # lettuce is 95 % water
 
 
