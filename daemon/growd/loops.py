@@ -63,6 +63,9 @@ class LoopKind:
     lowering_ml_per_unit_litre: float = 0.0
     """For doses: volume that lowers one litre of water by one unit."""
 
+    dose_step: float = inf
+    """For doses: the largest error that one dose is for. Water has no constant response to acid and base."""
+
     tolerance: tuple[float, float] = (0.0, 0.0)
     """What counts as reached: a share of the set point, and at least this much."""
 
@@ -87,14 +90,14 @@ LOOPS: Final[dict[str, LoopKind]] = {
     ),
     WATER_TEMPERATURE: LoopKind(kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0)),
     ACIDITY: LoopKind(
-        # acid and base sold for hydroponics, in water of medium hardness
+        # acid and base of 0.5 mol/l in soft water; hard water takes more doses
         method="dose", band=0.1, lowers_band=0.3, tolerance=(0.0, 0.3),
-        ml_per_unit_litre=0.5, lowering_ml_per_unit_litre=0.5,
+        ml_per_unit_litre=0.2, lowering_ml_per_unit_litre=0.2, dose_step=0.5,
     ),
     CONDUCTIVITY: LoopKind(
         # concentrates in two parts, 1:100; fresh water replaces a share of what is there
         method="dose", band=0.05, lowers_band=0.2, tolerance=(0.05, 0.1),
-        ml_per_unit_litre=5.0, lowering_ml_per_unit_litre=600.0,
+        ml_per_unit_litre=4.0, lowering_ml_per_unit_litre=600.0, dose_step=0.5,
     ),
     WATER_LEVEL: LoopKind(method="on_off", band=5.0, lowers_band=5.0, tolerance=(0.0, 10.0)),
     DISSOLVED_OXYGEN: LoopKind(method="on_off", band=0.5, lowers_band=1.0, tolerance=(0.1, 1.0)),

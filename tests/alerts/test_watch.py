@@ -216,6 +216,7 @@ def test_the_options_of_a_rule_choose_what_it_watches(options: dict[str, Any], f
             VARIABLE,
             replace(VARIABLE, environment="shelf", variable="air_humidity"),
             replace(VARIABLE, variable="light_illuminance", is_sensed=False),
+            replace(VARIABLE, variable="air_growing_degree_days"),  # none before the first recipe
         ],
         attainment=[AttainmentStatus(ENV, TEMPERATURE, "missed", "too cold", 18.0, 22.0)],
         recipes=[RUNNING],

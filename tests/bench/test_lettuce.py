@@ -9,7 +9,7 @@ import sys
 from itertools import pairwise
 
 import pytest
-from lettuce import DAY_S, FAULTS, FAULTS_A_DAY, HOUR_S, RESTART, Checker, planned
+from lettuce import DAY_S, FAULTS, FAULTS_A_DAY, HOUR_S, NEVER_TOGETHER, RESTART, Checker, planned
 from measuring import HERE
 
 from growd.config import InterlockOptions
@@ -63,10 +63,17 @@ def test_an_output_that_nothing_limits_passes_its_limit(actuator, expected):
 
 def test_many_short_doses_pass_the_volume_of_a_day():
     watched = Watched()
-    for _ in range(14):  # 15 ml each hour
+    for _ in range(15):  # 15 ml each hour
         watched.run(60, ph_down=0.5)
         passed = watched.run(HOUR_S - 60, ph_down=0.0)
     assert passed == {"ph_down: volume in a day"}
+
+
+@pytest.mark.parametrize("pair", NEVER_TOGETHER)
+def test_a_pair_that_works_against_each_other_passes_a_limit(pair):
+    watched = Watched()
+    assert watched.run(60, **{pair[0]: 1.0}) == set()
+    assert watched.run(60, **{pair[1]: 0.1}) == {" and ".join(pair)}
 
 
 def test_a_welded_relay_is_not_what_growd_wrote():

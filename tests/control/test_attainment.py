@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
+from climate_loop import ClimateLoop, climate_config, output
 from closed_loop import (
     CO2,
     ENVIRONMENT,
@@ -28,6 +29,10 @@ from growd.control.attainment import MISSED_S, AttainmentWatch, light_loop, outp
 from growd.control.health import Health
 from growd.control.topics import LIGHT_CHANNELS
 from growd.status.status_node import StatusNode
+from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
+from growd.wiring.loops import watched_loop
+from growd_hwsim.parameters import ChamberParameters
+from growd_hwsim.tank import TankParameters
 
 SOON_S = MISSED_S + 180
 RULES = [rule for rule in DEFAULT_ALERTS if rule.kind == "set_point_missed"]
@@ -330,3 +335,63 @@ async def test_a_miss_lasts_when_it_is_a_problem():
         assert (on.state, on.is_lasting) == ("missed", False)
         await on.advance(SOON_S)
         assert (on.state, on.is_lasting) == ("missed", True)
+
+
+class TestLoopsOfAChamber:
+    """Loops as a chamber is configured, whose controllers work."""
+
+    @pytest.mark.parametrize(
+        ("start", "name", "lowers", "words"),
+        [(4.5, "nutrient_ph_down", True, "no output raises it"), (7.5, "nutrient_ph_up", False, "lowers it")],
+    )
+    async def test_a_ph_that_no_output_can_move_back_is_missed(self, start, name, lowers, words):
+        parameters = ChamberParameters(tank=TankParameters(start_potential_hydrogen=start))
+        pump = output(name, ACIDITY, lowers=lowers, flow_ml_min=30.0)
+        async with chamber_of([ACIDITY], [pump], parameters) as (loop, problems):
+            loop.want(ACIDITY, 5.8)
+            await loop.clock.advance(MISSED_S + 60)
+            assert f"{words}: adjust it by hand" in problems(ACIDITY)
+
+    async def test_carbon_dioxide_that_stays_with_a_closed_valve_names_the_valve(self):
+        outputs = [output(VALVE, CO2), output(FAN, CO2, lowers=True)]
+        async with chamber_of([CO2], outputs) as (loop, problems):
+            loop.want(CO2, 500.0)
+            await loop.clock.advance(60)
+            loop.chamber.set_actuator("valve", 0.6)  # stuck
+            await loop.clock.advance(MISSED_S + 300)
+            for _ in range(10):
+                await loop.clock.advance(60)
+                assert "the valve may be stuck open" in problems(CO2)
+
+    async def test_a_fan_that_dries_for_the_temperature_is_the_reason(self):
+        fan, humidifier = (
+            output(FAN, TEMPERATURE, HUMIDITY, lowers=True),
+            output("air_humidifier", HUMIDITY),
+        )
+        async with chamber_of([TEMPERATURE, HUMIDITY], [fan, humidifier]) as (loop, problems):
+            loop.want(TEMPERATURE, 10.0)
+            loop.want(HUMIDITY, 90.0)
+            loop.holds["air_humidifier"].set(True)
+            await loop.clock.advance(600)
+            loop.controllers[HUMIDITY].experiment(0.5, 2 * MISSED_S)
+            await loop.clock.advance(MISSED_S + 300)
+            assert "the fan also lowers it, and runs for air_temperature" in problems(HUMIDITY)
+
+
+@asynccontextmanager
+async def chamber_of(measured, outputs, parameters=None):
+    """A chamber that runs, and a call that gives the problems of its set points."""
+    loop = ClimateLoop(climate_config(measured, outputs), parameters)
+    watched = [watched_loop(loop.config, variable) for variable in loop.config.loops]
+    watch = AttainmentWatch(loop.bus, loop.config.environment, watched)
+    loop.parts.append(watch)
+
+    def problems(variable):
+        return next(
+            (each["text"] for each in watch.node.details()["problems"] if variable in each["text"]), ""
+        )
+
+    async with loop.running():
+        loop.light(1.0)
+        loop.chamber.set_actuator("water_pump", 1.0)
+        yield loop, problems

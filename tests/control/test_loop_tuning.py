@@ -94,7 +94,7 @@ async def test_the_humidity_is_tuned():
     ("variable", "outputs", "parameter", "start"),
     [
         (CONDUCTIVITY, NUTRIENTS, "ml_per_unit", {"conductivity_ms_cm": 1.0}),
-        (ACIDITY, (ACID,), "lowering_ml_per_unit", {"potential_hydrogen": 6.6}),
+        (ACIDITY, (ACID,), "lowering_ml_per_unit", {"potential_hydrogen": 6.0}),
     ],
 )
 async def test_a_dose_tells_how_much_a_unit_takes(variable, outputs, parameter, start):

@@ -9,6 +9,7 @@ from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 
 from growd.config import Light
 from growd.config.loops import LoopGains, LoopOptions
+from growd.control.loop_laws import TURN_S, DosePlan
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,
@@ -164,6 +165,25 @@ async def test_a_fan_does_not_cool_with_air_that_is_warmer(room_degc, lamps, run
         assert (loop.on_s(FAN) > 0) is runs
 
 
+async def test_air_that_the_fan_dries_for_another_loop_is_humidified():
+    """The fan runs all the time for the temperature, so the air is too dry, though it once was too humid."""
+    loop = ClimateLoop(
+        climate_config([TEMPERATURE, HUMIDITY], [EXHAUST, HUMIDIFIER]),
+        ChamberParameters(ambient_humidity_percent=30.0),
+    )
+    async with loop.running():
+        loop.light(1.0)
+        loop.want(HUMIDITY, 50.0)
+        await loop.clock.advance(1_800)
+        assert loop.command(HUMIDITY) < 0
+        loop.want(TEMPERATURE, 15.0)
+        loop.want(HUMIDITY, 70.0)
+        await loop.clock.advance(1_800)
+        assert loop.on_s(FAN) > 1_500
+        assert loop.command(HUMIDITY) > 0.3
+        assert loop.true(HUMIDITY) > 60
+
+
 async def test_a_cooler_works_alone_where_the_fan_beside_it_cannot_help():
     parameters = ChamberParameters(ambient_temperature_degc=30.0)
     loop = ClimateLoop(climate_config([TEMPERATURE, ROOM_TEMPERATURE], [COOLER, EXHAUST]), parameters)
@@ -219,7 +239,7 @@ async def doses(loop, name, seconds):
 
 
 async def test_ph_falls_in_doses_with_time_to_mix_between_them():
-    loop = ClimateLoop(climate_config([ACIDITY], [BASE, ACID]), tank(potential_hydrogen=7.2))
+    loop = ClimateLoop(climate_config([ACIDITY], [BASE, ACID]), tank(potential_hydrogen=6.6))
     loop.chamber.set_actuator("water_pump", 1.0)
     async with loop.running():
         loop.want(ACIDITY, 5.8)
@@ -242,6 +262,43 @@ async def test_a_dose_that_was_held_is_given_later_and_does_not_wait_for_mixing(
         loop.holds["nutrient_ph_down"].set(False)
         await loop.clock.advance(60)
         assert 0 < loop.on_s("nutrient_ph_down") < 60
+
+
+@pytest.mark.parametrize("ml_per_unit_litre", [None, 0.5])
+async def test_soft_water_does_not_get_too_much_acid_at_once(ml_per_unit_litre):
+    """Soft water takes 0.15 ml for each litre and unit here, so 0.5 ml is three times too much."""
+    options = LoopOptions(lowering_ml_per_unit_litre=ml_per_unit_litre)
+    loop = ClimateLoop(
+        climate_config([ACIDITY], [BASE, ACID], control={ACIDITY: options}), tank(potential_hydrogen=6.0)
+    )
+    async with loop.running():
+        loop.chamber.set_actuator("water_pump", 1.0)
+        loop.want(ACIDITY, 5.0)
+        values = await course(loop, ACIDITY, 2 * 3_600, step=60)
+        assert loop.on_s("nutrient_ph_up") == 0
+    assert min(values) > 4.8
+    assert values[-1] == pytest.approx(5.0, abs=0.15)
+
+
+def test_acid_and_base_do_not_take_turns():
+    plan, bands = DosePlan(), (0.1, 0.3)
+    plan.begin(0.0, -1, 10.0)
+    assert plan.is_due(600.0, 0.5, bands) == 0  # too much acid: base waits
+    assert plan.is_due(10.0 + TURN_S, 0.25, bands) == 0  # and does not come for less than its band
+    assert plan.is_due(10.0 + TURN_S, 0.5, bands) == 1
+    plan.begin(10.0 + TURN_S, 1, 10.0)
+    assert plan.until_end(10.0 + TURN_S) == 5.0  # half, since the last dose was too much
+    assert plan.is_due(5_000.0, 0.5, bands) == 1  # the same direction goes on
+    assert plan.is_due(5_000.0, -0.5, bands) == 0
+
+
+def test_a_new_set_point_may_take_the_other_direction_at_once():
+    plan = DosePlan()
+    plan.begin(0.0, -1, 10.0)
+    plan.step()
+    assert plan.is_due(400.0, 0.2, (0.1, 0.3)) == 1
+    plan.begin(400.0, 1, 10.0)
+    assert plan.until_end(400.0) == 10.0
 
 
 async def test_nutrients_reach_their_conductivity_and_water_lowers_it():

@@ -38,6 +38,9 @@ AT_LIMIT: Final = 0.99
 _NO_BOTTLE: Final = (
     "the valve is open all the time: check the bottle, the valve, and whether the door is open"
 )
+_STAYS_RICH: Final = (
+    "the valve is closed and the fan runs, so the valve may be stuck open, or the air of the room has as much"
+)
 _NAMES: Final = {VALVE: "the valve", FAN: "the fan"}
 
 
@@ -54,8 +57,9 @@ class Attainment(StrEnum):
 class Loop:
     """A measured variable that growd controls.
 
-    The band is `relative` of the set point, at least `least` in the variable's unit, on both sides, or only
-    on one side if no output `lowers` or `raises` the variable. Set points up to `idle_up_to` need no output.
+    The band is `relative` of the set point, at least `least` in the variable's unit, on both sides. If no
+    output `lowers` or `raises` the variable, only the other side counts, unless `counts_both`: water does not
+    come back by itself. Set points up to `idle_up_to` need no output.
     """
 
     variable: str
@@ -77,6 +81,9 @@ class Loop:
     """Whether an output raises it; else too little does not count."""
     lowering: frozenset[str] = frozenset()
     """Those of `outputs` that lower it."""
+    counts_both: bool = False
+    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Other variables that an output of `lowering` lowers too."""
     full: Mapping[str, float] = field(default_factory=dict)
     """The set point of full level of an output, if it is not 1."""
 
@@ -115,6 +122,7 @@ def output_loop(
     lowering: Iterable[str] = (),
     devices: Iterable[str] = (),
     full: Mapping[str, float] | None = None,
+    rivals: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Loop:
     """A variable that outputs move, by their own variables; its band is about the accuracy of sensors."""
     kind, raising, lowering = loop_kind(variable), tuple(raising), tuple(lowering)
@@ -127,10 +135,12 @@ def output_loop(
         lowers=bool(lowering),
         raises=bool(raising),
         lowering=frozenset(lowering),
+        counts_both=kind.method == "dose",
+        rivals=rivals or {},
         full=full or {},
         idle_up_to=kind.least,
         at_most=_at_limit(raising) if variable != CARBON_DIOXIDE else _NO_BOTTLE,
-        at_least=_at_limit(lowering),
+        at_least=_at_limit(lowering) if variable != CARBON_DIOXIDE else _STAYS_RICH,
     )
 
 
@@ -263,7 +273,8 @@ class AttainmentWatch:
             return
         is_step = self._note_set_point(track, set_point, now)
         allowed = track.loop.band(set_point)
-        track.band = set_point - allowed, set_point + allowed if track.loop.lowers else None
+        is_limited = track.loop.lowers or track.loop.counts_both
+        track.band = set_point - allowed, set_point + allowed if is_limited else None
         if as_is is not None and as_is.quality is Quality.OK:
             self._judge(track, set_point, float(as_is.value), now, is_step=is_step)
         elif as_is is None or as_is.quality is Quality.WARM_UP:
@@ -290,8 +301,8 @@ class AttainmentWatch:
     def _judge(self, track: _LoopState, set_point: float, value: float, now: float, *, is_step: bool) -> None:
         loop, recent = track.loop, [wanted for _, wanted in track.set_points]
         lowest, highest = min(recent), max(recent)
-        is_free = not loop.lowers if value > set_point else not loop.raises
-        if abs(value - set_point) <= loop.band(set_point) or is_free:
+        is_free = not (loop.lowers if value > set_point else loop.raises)
+        if abs(value - set_point) <= loop.band(set_point) or (is_free and not loop.counts_both):
             track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
         elif is_step or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} moves to its set point")
@@ -370,15 +381,32 @@ class AttainmentWatch:
                 yield f"{part} is held at {float(last.value):.3g} by the set point {output} {whose}"
 
     def _limit(self, loop: Loop, *, is_low: bool) -> str:
-        last = self._last(commanded(self._environment, loop.variable))
-        if last is None or last.quality is not Quality.OK:
+        if not (loop.raises if is_low else loop.lowers):
+            return f"no output {'raises' if is_low else 'lowers'} it: adjust it by hand"
+        command = self._command(loop.variable)
+        if command is None:
             return "nothing is commanded"
         lowest, highest = loop.limits
-        if is_low and last.value >= highest:
+        if is_low and command >= highest:
             return loop.at_most
-        if not is_low and last.value <= lowest:
+        if is_low and (why := self._rival(loop)):
+            return why
+        if not is_low and (command <= lowest or (command < 0 and loop.variable == CARBON_DIOXIDE)):
             return loop.at_least
         return "its output is not at a limit; the reason is unknown"
+
+    def _rival(self, loop: Loop) -> str:
+        """The output that lowers it for another variable now, or ""."""
+        for output, variables in loop.rivals.items():
+            wanting = [each for each in variables if (self._command(each) or 0.0) < 0]
+            if wanting:
+                return f"{name_of_output(output)} also lowers it, and runs for {' and '.join(wanting)}"
+        return ""
+
+    def _command(self, variable: str) -> float | None:
+        """The demand of the controller of a variable, None without one."""
+        last = self._last(commanded(self._environment, variable))
+        return None if last is None or last.quality is not Quality.OK else float(last.value)
 
     def _is_overridden(self, loop: Loop) -> bool:
         """Whether it or one of its outputs has an override."""

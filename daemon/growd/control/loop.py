@@ -129,7 +129,6 @@ class LoopController(Controller):
         self._sides = Sides(can_raise=bool(raises) or not lowers, can_lower=bool(lowers))
         self._hysteresis = Hysteresis(can_lower=bool(lowers))
         self._doses = DosePlan()
-        self._directions = (bool(raises) or not lowers, bool(lowers))
         self._withheld = 0.0  # the part of the last output that no output got
         self._desired: float | None = None
         self._measured: tuple[float, float] | None = None  # value, arrival
@@ -226,6 +225,8 @@ class LoopController(Controller):
         elif message.topic == self._desired_topic:
             if value != self._desired:
                 self._hysteresis.step()
+            if value is None or self._desired is None or abs(value - self._desired) > self._band.value:
+                self._doses.step()
             self._desired = value
         else:
             self._applied.take(message, self._clock.monotonic())
@@ -327,7 +328,7 @@ class LoopController(Controller):
         if self._applied.is_on:
             self._doses.gave(now, self._mixing.value)
         due = self._doses.is_due(now, error, (self._band.value, self._lowers_band.value))
-        if (due > 0 and self._directions[0]) or (due < 0 and self._directions[1]):
+        if self._sides.can_work(due):
             self._doses.begin(now, due, self._dose_s(doses, abs(error), due))
         return float(self._doses.direction(now))
 
@@ -335,7 +336,7 @@ class LoopController(Controller):
         """The length of a dose against an error."""
         ml_per_unit = self._ml_per_unit.value if direction > 0 else self._lowering_ml.value
         flow = doses.ml_s if direction > 0 else doses.lowering_ml_s
-        ml: float = DOSE_SHARE * error * ml_per_unit
+        ml: float = DOSE_SHARE * min(error, self._kind.dose_step) * ml_per_unit
         if direction > 0 or not doses.is_lowering_water:
             ml = min(self._most_ml.value, ml)
         return min(doses.longest_s if direction > 0 else doses.lowering_longest_s, ml / flow)

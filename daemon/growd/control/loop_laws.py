@@ -17,6 +17,12 @@ LOWERED_S: Final = 300.0
 NOT_GIVEN_S: Final = 10.0
 """Pause after a dose that no output gave, such as one that an interlock held."""
 
+TURN_S: Final = 3600.0
+"""Acid and base, or nutrients and fresh water, are this far apart: they must not take turns."""
+
+LEAST_SCALE: Final = 0.125
+"""Doses are halved three times at most."""
+
 DOSE_SHARE: Final = 0.7
 """Share of an error that one dose removes, so that an error of the gain by 40 % does not overshoot."""
 
@@ -71,7 +77,8 @@ class Sides:
     """Which outputs of a two-sided loop may work: those that raise (1) or those that lower (-1).
 
     It changes when the value is beyond the band on the other side and nothing was asked of this side for a
-    while, so that outputs do not work against each other, nor against what they have just given.
+    while, so that outputs do not work against each other, nor against what they have just given. What lowers
+    the value may also run for another loop: so it changes as well when the value has been too low for long.
     """
 
     def __init__(self, *, can_raise: bool, can_lower: bool) -> None:
@@ -79,7 +86,12 @@ class Sides:
         self._can_lower = can_lower
         self.side = 1 if can_raise else -1
         self._worked_at = -math.inf  # when this side was last asked
+        self._short_since = math.inf  # since when the value has been too low for lowering
         self._is_useful = False
+
+    def can_work(self, side: int) -> bool:
+        """Whether there is an output for this side; none for 0."""
+        return self._can_raise if side > 0 else side < 0 and self._can_lower
 
     def asked(self, demand: float, now: float) -> None:
         """What the outputs are asked for from now on."""
@@ -88,10 +100,13 @@ class Sides:
 
     def update(self, desired: float, floor: float, value: float, band: float, now: float) -> int:
         """1, -1, or 0 while lowering cannot help: the value is at the `floor`."""
+        is_short = value < desired - band
+        self._short_since = min(self._short_since, now) if is_short else math.inf
         is_idle = now - self._worked_at > (RAISED_S if self.side > 0 else LOWERED_S)
+        is_idle |= self.side < 0 and now - self._short_since > LOWERED_S
         if self.side > 0 and is_idle and self._can_lower and value > max(desired, floor) + band:
             self.side = -1
-        elif self.side < 0 and is_idle and self._can_raise and value < desired - band:
+        elif self.side < 0 and is_idle and self._can_raise and is_short:
             self.side = 1
         if self.side > 0:
             return 1
@@ -103,12 +118,15 @@ class DosePlan:
     """Doses with a pause for mixing between them. Times are monotonic seconds.
 
     A dose removes `DOSE_SHARE` of the error. No dose begins before the water has mixed since an output was
-    last on. After a dose the other direction begins only from a larger error.
+    last on. After a dose the other direction begins only `TURN_S` later, and from a larger error. A value
+    that has gone past the set point that far was given too much: then doses are half as large.
     """
 
     def __init__(self) -> None:
         self._direction = 0
-        self._begin = self._end = self._ready = -math.inf
+        self._end = self._ready = -math.inf
+        self._is_step = False  # since the last dose
+        self._scale = 1.0  # share of the usual volume of a dose
 
     def stop(self, now: float) -> None:
         """End a dose now."""
@@ -127,13 +145,26 @@ class DosePlan:
         if now < max(self._end + NOT_GIVEN_S, self._ready):
             return 0
         direction = 1 if error > 0 else -1
-        band = bands[1] if direction == -self._direction else bands[0]
-        return direction if abs(error) > band else 0
+        is_turn = self._is_turn(direction)
+        if is_turn and now < self._end + TURN_S:
+            return 0
+        return direction if abs(error) > bands[is_turn] else 0
+
+    def step(self) -> None:
+        """Another set point: what is beyond it was not given too much."""
+        self._is_step = True
 
     def begin(self, now: float, direction: int, seconds: float) -> None:
-        """Give a dose of this length."""
-        self._direction, self._end = direction, now + seconds
+        """Give a dose of this length, or a share of it."""
+        if self._is_turn(direction):
+            self._scale = max(LEAST_SCALE, self._scale / 2)
+        self._is_step = False
+        self._direction, self._end = direction, now + self._scale * seconds
 
     def until_end(self, now: float) -> float:
         """Seconds until the dose ends; infinity without one."""
         return self._end - now if now < self._end else math.inf
+
+    def _is_turn(self, direction: int) -> bool:
+        """Whether a dose would undo the last one, and not follow a new set point."""
+        return direction == -self._direction and not self._is_step

@@ -220,10 +220,12 @@ class StepTest(_Test):
 
 
 class DoseTest(_Test):
-    """One dose, and the time until it has mixed. `ml_s` is the flow of the pumps."""
+    """One dose, and the time until it has mixed: `mixing_s` at least. `ml_s` is the flow of the pumps."""
 
-    def __init__(self, variable: str, began: float, most_on_s: float, ml_s: float, *, raises: bool) -> None:
-        super().__init__(variable, began, most_on_s, after_s=MIXED_S)
+    def __init__(
+        self, variable: str, began: float, most_on_s: float, ml_s: float, mixing_s: float, *, raises: bool
+    ) -> None:
+        super().__init__(variable, began, most_on_s, after_s=max(MIXED_S, mixing_s))
         self._ml_s = ml_s
         self._raises = raises
 
@@ -237,8 +239,8 @@ class DoseTest(_Test):
         unit = VARIABLES[self._variable].unit
         if moved < self._range.least:
             raise TuneError(
-                f"{self._variable} changed by only {max(0.0, moved):.2g} {unit}: is the bottle empty, or the "
-                "pump for mixing off?"
+                f"{self._variable} changed by only {max(0.0, moved):.2g} {unit}: is the bottle empty, the "
+                "pump for mixing off, or the dose too small for this water (autotune_on_s)?"
             )
         ml = (self._off_at - self._on_at) * self._ml_s
         return DoseResponse(self._variable, ml / moved, self._raises, moved / (self._off_at - self._on_at))

@@ -124,7 +124,16 @@ def watched_loop(chamber: Chamber, variable: str) -> Loop:
         lowering=[each.own_variable for each in drivers if not each.moved[variable]],
         devices=[each.name for each in drivers],
         full={each.own_variable: each.full for each in drivers},
+        rivals={each.own_variable: _others(chamber, each, variable) for each in drivers},
     )
+
+
+def _others(chamber: Chamber, output: Output, variable: str) -> tuple[str, ...]:
+    """The other controlled variables that an output lowers, if it lowers this one."""
+    if output.moved[variable]:
+        return ()
+    lowered = (each for each, raises in output.moved.items() if not raises and each != variable)
+    return tuple(each for each in lowered if each in chamber.loops)
 
 
 def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind) -> Doses:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from growd.control.attainment import name_of_output
 from growd.control.autotune import Autotuner, TunedOutput
 from growd.control.pulse_test import PulseTest
-from growd.control.step_test import RANGES, DoseTest, StepTest
+from growd.control.step_test import BASELINE_S, MIXED_S, RANGES, DoseTest, StepTest
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, WATER_TEMPERATURE
 from growd.wiring.loops import loop_settings, switching_of
 
@@ -76,7 +77,9 @@ def _test(
         longest = doses.longest_s if raises else doses.lowering_longest_s
         usual = min(longest, RANGES[variable].enough * ml_per_unit / ml_s)
         most = options.autotune_on_s or max(2.0, usual)
-        return partial(DoseTest, variable, most_on_s=most, ml_s=ml_s, raises=raises), most, "15 minutes"
+        make = partial(DoseTest, variable, most_on_s=most, ml_s=ml_s, mixing_s=doses.mixing_s, raises=raises)
+        minutes = math.ceil((BASELINE_S + most + max(MIXED_S, doses.mixing_s)) / 60)
+        return make, most, f"{minutes} minutes"
     most = options.autotune_on_s or LONGEST_S[variable]
     least = max(switching_of(chamber, each)[0] for each in tested)
     return partial(StepTest, variable, most_on_s=most, minimum_on_s=least), most, "a few minutes"

@@ -126,6 +126,13 @@ async def test_a_set_point_of_humidity_wins_and_the_answers_say_so(rig):
     assert "takes the place of the set point of air_vapour_pressure_deficit" in hint
 
 
+async def test_the_answer_does_not_offer_to_release_a_set_point_of_a_recipe(rig):
+    await rig.measure(25)
+    rig.bus.node("e/recipe_runner").publisher(f"e/desired/{HUMIDITY}").publish(50.0)
+    await rig.pass_time(25)
+    assert await rig.want(DEFICIT, 1.0) == "has no effect while the recipe sets air_humidity, which wins"
+
+
 async def test_set_points_of_before_the_start_count():
     rig = Rig()
     await rig.want(DEFICIT, 1.0)

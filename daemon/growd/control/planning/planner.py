@@ -120,7 +120,9 @@ class Planner(ABC):
         winner = self._topic.name if self._is_direct else next(iter(before), "")
         if not winner:
             return ""
-        name = winner.rpartition("/")[2]
+        name, last = winner.rpartition("/")[2], self._bus.topics.get(winner).last
+        if last is not None and last.node == f"{self._environment}/recipe_runner":
+            return f"has no effect while the recipe sets {name}, which wins"
         return f"has no effect while {name} has a set point, which wins: growd topic release {winner}"
 
     def _remark_on_direct(self, message: Message) -> str:
