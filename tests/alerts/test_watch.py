@@ -251,12 +251,10 @@ async def test_a_sensor_that_fails_is_no_alert_of_the_interlock_that_misses_it()
 
 async def test_a_calculated_variable_alerts_only_if_a_rule_names_it():
     days = replace(VARIABLE, variable="air_growing_degree_days")
-    async with watching(rule("no_value")) as it:
-        it.now(variables=[days])
-        assert await it.look() == []
-    async with watching(rule("no_value", variable="air_growing_degree_days")) as it:
-        it.now(variables=[days])
-        assert len(await it.look()) == 1
+    for options, started in (({}, 0), ({"variable": "air_growing_degree_days"}, 1)):
+        scene = Scene(status=replace(UNMEASURED, variables=[days]))
+        async with watching(rule("no_value", **options), on=scene) as it:
+            assert len(await it.look()) == started
 
 
 async def test_an_output_that_is_not_confirmed_has_an_alert_of_its_own():
