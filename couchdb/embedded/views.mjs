@@ -3,10 +3,12 @@
 // https://docs.couchdb.org/en/stable/api/ddoc/views.html, https://docs.couchdb.org/en/stable/ddocs/ddocs.html#list-functions
 
 import { HttpError, sandbox } from './http.mjs';
+import { collate } from './packages.mjs';
 import { checkNoStartId, checkReduce, queryOptions } from './queries.mjs';
 import { compileLimited } from './sandbox.mjs';
 
 const LONGEST_RUN_MS = 30_000; // growd kills a server that does not answer for a minute
+const ROUNDING = 2e-15; // relative; PouchDB changes a number by at most 5e-16 of it
 
 /** `_view/{view}`. */
 export async function readView(req, options) {
@@ -41,14 +43,33 @@ async function queryView(db, ddoc, view, options) {
   if (isReducing && rest.reduce !== false) {
     checkNoStartId(options);
   }
-  const skipped = await rowsBefore(db, `${ddoc}/${view}`, rest, start);
-  return db.query(`${ddoc}/${view}`, { ...rest, skip: (rest.skip ?? 0) + skipped });
+  const name = `${ddoc}/${view}`;
+  const { from, skip } = await placeOf(db, name, rest, start);
+  return db.query(name, { ...rest, startkey: from, skip: (rest.skip ?? 0) + skip });
 }
 
-/** The number of rows with the key `startkey` that come before those of the document `start`. */
-async function rowsBefore(db, name, { startkey, descending, stale }, start) {
-  const { rows } = await db.query(name, { key: startkey, reduce: false, stale });
-  return rows.filter(({ id }) => (descending ? id > start : id < start)).length;
+/**
+ * A start key, and how many rows to skip from there to the row of the document `start` with the key `startkey`.
+ *
+ * PouchDB rounds a number when it writes a key into the index and again when it reads it back, so the key of a row may
+ * sort before or behind that row. The rows near it are read, and their keys compared as they are in the answers.
+ */
+async function placeOf(db, name, { startkey, descending, stale }, start) {
+  const sign = descending ? -1 : 1;
+  const from = moved(startkey, -sign);
+  const near = { startkey: from, endkey: moved(startkey, sign), descending, reduce: false, stale };
+  const { rows } = await db.query(name, near);
+  const place = rows.findIndex(({ id, key }) => id === start && collate(key, startkey) === 0);
+  const isBefore = ({ id, key }) => (sign * collate(key, startkey) || sign * collate(id, start)) < 0;
+  return { from, skip: place >= 0 ? place : rows.filter(isBefore).length };
+}
+
+/** A key whose last number is a few roundings smaller (sign -1) or larger (1). */
+function moved(key, sign) {
+  if (Array.isArray(key)) {
+    return key.length > 0 ? [...key.slice(0, -1), moved(key.at(-1), sign)] : key;
+  }
+  return typeof key === 'number' ? key + sign * ROUNDING * Math.abs(key) : key;
 }
 
 /** The request as a list function sees it: query values are strings. */
