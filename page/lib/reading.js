@@ -7,6 +7,7 @@ import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./li
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
 
+const PLANNED = { air_humidity: ["air_vapour_pressure_deficit"], light_illuminance: ["light_ppfd", "light_daily_integral"] };
 const HOLD = "the hold"; // in `held_by` while all outputs are held
 const CURRENT_S = 3; // numbers that change between 0 and 2 only distract
 const SHOWN_MS = 2_000;
@@ -24,7 +25,9 @@ export const useVariable = (environment, name) =>
 export function levelText(variable, level) {
   if (level === null || level === undefined) return t("unknown");
   if (variable.unit !== "switch") return percent(level);
-  return t(/valve|door/.test(variable.variable) ? (level ? "open" : "shut") : level ? "on" : "off");
+  const words = [[/valve|door/, "open", "shut"], [/level/, "yes", "no"], [/./, "on", "off"]];
+  const [, on, off] = words.find(([names]) => names.test(variable.variable));
+  return t(level ? on : off);
 }
 
 /** The large value with its unit; a dash if growd does not know it. */
@@ -96,14 +99,15 @@ export function Trend({ name, variable }) {
   useEffect(() => topic(name).follow((each) => note(name, each)), [name]);
   if (message) note(name, message);
   const points = trends.get(name) ?? [];
-  if (message?.quality !== "ok") return null;
+  if (message?.quality !== "ok" || variable.unit === "switch") return null;
   const rate = rateOf(points, [message.time, message.value]);
   if (rate === null) return null;
   const slope = rate * (shown(1, variable.unit) - shown(0, variable.unit));
-  const perMinute = Math.abs(slope * 60) >= 10 ** -Math.min(variable.precision, 1);
+  const places = decimals(variable);
+  const perMinute = Math.abs(slope * 60) >= 10 ** -places;
   const size = Math.abs(slope) * (perMinute ? 60 : 3600);
-  const text = `${number(size, Math.min(variable.precision, size < 10 ? 1 : 0))} ${symbol(variable.unit)}${t(perMinute ? "per_min" : "per_h")}`;
-  const isSteady = Number(size.toFixed(1)) === 0;
+  const text = `${number(size, size < 10 ? places : 0)} ${symbol(variable.unit)}${t(perMinute ? "per_min" : "per_h")}`;
+  const isSteady = Number(size.toFixed(places)) === 0;
   const words = isSteady ? t("steady") : t(slope > 0 ? "rises" : "falls", { rate: text });
   return html`<span class="trend small"><span aria-hidden="true">${isSteady ? "→" : slope > 0 ? "↗" : "↘"}</span> ${words} <${Line} points=${points} /></span>`;
 }
@@ -216,7 +220,7 @@ export function Commander({ environment, name }) {
     hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
-    !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan")}</p>`,
+    !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan", { name: variableName(sourceOf(status, environment, name)) })}</p>`,
     found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
@@ -225,7 +229,7 @@ export function Commander({ environment, name }) {
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
     attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,
     attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutCommand(withoutPlace(attained.text, environment))}</span></p>`,
-    ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.isReached ? "✓ " : ""}${t(attained.isReached ? "reached" : "settling")}</p>`,
+    ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.isReached ? "✓ " : ""}${t(attained.isReached ? "reached" : "missed")}</p>`,
     found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${setPointText(variable, found.desired.value)}. ${t("no_effect")}</p>`,
   ].filter(Boolean);
   return lines.length ? html`<div class="commander small">${lines}</div>` : null;
@@ -248,26 +252,29 @@ function useAttained(environment, name) {
   return { ...attained, isReached: measured.value >= least && (most === null || measured.value <= most) };
 }
 
+/** The variable whose set point a planner turns into those of another. */
+const sourceOf = (status, environment, name) => PLANNED[name].find((source) =>
+  status.variables.some((each) => each.environment === environment && each.variable === source && each.desired?.value != null)) ?? PLANNED[name].at(-1);
+
 const withoutPlace = (sentence, environment) => sentence.replace(`${environment}: `, "");
 
 // outputs
 
-/** The level that is really written to an output variable, null if it is not known: [level, ...] for each device. */
-export function useWritten(environment, name) {
-  const devices = useChamber(environment).devices.filter((each) => each.role === "output" && each.variables.includes(name));
-  const channels = useTopic(`${environment}/light_channels`);
+/** The level that is really written to an output, or to the first one of a variable, in words; null if it is not known. */
+export function useWritten(environment, name, device) {
+  const { devices } = useChamber(environment);
+  const output = device ?? devices.find((each) => each.role === "output" && each.kind !== "lamp" && each.variables.includes(name));
+  const value = useTopic(output?.topics[0] ?? `${environment}/light_channels`)?.value;
   const lamp = { light_intensity_white: "x", light_intensity_red: "y", light_intensity_blue: "z" }[name];
-  const relay = devices.find((each) => each.kind === "relay");
-  const state = useTopic(`${environment}/switches/${relay?.name ?? ""}`);
-  if (relay) return state?.value ?? null;
-  return lamp && channels ? channels.value?.[lamp] ?? null : null;
+  const level = (output ? value : lamp && value?.[lamp]) ?? null;
+  const variable = variableOf(environment, name);
+  return { level, canDim: output?.can_dim ?? variable.unit !== "switch", text: levelText(output?.can_dim === false ? { ...variable, unit: "switch" } : variable, level) };
 }
 
 /** What an output does now, as a bar and in words. */
 export function Level({ environment, name }) {
-  const level = useWritten(environment, name);
-  const variable = variableOf(environment, name);
+  const { level, canDim, text } = useWritten(environment, name);
   return html`<span class="level">
-    ${variable.unit !== "switch" && html`<meter min="0" max="1" value=${level ?? 0} aria-hidden="true"></meter>`}
-    <strong>${levelText(variable, level)}</strong></span>`;
+    ${canDim && html`<meter min="0" max="1" value=${level ?? 0} aria-hidden="true"></meter>`}
+    <strong>${text}</strong></span>`;
 }

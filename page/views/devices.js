@@ -44,7 +44,7 @@ function Device({ environment, device, status }) {
   const isOutput = device.role === "output";
   const part = device.kind === "lamp" ? t("lamp") : isOutput ? variableName(device.variables[0]) : device.part;
   const guides = services.map(guideName).join(" · ");
-  const place = device.line ?? `GPIO ${device.pins.join(", ")}`;
+  const place = device.line ?? (device.pins.length ? `GPIO ${device.pins.join(", ")}` : device.place);
   return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
     <summary>
       <span class="row spread"><h3>${device.name}</h3>
@@ -73,16 +73,17 @@ function Reading({ topic, variable }) {
   if (!message) return "–";
   const { value, quality } = message;
   if (quality !== "ok") return html`<span class="warn">${t(`quality_${quality}`)}</span>`;
+  if (!variable.variable) return html`<b>${number(value, value % 1 ? 2 : 0)}</b>`; // it confirms an output
   return html`<b title=${variableName(variable.variable)}>${variable.unit === "switch" ? levelText(variable, value) : quantity(value, variable.unit, variable.precision)}</b>`;
 }
 
 /** What an output does now; of a lamp each channel. */
-function Written({ environment, device: { kind, variables } }) {
-  const isLamp = kind === "lamp"; // its first variable is the light of all channels
-  return html`<span class="row present">${variables.slice(isLamp ? 1 : 0).map((name) => html`<${Channel} key=${name} environment=${environment} name=${name} isNamed=${isLamp} />`)}</span>`;
+function Written({ environment, device }) {
+  const isLamp = device.kind === "lamp"; // its first variable is the light of all channels
+  return html`<span class="row present">${device.variables.slice(isLamp ? 1 : 0).map((name) => html`<${Channel} key=${name} environment=${environment} name=${name} device=${isLamp ? null : device} />`)}</span>`;
 }
 
-const Channel = ({ environment, name, isNamed }) => html`<span>${isNamed && `${variableName(name)} `}<b>${levelText(variableOf(environment, name), useWritten(environment, name))}</b></span>`;
+const Channel = ({ environment, name, device }) => html`<span>${!device && `${variableName(name)} `}<b>${useWritten(environment, name, device).text}</b></span>`;
 
 /** How often and how long outputs were on, and what they used. */
 function Counters({ of = [] }) {
@@ -102,7 +103,9 @@ function Health({ state, line }) {
   ]} />`;
 }
 
-const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : unit === "s" ? duration(value) : quantity(value, unit, decimalsIn(value) ?? 1)}`;
+const UNITS = { doses: "devices_doses" };
+const valueText = (value, unit) => (unit === "s" ? duration(value) : UNITS[unit] ? `${number(value)} ${t(UNITS[unit])}` : quantity(value, unit, decimalsIn(value) ?? 1));
+const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : valueText(value, unit)}`;
 
 function Interlocks({ environment, status }) {
   const base = `${environment}/interlocks/`;

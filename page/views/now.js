@@ -89,6 +89,7 @@ export function Measured({ environment, variable, kept, isCompact = false }) {
   const reading = useVariable(environment, variable.variable)?.measured;
   const cause = useCause(environment, variable.variable);
   const isBad = quality !== "ok";
+  if (!message && !variable.measured) return null; // it may be measured by hand
   return html`<div class=${`measured ${isBad ? "old" : ""}`}>
     <div class="row spread">
       <${Value} variable=${variable} message=${message} />

@@ -27,6 +27,14 @@ CONFIG = Config(
 )
 
 
+async def devices_of(config):
+    """The devices of the only environment of a configuration."""
+    async with rigged(config) as rig:
+        describe_chambers(config, rig.bus, "Europe/Berlin")
+        (environment,) = rig.bus.find_node("chambers").information()["environments"]
+    return environment["devices"]
+
+
 @pytest.fixture
 async def environments():
     async with rigged(CONFIG) as rig:
@@ -102,6 +110,37 @@ async def test_several_sensors_of_a_variable_have_topics_of_their_own():
         topics = {each["name"]: each["topics"] for each in environment["devices"]}
     assert topics["dim"] == ["environment_1/raw/light_illuminance/dim"]
     assert all(set(topics[name]) <= set(published[name]) for name in published)
+
+
+async def test_calibrations_are_in_the_order_of_their_steps():
+    config = Config(sensor=(Sensor(name="ph", kind="ezo_ph"), Sensor(name="ec", kind="ezo_ec")))
+    services = {each["name"]: each["services"] for each in await devices_of(config)}
+    steps = {name: [each.rpartition("/")[2] for each in found] for name, found in services.items()}
+    assert steps["ph"] == ["calibrate_mid", "calibrate_low", "calibrate_high"]
+    assert steps["ec"] == ["calibrate_dry", "calibrate_low", "calibrate_high"]
+
+
+async def test_the_only_pump_of_a_variable_has_its_autotune():
+    acid = Output(
+        name="acid", pin=22, drives=("water_potential_hydrogen",), direction="lowers", flow_ml_min=30.0
+    )
+    base = Output(name="base", pin=27, drives=("water_potential_hydrogen",), flow_ml_min=30.0)
+    probe = Sensor(name="ph", kind="ezo_ph")
+    tune = "environment_1/controllers/water_potential_hydrogen/autotune"
+    for outputs, tuned in (((acid,), {"acid"}), ((acid, base), {"base"})):
+        devices = await devices_of(Config(sensor=(probe,), output=outputs))
+        assert {each["name"] for each in devices if tune in each["services"]} == tuned
+
+
+async def test_an_output_in_the_network_has_its_address():
+    heater = Output(
+        name="heater", kind="http", protocol="tasmota", url="http://192.168.1.40", drives=("air_temperature",)
+    )
+    config = Config(sensor=(Sensor(name="air", kind="scd30"),), output=(heater,))
+    (device,) = [each for each in await devices_of(config) if each["name"] == "heater"]
+    assert device["place"] == "Tasmota device at http://192.168.1.40"
+    assert device["pins"] == []
+    assert device["topics"] == ["environment_1/switches/heater"]
 
 
 async def test_the_databases_have_their_prefix():

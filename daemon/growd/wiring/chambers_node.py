@@ -20,6 +20,7 @@ from growd.device_kinds import ROLES, SENSOR_KINDS, OutputClass
 from growd.store.bootstrap import Databases
 from growd.variable_names import LANGUAGES, VARIABLE_NAMES, group_of
 from growd.variables import ILLUMINANCE, VARIABLES
+from growd.wiring.outputs import place_of_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +56,7 @@ def _environment(chamber: Chamber, bus: Bus, time_zone: str) -> dict[str, Any]:
         "time_zone": time_zone,
         "variables": [*_variables(chamber)],
         "devices": [
-            {**device, "services": _services(bus, chamber.environment, device)}
+            {**device, "services": _services(bus, chamber, device)}
             for device in (*_sensors(chamber), *_outputs(chamber))
         ],
     }
@@ -141,15 +142,26 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "power_w": output.power_w,
             "flow_ml_min": output.flow_ml_min,
             "pins": [] if output.pin is None else [output.pin],
+            "place": place_of_output(output),
             "topics": [written(chamber.environment, output.name)],
         }
 
 
-def _services(bus: Bus, environment: str, device: dict[str, Any]) -> list[str]:
-    """The services that calibrate a device or tune the controller of an output."""
+def _services(bus: Bus, chamber: Chamber, device: dict[str, Any]) -> list[str]:
+    """The services that calibrate a device, in the order of the steps, or tune the controller of an output."""
     if device["role"] == "sensor":
-        nodes = [f"{environment}/samplers/{device['name']}/"]
-    else:
-        tuned = device["drives"] if device.get("direction") == "raises" else []
-        nodes = [f"{environment}/controllers/{each}/" for each in (*tuned, device["variables"][0])]
-    return [name for name in bus.services.names() if name.startswith(tuple(nodes))]
+        node = f"{chamber.environment}/samplers/{device['name']}/"
+        steps = [node + each.name for each in SENSOR_KINDS[device["kind"]].calibrations]
+        found = {name for name in bus.services.names() if name.startswith(node)}
+        return [*filter(found.__contains__, steps), *sorted(found.difference(steps))]
+    tuned = dict.fromkeys((*_tuned_with(chamber, device["name"]), device["variables"][0]))
+    nodes = tuple(f"{chamber.environment}/controllers/{each}/" for each in tuned)
+    return [name for name in bus.services.names() if name.startswith(nodes)]
+
+
+def _tuned_with(chamber: Chamber, name: str) -> Iterator[str]:
+    """The variables whose controllers an autotune tests with an output: it raises them, or nothing does."""
+    for output in chamber.outputs:
+        for variable, raises in output.moved.items() if output.name == name else ():
+            if raises or not chamber.names_of_drivers(variable, raises=True):
+                yield variable
