@@ -18,7 +18,7 @@ export function Calibration({ environment, device, services }) {
     return html`<section key=${service} class="guide"><h4>${guideName(service)}</h4>
       ${device.role === "sensor"
         ? html`<${AtReference} environment=${environment} device=${device} service=${service} name=${name} />`
-        : html`<${Experiment} environment=${environment} service=${service} name=${name} />`}
+        : html`<${Experiment} environment=${environment} device=${device} service=${service} name=${name} />`}
     </section>`;
   })}`;
 }
@@ -67,7 +67,7 @@ function AtReference({ environment, device, service, name }) {
 const STOPS = { autotune: "stop_autotune", calibrate_light: "stop_calibration" };
 
 /** An experiment of growd: what it does, its progress, and its result. */
-function Experiment({ environment, service, name }) {
+function Experiment({ environment, device, service, name }) {
   const { variable, kind, says } = guideOf(service);
   const { value: now } = useTopic(`${environment}/${name === "autotune" ? `autotune/${variable}` : `controllers/${variable}/calibration`}`) ?? {};
   const status = useStatus();
@@ -83,7 +83,7 @@ function Experiment({ environment, service, name }) {
         ? html`<progress max="1" value=${now.progress} aria-label=${t("calibration_progress")} />
           <p role="status" class="row spread"><span>${now.message}</span> <span>${t("calibration_left", { time: duration(now.left) })}</span></p>
           <${Action} class="bad" run=${stop}>${t("calibration_stop")}<//>`
-        : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${says("confirm")} run=${() => call(service)}>${t("calibration_start")}<//>
+        : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${says("confirm", { device: device.name })} run=${() => call(service)}>${t("calibration_start")}<//>
           ${recipe && html`<a href=${href(environment, "recipes")}>${t("calibration_recipe", { id: recipe.recipe_id })}</a>`}
           ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: each.name })}</span>`)}</div>`}</li>
     ${now && html`<li role="status">${now.curve?.length > 0 && html`<${Curve} points=${now.curve} />`}

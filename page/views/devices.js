@@ -29,6 +29,7 @@ const faults = async () => (await import("./faults.js")).Faults;
 
 const lasted = (time) => duration(growdNow() - time);
 
+const FEW = 8; // so many interlocks that are ready are shown at once
 const KIND = { ok: "", failed: "bad" };
 
 function Device({ environment, device, status }) {
@@ -103,23 +104,30 @@ function Health({ state, line }) {
   ]} />`;
 }
 
-const UNITS = { doses: "devices_doses" };
+const UNITS = { doses: "devices_doses", starts: "devices_starts" };
 const valueText = (value, unit) => (unit === "s" ? duration(value) : UNITS[unit] ? `${number(value)} ${t(UNITS[unit])}` : quantity(value, unit, decimalsIn(value) ?? 1));
-const limitText = ({ name, value, unit }) => `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : valueText(value, unit)}`;
+const limitText = ({ name, value, unit }) => unit === "switch" ? t(name === "above" ? "on" : "off") : `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : valueText(value, unit)}`;
 
 function Interlocks({ environment, status }) {
   const base = `${environment}/interlocks/`;
   const all = status.interlocks.filter((each) => each.name.startsWith(base));
+  const tripped = all.filter((each) => each.tripped || each.needs_reset);
+  const ready = all.filter((each) => !tripped.includes(each));
+  const list = (some) => html`<ul class="plain">${some.map((each) => html`<${Interlock} key=${each.name} of=${each} name=${interlockName(each.name.slice(base.length))} />`)}</ul>`;
   if (!all.length) return null;
   return html`<section class="card"><h3>${t("devices_interlocks")}</h3>
-    <ul class="plain">${all.map((each) => html`<li key=${each.name}>
-      <div class="row spread"><b>${interlockName(each.name.slice(base.length))}</b>
-        <span class=${`badge ${each.tripped ? "bad" : ""}`}>${each.tripped ? `✕ ${t("devices_tripped")}` : `✓ ${t("devices_ready")}`}</span></div>
-      ${each.limits?.length > 0 && html`<div class="faint small">${each.limits.map(limitText).join(" · ")}</div>`}
-      ${each.tripped && html`<div class="small bad">${each.reason} (${lasted(each.since)})</div>`}
-      ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: each.reason })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
-    </li>`)}</ul></section>`;
+    ${list(tripped)}
+    <details open=${ready.length <= FEW}><summary>${t("devices_all_ready", { count: number(ready.length) })}</summary>${list(ready)}</details>
+  </section>`;
 }
+
+const Interlock = ({ of: each, name }) => html`<li>
+    <div class="row spread"><b>${name}</b>
+      <span class=${`badge ${each.tripped ? "bad" : ""}`}>${each.tripped ? `✕ ${t("devices_tripped")}` : `✓ ${t("devices_ready")}`}</span></div>
+    ${each.limits?.length > 0 && html`<div class="faint small">${each.limits.map(limitText).join(" · ")}</div>`}
+    ${each.tripped && html`<div class="small bad">${each.reason} (${lasted(each.since)})</div>`}
+    ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: each.reason })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
+  </li>`;
 
 function Machine({ status }) {
   const { machine, components, speed } = status;

@@ -5,7 +5,7 @@ import { t, variableName } from "../lib/i18n.js";
 export function guideOf(service) {
   const [variable, name] = service.split("/").slice(-2);
   const kind = name === "autotune" && variable !== "air_carbon_dioxide" ? "tune" : name;
-  return { variable, kind, says: (key) => t(`calibration_${key}_${kind}`, { name: variableName(variable) }) };
+  return { variable, kind, says: (key, values) => t(`calibration_${key}_${kind}`, { name: variableName(variable), ...values }) };
 }
 
 /** The name of a guide: "Tune the CO₂ controller". */

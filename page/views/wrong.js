@@ -13,12 +13,14 @@ const SAID_MS = 10_000;
 const SHAPES = { failure: "✖\ufe0e", warning: "▲", note: "●" };
 const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
 
-const ENDINGS = ["unknown", "no_rise", "no_fall", "minimum_off", "on_too_long", "share_per_hour", "starts_per_hour", "ml_per_hour", "ml_per_day", "not_confirmed"];
+const ENDINGS = ["unknown", "no_rise", "no_fall", "minimum_on", "minimum_off", "on_too_long", "share_per_hour", "starts_per_hour", "ml_per_hour", "ml_per_day", "not_confirmed"];
 
 /** Names of interlocks. Those of a variable or an output are named after it; a condition has its own name. */
 export function interlockName(name) {
   const known = t(`interlock_${name}`);
   if (known !== `interlock_${name}`) return known;
+  if (name.startsWith("condition_")) return t("interlock_condition", { name: name.slice(10).replaceAll("_", " ") });
+  if (name.includes("_or_")) return t("interlock_both", { name: name.split("_or_").map(variableName).join(" / ") });
   const ending = ENDINGS.find((each) => name.endsWith(`_${each}`));
   return ending ? t(`interlock_${ending}`, { name: variableName(name.slice(0, -ending.length - 1)) }) : name.replaceAll("_", " ");
 }

@@ -148,7 +148,7 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
 
 
 def _services(bus: Bus, chamber: Chamber, device: dict[str, Any]) -> list[str]:
-    """The services that calibrate a device, in the order of the steps, or tune the controller of an output."""
+    """Services: calibrations of a sensor in the order of their steps, autotunes of an output."""
     if device["role"] == "sensor":
         node = f"{chamber.environment}/samplers/{device['name']}/"
         steps = [node + each.name for each in SENSOR_KINDS[device["kind"]].calibrations]

@@ -1,0 +1,116 @@
+"""Outputs of each kind, switches and interlocks of a chamber with water, as the page shows them."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.async_api import expect
+
+from support.browser import DESK, opened
+from support.page import address, in_browser
+from support.program import started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from playwright.async_api import Browser, Locator, Page
+
+pytestmark = [*in_browser, pytest.mark.browser]
+
+CONFIG = """
+[light]
+enabled = true
+
+[[sensor]]
+name = "air"
+kind = "scd30"
+
+[[sensor]]
+name = "ph"
+kind = "ezo_ph"
+interval_s = 10
+
+[[sensor]]
+name = "float"
+kind = "gpio"
+pin = 5
+variable = "water_level_low"
+
+[[sensor]]
+name = "heater_contact"
+kind = "gpio"
+pin = 6
+confirms = "heater"
+
+[[output]]
+name = "heater"
+kind = "relay"
+pin = 25
+drives = ["air_temperature"]
+
+[[output]]
+name = "humidifier"
+kind = "http"
+protocol = "shelly_gen2"
+url = "http://192.168.1.40"
+drives = ["air_humidity"]
+
+[[output]]
+name = "peltier"
+kind = "pwm"
+pin = 24
+drives = ["air_temperature"]
+direction = "lowers"
+
+[[output]]
+name = "acid"
+pin = 22
+drives = ["water_potential_hydrogen"]
+direction = "lowers"
+flow_ml_min = 30
+
+[[condition]]
+name = "cold"
+outputs = ["acid"]
+variable = "air_temperature"
+below = 5
+"""
+
+
+def card(page: Page, name: str) -> Locator:
+    """A card of a variable on Now, or of a device."""
+    heading = page.get_by_role("heading", name=name, exact=True)
+    return page.locator("article, details.device").filter(has=heading)
+
+
+async def test_outputs_switches_and_interlocks_are_shown_in_words(tmp_path: Path, browser: Browser) -> None:
+    config = tmp_path / "growd.toml"
+    config.write_text(CONFIG)
+    async with (
+        started(tmp_path, "--config", str(config), "--speed", "10") as program,
+        opened(browser, address(program, "devices"), viewport=DESK) as tab,
+    ):
+        page = tab.page
+        await expect(card(page, "humidifier")).to_contain_text("Shelly at http://192.168.1.40")
+        await expect(card(page, "humidifier")).to_contain_text(re.compile("off"))
+        await expect(card(page, "peltier")).to_contain_text("0 %")
+        await expect(card(page, "float")).to_contain_text(re.compile("yes|no"))
+        await expect(card(page, "heater_contact")).to_contain_text(re.compile("gpio-6[01](just|[0-9])"))
+        await expect(card(page, "acid")).to_contain_text("Tune the controller: pH")
+        guides = card(page, "ph").locator(".guides")
+        await expect(guides).to_have_text(re.compile("middle point.*low point.*high point"))
+        await page.get_by_text(re.compile(r"^\d+ ready$")).click()
+        interlocks = page.locator("section").filter(has=page.get_by_role("heading", name="Interlocks"))
+        await expect(interlocks).to_contain_text("Condition: cold")
+        await expect(interlocks).to_contain_text("Heater / Cooler: never both")
+
+        await page.get_by_role("link", name="Now", exact=True).click()
+        await expect(card(page, "Humidity")).to_contain_text(re.compile("Humidifier\\s*off"))
+        float_switch = card(page, "Water level low")
+        await expect(float_switch).to_contain_text(re.compile("yes|no"))
+        await expect(float_switch).not_to_contain_text("steady")
+        await expect(card(page, "Light")).to_contain_text("Set point")
+        await expect(card(page, "Light")).not_to_contain_text("no value yet")
+        assert not tab.errors
