@@ -365,6 +365,48 @@ def test_a_doubtful_configuration_is_loaded_with_a_warning(file: Path, text: str
     assert [words in warning for warning in warnings] == [True]
 
 
+DOSING = """[[sensor]]
+name = "ph"
+kind = "ezo_ph"
+interval_s = 10
+[[output]]
+name = "acid"
+pin = 5
+drives = ["water_potential_hydrogen"]
+direction = "lowers"
+flow_ml_min = 30
+"""
+COOLING = """[[sensor]]
+name = "air"
+kind = "scd30"
+[[output]]
+name = "{name}"
+kind = "pwm"
+pin = 5
+drives = ["air_temperature"]
+direction = "lowers"
+"""
+CIRCULATION = "[[output]]\nname = 'pump'\npin = 6\ndrives = ['water_circulation']\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (COOLING.format(name="exhaust_1"), "so exhaust_1 is a cooler, and no exhaust fan for the interlocks"),
+        (COOLING.format(name="peltier"), None),
+        (COOLING.format(name="exhaust_1") + "variable = 'air_cooler'\n", None),
+        (DOSING, "[interlock] mixing_pause_s: no output circulates the water, so a dose of acid may need"),
+        (DOSING + CIRCULATION, None),
+        (DOSING + "[interlock]\nmixing_pause_s = 300\n", None),
+    ],
+)
+def test_a_doubtful_output_has_a_warning(file: Path, text: str, words: str | None):
+    file.write_text(f"{text}\n[simulator]\n")
+    warnings: list[str] = []
+    load(file, environ={}, checks=DEVICE_CHECKS, doubts=DOUBTS, warn=warnings.append)
+    assert [words is not None and words in warning for warning in warnings] == [True] * (words is not None)
+
+
 def test_the_shipped_configurations_cause_no_warning():
     for profile in PROFILES:
         warnings: list[str] = []

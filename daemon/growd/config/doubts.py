@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.config.chamber import chambers_of
 from growd.config.control import InterlockOptions
 from growd.config.findings import Finding
 from growd.config.outputs import ON_A_PIN
-from growd.device_kinds import SENSOR_KINDS
-from growd.variables import CARBON_DIOXIDE, VALVE
+from growd.device_kinds import ROLES, SENSOR_KINDS, OutputClass
+from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +40,9 @@ _HOT_DEGC: Final = 50.0  # no crop grows there
 
 _ONE_PWM: Final = ({12, 18}, {13, 19})
 """Pins that share one PWM channel on a Raspberry Pi 1 to 4 (BCM2711 ARM Peripherals, section 5.3)."""
+
+_COOLERS: Final = ("air_cooler", "air_dehumidifier")
+_FAN_NAME: Final = re.compile("exhaust|extract|vent|fan", re.IGNORECASE)
 
 _LEAST_FOR_A_MEDIAN: Final = 3
 _MOST_OF_A_BUS: Final = 0.5
@@ -168,6 +173,44 @@ def _median_of_two(config: Config, _: Source) -> Iterator[Finding]:
                 yield Finding(chamber.path("combine", variable), reason)
 
 
+def _fans_as_coolers(config: Config, _: Source) -> Iterator[Finding]:
+    """Exhaust fans that are taken for coolers or dehumidifiers, the usual outputs that lower a variable."""
+    for chamber in chambers_of(config):
+        for path, output in chamber.outputs_by_path.items():
+            is_fan = CARBON_DIOXIDE in output.drives or _FAN_NAME.search(output.name)
+            if output.variable is None and output.own_variable in _COOLERS and is_fan:
+                reason = (
+                    f"is missing, so {output.name} is a {ROLES[output.own_variable].name}, and no exhaust "
+                    f'fan for the interlocks of CO2; set variable = "{FAN}", or "{output.own_variable}"'
+                )
+                yield Finding((*path, "variable"), reason)
+
+
+def _unmixed_doses(config: Config, source: Source) -> Iterator[Finding]:
+    """Dosing pumps for a tank whose water no pump moves, with the usual mixing pause."""
+    for chamber in chambers_of(config):
+        path = chamber.path("interlock", "mixing_pause_s")
+        dosing = chamber.outputs_of(OutputClass.DOSING)
+        if dosing and "water_circulation" not in chamber.own_variables and not _is_given(source, path):
+            pause_s = chamber.options.interlock.mixing_pause_s
+            reason = (
+                f"no output circulates the water, so a dose of {dosing[0].name} may need longer than the "
+                f"default of {pause_s:g} s to mix, and the next one comes too soon; add an output for "
+                "water_circulation, or set it, such as to 1800"
+            )
+            yield Finding(path, reason)
+
+
+def _is_given(source: Source, path: OptionPath) -> bool:
+    """Whether the file or an environment variable sets an option."""
+    values: Any = source.values
+    for part in path:
+        if not isinstance(values, Mapping) or part not in values:
+            return False
+        values = values[part]
+    return True
+
+
 DOUBTS: Final[tuple[Doubt, ...]] = (
     _high_limits,
     _unguarded_valves,
@@ -178,4 +221,6 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     _empty_chambers,
     shared_pwm,
     _median_of_two,
+    _fans_as_coolers,
+    _unmixed_doses,
 )
