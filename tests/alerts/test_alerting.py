@@ -229,6 +229,8 @@ async def test_an_alert_is_acknowledged_by_its_id_or_its_rule(tmp_path: Path):
     async with daemon(tmp_path) as growd:
         assert growd.information()["alerts"][0]["acknowledged_by"] == "Ada"
         assert (await growd.call("alerts/acknowledge", alert="failed"))["success"] is True
+        await growd.bus.services.get("alerts/acknowledge").call({}, who="127.0.0.1")
+        assert growd.information()["alerts"][0]["acknowledged_by"] == "127.0.0.1"
 
 
 async def test_an_unreadable_saved_state_does_not_prevent_the_start(

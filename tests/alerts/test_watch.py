@@ -280,6 +280,18 @@ async def test_a_tripped_interlock_is_reported_with_its_reason():
         assert [phase for phase, _ in await it.look()] == ["end"]
 
 
+async def test_an_open_alert_has_the_present_reason():
+    high = replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2")
+    async with watching(rule("interlock")) as it:
+        it.now(interlocks=[high])
+        await it.look()
+        it.now(interlocks=[replace(high, reason="9000 ppm of CO2")])
+        assert await it.look() == []
+        assert [alert.text for alert in it.watch.open.values()] == [
+            "environment_1: the interlock ceiling has tripped: 9000 ppm of CO2"
+        ]
+
+
 async def test_a_calibration_that_is_due_is_reported_until_it_is_done():
     due = CalibrationDue(ENV, "scd30_1", True, f"{ENV}/scd30_1 was calibrated 400 days ago")
     async with watching(rule("calibration_due", device="scd30_1")) as it:
@@ -357,7 +369,7 @@ async def test_a_problem_is_reported_once_while_its_numbers_change():
         assert await it.look() == []
         it.now(problems=[])
         assert [phase for phase, _ in await it.look()] == ["end"]
-        assert it.alerts[-1].now == "solved: 1 message could not be recorded"
+        assert it.alerts[-1].now == "solved: 2 message could not be recorded"
 
 
 async def test_a_problem_that_comes_and_goes_is_not_reported():

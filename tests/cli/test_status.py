@@ -406,6 +406,10 @@ def test_a_simulated_clock_a_switch_and_waiting_points_are_shown():
     fan = HandStatus("environment_1", "air_flush_on", 1.0, "switch", "anna", WELL.time - 10, "")
     document = report(replace(WELL, machine=replace(MACHINE, clock_simulated=True), set_points=[fan]))
     assert "environment_1: air_flush_on on by hand, by anna, for 10 s" in document
+    assert "without effect" not in document
+    door = replace(fan, variable="door_open", is_idle=True)
+    without_effect = "door_open on by hand, by anna, for 10 s, without effect: nothing controls it"
+    assert without_effect in report(replace(WELL, set_points=[door]))
     assert "; simulated clock\n" in document
     assert "growd: up for 1 d 2 h of real time; growd " in document
     assert "up for 1 d 3 h of real time; load" in document

@@ -160,11 +160,13 @@ class Watch:
             self._forget(key)
             return
         self._tracks[key], self._seen_at[key] = track, now
+        if alert is not None and observation.level is Level.RAISED:
+            alert.text, alert.place = observation.text, observation.place
         if phase is AlertPhase.START:
             since = self._clock.time() - (now - (track.raised_at or now))
             self._begin(key, _alert(rule, observation, since, self._clock.time()))
         elif phase is AlertPhase.REPEAT and alert is not None:
-            if observation.level is not Level.UNKNOWN:
+            if observation.level is Level.BETWEEN:
                 alert.text, alert.place = observation.text, observation.place
             alert.told_at = self._clock.time()
             self._report(phase, alert)

@@ -107,6 +107,7 @@ def _of_set_point(each: HandStatus, now: float) -> str:
     on_off = "on" if round(each.value) else "off"
     value = f"{each.variable} {on_off if each.unit == 'switch' else f'{each.value:.6g} {each.unit}'}"
     over = f", over {each.over}" if each.over else ""
+    over += ", without effect: nothing controls it" if each.is_idle else ""
     return f"{each.environment}: {value} by hand, by {each.by}, for {lasted(now - each.since)}{over}"
 
 

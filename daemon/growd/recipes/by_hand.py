@@ -213,6 +213,7 @@ class SetPointsByHand:
                 "by": held.by,
                 "since": held.since,
                 "over": "" if held.over is None else self._driver.describe(variable),
+                "is_idle": bool(self._topic(variable).note),
             }
             for variable, held in sorted(self._held.items())
         ]

@@ -154,7 +154,10 @@ class VariableStatus(msgspec.Struct, frozen=True):
 
 
 class HandStatus(msgspec.Struct, frozen=True):
-    """A set point by hand: its author, its time (UNIX seconds), and the recipe it overrides ("" for none)."""
+    """A set point by hand: its author, its time (UNIX seconds), and the recipe it overrides ("" for none).
+
+    One that `is_idle` is recorded, and nothing acts on it.
+    """
 
     environment: str
     variable: str
@@ -163,6 +166,7 @@ class HandStatus(msgspec.Struct, frozen=True):
     by: str
     since: float
     over: str
+    is_idle: bool = False
 
 
 class RecipeStatus(msgspec.Struct, frozen=True):

@@ -45,7 +45,13 @@ _log = logging.getLogger(__name__)
 _ALERT: Final = Field(
     "alert", Kind.STRING, default="", max_length=64, doc="id of an alert or name of a rule; default: all"
 )
-_BY: Final = Field("by", Kind.STRING, default="", max_length=200, doc="who acknowledges it")
+_BY: Final = Field(
+    "by",
+    Kind.STRING,
+    default="",
+    max_length=200,
+    doc="who acknowledges it; by default the user, else the address",
+)
 _CHANNEL: Final = Field(
     "channel", Kind.STRING, default="", max_length=64, doc="name of a channel; default: all"
 )
@@ -203,6 +209,7 @@ class Alerting:
             "growd/AcknowledgeAlerts",
             self._acknowledge,
             arguments=(_ALERT, _BY),
+            names_caller=True,
             doc="Stop the repeats of open alerts; their end is still reported.",
         )
 
@@ -225,13 +232,13 @@ class Alerting:
         sent = f"sent a test message on {counted(len(results), 'channel')}"
         return {"success": not failed, "message": "; ".join(failed) or sent, "results": results}
 
-    async def _acknowledge(self, alert: str, by: str) -> dict[str, Any]:
+    async def _acknowledge(self, alert: str, by: str, who: str) -> dict[str, Any]:
         chosen = [each for each in self._open() if alert in ("", each.id, each.rule)]
         if not chosen:
             which = f" {shown(alert)}" if alert else ""
             return {"success": False, "message": f"no alert{which} is open"}
         for each in chosen:
-            each.acknowledged_by = by
+            each.acknowledged_by = by or who
         if not await self._save():
             message = "acknowledged, but it can't be saved and will be lost at the next restart"
             return {"success": False, "message": message}
