@@ -259,6 +259,22 @@ class TestStillRising:
             assert (await on.call(f"{self.NAME}/reset"))["success"]
             assert not on.has_tripped(self.NAME)
 
+    async def test_a_cooler_that_hides_a_welded_heater_is_told(self):
+        async with on_stage(*self.OUTPUTS) as on:
+            await on.clock.advance(KNOWN_S)
+            for variable, level in (("air_heater", 0), ("air_flush_on", 1)):
+                await by_hand(on, variable, level)
+            await on.clock.advance(4_000)
+            assert not any("welded" in text for text in status(on).warnings), "a fan may always run"
+            await by_hand(on, "air_cooler", 1, 3_500)
+            assert not any("welded" in text for text in status(on).warnings)
+            await on.clock.advance(200)
+            assert any(
+                "the relay of the heater may be welded, or the room" in text for text in status(on).warnings
+            )
+            await by_hand(on, "air_cooler", 0)
+            assert not any("welded" in text for text in status(on).warnings)
+
     async def test_the_heat_of_the_lamp_is_no_welded_heater(self):
         async with on_stage(*self.OUTPUTS, sensors=(AIR,), light=Light()) as on:
             on.change(wall_heat_capacity_j_k=1_400.0, outer_conductance_w_k=4.0)
@@ -285,6 +301,7 @@ class TestStillRising:
             readings,
             lamps=OnTimes(),
             cooling=cooling,
+            chilling=OnTimes(),
             window_s=1_200.0,
             rise_degc=3.0,
         )

@@ -283,6 +283,7 @@ class OutputInterlocks:
             self._readings,
             lamps=self._lamps,
             cooling=self._times_of(coolers),
+            chilling=self._times_of(coolers - {FAN}),
             window_s=self._limits.heater_off_s,
             rise_degc=rise_degc,
             suspects=[partial(_stuck, self._feedbacks[name]) for name in named if name in self._feedbacks],

@@ -25,6 +25,8 @@ LONG_S: Final = 60.0
 SETTLES_S: Final = 300.0
 """It settles in this time."""
 STRONG: Final = 0.5  # level of a cooler that counts as working
+IDLE_S: Final = 3_600.0
+"""A cooler that works for so long without lamp and heater is a problem to tell."""
 
 
 class OverTemperature(Interlock):
@@ -88,7 +90,8 @@ class StillRising(PersistentInterlock):
     above its set point, and no lamp was switched on for twice that time. After a cooler (`cooling`) stops,
     the course begins anew. It trips at once if one of `suspects` returns a name: the feedback of a heater
     that stays on. Until a reset, the heaters are held off and everything that cools runs, while the
-    temperature is too high.
+    temperature is too high. A cooler (`chilling`, without fans) that has to work for `IDLE_S` in the dark is
+    a problem, since it may hide the heat.
     """
 
     reset_hint = "switch off the power of the heater, replace its relay, then reset it"
@@ -103,6 +106,7 @@ class StillRising(PersistentInterlock):
         *,
         lamps: OnTimes,
         cooling: OnTimes,
+        chilling: OnTimes,
         window_s: float,
         rise_degc: float,
         suspects: Sequence[Callable[[], str]] = (),
@@ -115,6 +119,9 @@ class StillRising(PersistentInterlock):
         self._times = times
         self._lamps = lamps
         self._cooling = cooling
+        self._chilling = chilling
+        self._chills_since: float | None = None
+        self._is_chilled_in_vain = False
         self._cools_since: float | None = None
         self._settled_at = -math.inf
         self._readings = readings
@@ -176,6 +183,15 @@ class StillRising(PersistentInterlock):
         self._is_hot = False
         self._course.clear()
 
+    @property
+    def problem(self) -> str:
+        if not self._is_chilled_in_vain:
+            return ""
+        return (
+            f"a cooler of {self._variable} works for more than an hour while heater and lamp are off: the relay "
+            "of the heater may be welded, or the room is warmer than the set point"
+        )
+
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002
         self._in_state = "" if as_reset else self.reason
         return [self._in_state, None if math.isinf(self._cool_to) else self._cool_to]
@@ -202,6 +218,13 @@ class StillRising(PersistentInterlock):
 
     def _follow_cooling(self, now: float) -> None:
         """Begin the course anew when a cooler stops that worked for long."""
+        if self._chilling.level() < STRONG:
+            self._chills_since = None
+        elif self._chills_since is None:
+            self._chills_since = now
+        chilled_s = 0.0 if self._chills_since is None else now - self._chills_since
+        idle_s = min(chilled_s, self._times.rest(now), self._lamps.rest(now))
+        self._is_chilled_in_vain = idle_s >= IDLE_S
         if self._cooling.level() >= STRONG:
             self._cools_since = now if self._cools_since is None else self._cools_since
         elif self._cools_since is not None:
