@@ -188,8 +188,8 @@ class StillRising(PersistentInterlock):
         if not self._is_chilled_in_vain:
             return ""
         return (
-            f"a cooler of {self._variable} works for more than an hour while heater and lamp are off: the relay "
-            "of the heater may be welded, or the room is warmer than the set point"
+            f"a cooler of {self._variable} works for more than an hour while heater and lamp are off: the "
+            "relay of the heater may be welded, or the room is warmer than the set point"
         )
 
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002

@@ -1,0 +1,77 @@
+"""Limits of single outputs, the mixing pause and conditions, second by second."""
+
+from __future__ import annotations
+
+from growd.control.interlocks.conditions import Threshold, WhileBeyond
+from growd.control.interlocks.exclusions import JOIN_S, MixingPause
+from growd.control.interlocks.limits import Use, UseLimit
+from growd.control.interlocks.on_times import OnTimes
+from growd.control.interlocks.words import Words
+
+PUMP = "nutrient_a"
+
+
+def use_limit(times, limit=100.0):
+    use = Use(times.total, "{:.0f} s".format)
+    return UseLimit("limit", [PUMP], times, use=use, limit=limit, words=Words("pump"))
+
+
+def test_a_limit_holds_until_its_saved_state_is_read():
+    limit = use_limit(OnTimes())
+    limit.update(1.0, 1.0)
+    assert limit.reason
+    assert limit.hold(PUMP, 1.0, 0.0) == 0.0
+    limit.restore([], 1.0, 0.0, was_clean=True)
+    limit.update(2.0, 2.0)
+    assert not limit.reason
+
+
+def test_a_limit_releases_below_nine_tenths_only():
+    times = OnTimes()
+    limit = use_limit(times)
+    limit.restore(None, 0.0, 0.0, was_clean=True)
+    for begin, end in ((0, 5), (200, 298)):  # 5 s, and later 98 s
+        times.wrote("pump", 1.0, float(begin))
+        for now in range(begin, end + 1):
+            limit.update(float(now), 0.0)
+        times.wrote("pump", 0.0, float(end))
+    limit.update(298.0, 0.0)
+    assert limit.reason
+    limit.update(3_700.0, 0.0)  # without the first 5 s
+    assert limit.reason, "98 s are below the limit, and above nine tenths of it"
+    limit.update(4_000.0, 0.0)
+    assert not limit.reason
+
+
+def mixing(times):
+    groups = dict.fromkeys(times, ("water_electrical_conductivity", "raises"))
+    pause = MixingPause(times, groups, pause_s=300.0, longest_s=30.0)
+    pause.restore(None, 0.0, 0.0, was_clean=True)
+    pause.update(0.0, 0.0)
+    return pause
+
+
+def test_a_pump_gives_one_dose_in_a_round_and_another_one_may_join():
+    times = {PUMP: OnTimes(), "nutrient_b": OnTimes()}
+    pause = mixing(times)
+    assert pause.hold(PUMP, 1.0, 0.0) == 1.0
+    pause.on_permitted("a", PUMP, 1.0, 0.0)
+    times[PUMP].wrote("a", 1.0, 0.0)
+    pause.update(5.0, 5.0)
+    times[PUMP].wrote("a", 0.0, 5.0)
+    pause.on_permitted("a", PUMP, 0.0, 5.0)
+    pause.update(10.0, 10.0)
+    assert pause.hold(PUMP, 1.0, 0.0) == 0.0, "it has dosed"
+    assert pause.hold("nutrient_b", 1.0, 0.0) == 1.0
+    pause.update(JOIN_S + 1, 0.0)
+    assert pause.hold("nutrient_b", 1.0, 0.0) == 0.0, "the round has begun too long ago"
+
+
+def test_a_condition_waits_anew_after_its_variable_came_back():
+    value = 0.0
+    door = Threshold("door_open", lambda _: value, above=0.5, unit="switch")
+    condition = WhileBeyond("door", ["air_heater"], [door], after_s=600.0)
+    for now in range(1_200):
+        value = float(now != 500)  # the door is shut for a second
+        condition.update(float(now), 0.0)
+        assert bool(condition.reason) == (now >= 1_101), now
