@@ -121,6 +121,8 @@ class ClimateLoop:
             for name in self.config.measured
         }
         self.controllers: dict[str, LoopController] = {}
+        self.failed: set[str] = set()
+        """The variables whose sensors fail."""
         self.interlocks = WhyHeld()
         self.other_experiment = ""
         self.parts: list[Part] = [Filter(self.bus, ENVIRONMENT, name) for name in self.config.measured]
@@ -228,7 +230,10 @@ class ClimateLoop:
                 lagging[name] += (self.true(name) - lagging[name]) * share
                 known = VARIABLES[name]
                 value = lagging[name] + self._noise.gauss(0.0, probe.noise)
-                publisher.publish(max(known.minimum, min(known.maximum, value)))
+                if name in self.failed:
+                    publisher.publish(None, Quality.FAULT)
+                else:
+                    publisher.publish(max(known.minimum, min(known.maximum, value)))
 
 
 class Thermostat:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import pytest
 from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 
 from growd.config import Light
 from growd.config.loops import LoopGains, LoopOptions
+from growd.control.loop import LoopController
 from growd.control.loop_laws import TURN_S, DosePlan
 from growd.variables import (
     ACIDITY,
@@ -262,6 +264,33 @@ async def test_a_dose_that_was_held_is_given_later_and_does_not_wait_for_mixing(
         loop.holds["nutrient_ph_down"].set(False)
         await loop.clock.advance(60)
         assert 0 < loop.on_s("nutrient_ph_down") < 60
+
+
+async def test_a_sensor_that_fails_ends_the_dose():
+    loop = ClimateLoop(climate_config([CONDUCTIVITY], [NUTRIENTS[0]]), tank(conductivity_ms_cm=1.0))
+    async with loop.running():
+        loop.want(CONDUCTIVITY, 2.0)
+        while not loop.levels.get("nutrient_a"):
+            await loop.clock.advance(1)
+        loop.failed.add(CONDUCTIVITY)
+        await loop.clock.advance(60)
+        assert 0 < loop.on_s("nutrient_a") < 5
+        loop.failed.clear()
+        await loop.clock.advance(120)
+        assert loop.on_s("nutrient_a") < 5  # what was given has to mix
+
+
+async def test_nothing_is_commanded_when_the_measured_value_is_old():
+    loop = ClimateLoop(climate_config([HUMIDITY], [HUMIDIFIER]), others=lambda _: [])
+    controller = LoopController(loop.bus, ENVIRONMENT, HUMIDITY, raises=["air_humidifier"])
+    loop.parts = [controller]
+    async with loop.running():
+        loop.bus.node("filter").publisher(f"{ENVIRONMENT}/measured/{HUMIDITY}").publish(50.0)
+        loop.want(HUMIDITY, 70.0)
+        await loop.clock.advance(29)
+        assert loop.command(HUMIDITY) > 0.5
+        await loop.clock.advance(3)
+        assert math.isnan(loop.command(HUMIDITY))
 
 
 @pytest.mark.parametrize("ml_per_unit_litre", [None, 0.5])
