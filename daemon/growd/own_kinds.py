@@ -168,6 +168,7 @@ def faults_of(kind: SensorKind | OutputKind) -> Iterator[str]:
             yield f"it measures {', '.join(unknown)}, which growd does not know; docs/variables.md lists them"
         if not kind.variables:
             yield "it measures no variable"
+        yield from _faults_of_calibrations(kind)
     if kind.opens not in _OPENINGS[type(kind)]:
         yield f"it opens {kind.opens!r}; expected one of {', '.join(_OPENINGS[type(kind)])}"
     elif kind.chip and not can_have_chip(kind):
@@ -177,6 +178,14 @@ def faults_of(kind: SensorKind | OutputKind) -> Iterator[str]:
         yield "it has no I2C address"
     for option in kind.own_options:
         yield from _faults_of_option(option)
+
+
+def _faults_of_calibrations(kind: SensorKind) -> Iterator[str]:
+    """Each calibration is in the unit of a variable. In ppm it is one of CO2, which interlocks judge."""
+    units = {VARIABLES[name].unit for name in kind.variables.values() if name in VARIABLES}
+    for each in kind.calibrations:
+        if each.unit not in units:
+            yield f"its calibration {each.name} is in {each.unit}, and it measures in {', '.join(units)}"
 
 
 def _faults_of_option(option: DriverOption) -> Iterator[str]:

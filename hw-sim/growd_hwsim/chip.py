@@ -89,7 +89,8 @@ class Chip:
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if cls.measurement is not None or cls.is_output:
+        is_named = cls.name != Chip.name  # a base of several chips has no name
+        if is_named and (cls.measurement is not None or cls.is_output):
             SENSORS[cls.name] = cls
 
     def follow_at_once(self) -> None:

@@ -36,6 +36,7 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.wiring.chamber import DEVICE_TIMEOUT_S
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_drivers.scd4x import MEASURES_EVERY_S
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_kinds import ADDRESS, BUS, PIN, PORT
 from growd_hwsim.faults import BUS_TIMEOUT_S, Fault
 from support.fault_places import PLACES_OF
@@ -628,4 +629,5 @@ def test_the_table_has_every_kind_of_fault_at_each_of_its_devices():
         if device in devices
     }
     assert {kind for kind, _ in possible} == set(PLACES_OF)
+    assert devices >= set(SENSORS)
     assert {(row.kind, row.device) for row in TABLE} == possible

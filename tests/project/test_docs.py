@@ -17,6 +17,7 @@ from growd.config import load
 from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.interpreter import FORMATS
 from growd.variables import VARIABLES
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_files import load_faults
 from growd_hwsim.fault_kinds import KINDS
 from support.checkout import ROOT
@@ -104,7 +105,7 @@ def test_every_named_module_exists(page: Path):
     named = re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8"))
     folders = [ROOT, ROOT / "daemon" / "growd"]
     missing = [
-        name for name in named if "sht31" not in name and not any((each / name).exists() for each in folders)
+        name for name in named if "aht20" not in name and not any((each / name).exists() for each in folders)
     ]
     assert missing == []
 
@@ -144,10 +145,11 @@ def test_the_table_of_variables_agrees_with_the_program():
     ("page", "names"),
     [
         ("faults.md", KINDS),
+        ("faults.md", [f"`{name}`" for name in SENSORS]),
         ("wiring.md", [kind.part for kind in SENSOR_KINDS.values()]),
         ("recipes.md", FORMATS),
     ],
-    ids=["faults", "sensors", "recipe formats"],
+    ids=["faults", "places of faults", "sensors", "recipe formats"],
 )
 def test_every_kind_is_documented(page: str, names: Collection[str]):
     text = (DOCS / page).read_text(encoding="utf-8")

@@ -206,6 +206,9 @@ UNUSABLE = {
     GOOD.replace('{"celsius": "air_temperature"}', "{}"): "it measures no variable",
     GOOD.replace('"none"', '"messages"'): "it opens 'messages'; expected one of i2c, serial, gpio, none",
     GOOD.replace("api=1", "api=1, chip='growd_odd:Chip'"): "it opens 'none', where it can't have a simulated",
+    GOOD.replace("DriverOption,", "CalibrationKind,").replace(
+        "api=1", "api=1, calibrations=(CalibrationKind('zero', 'zero', '', 5.0),)"
+    ): "its calibration zero is in ppm, and it measures in degC",
     GOOD.replace("api=1", "api=1, own_options=(DriverOption('name', str, ''),)"): "growd uses this one",
 }
 

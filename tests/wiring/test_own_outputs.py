@@ -199,6 +199,15 @@ def test_a_valve_whose_driver_does_not_load_is_a_warning(board, tmp_path):
     assert "heating has failed: the driver relay_board of growd-board 2.0 can't be loaded" in warnings[1]
 
 
+def test_levels_timer_and_repetition_are_those_of_the_kind(board, tmp_path):
+    board(**{"    1,\n    addresses=": "    1,\n    can_dim=True,\n    timer_s=40.0,\n    addresses="})
+    heater, _ = loaded(tmp_path)
+    (output,) = heater.output
+    assert (output.can_dim, output.has_timer, output.repeat_s) == (True, True, 10.0)
+    (fan,) = loaded(tmp_path, 'variable = "air_flush_on"\ndirection = "lowers"\n')[0].output
+    assert not fan.can_dim  # its variable is on or off
+
+
 BESIDE = """
 [[output]]
 name = "fan"

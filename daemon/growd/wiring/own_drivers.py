@@ -43,15 +43,15 @@ class OwnDriverGuard(PlainGuard):
 
     def __init__(self, device: str) -> None:
         self._device = device
-        self._begun = 0
-        self._ended = 0
+        self._under_way: set[object] = set()  # calls; several threads add to it
 
     def call(self, function: Callable[[], T]) -> T:
-        hung = self._begun - self._ended
+        hung = len(self._under_way)
         if hung >= _MOST_HUNG:
             sentence = f"the driver of {self._device} has hung {hung} times; correct it, and restart growd"
             raise HardwareUnavailableError(sentence, device=self._device)
-        self._begun += 1
+        call = object()
+        self._under_way.add(call)
         try:
             return function()
         except DriverError:
@@ -61,7 +61,7 @@ class OwnDriverGuard(PlainGuard):
             sentence = f"the driver of {self._device} failed: {kind}{f': {words}' if words else ''}"
             raise OwnDriverError(sentence, device=self._device) from error
         finally:
-            self._ended += 1
+            self._under_way.discard(call)
 
 
 def numbers(reading: dict[str, Any]) -> dict[str, float]:
