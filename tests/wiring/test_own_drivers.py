@@ -373,6 +373,7 @@ CHIPLESS = {
     'chip="growd_odd:Missing"': "growd_odd:Missing can't be imported",
     'chip="growd_odd:Driver"': "must have the name 'odd'",
     "chip=''": "its package has no simulated chip",
+    'chip="growd_odd:Plain"': "its simulated chip growd_odd:Plain must be a subclass of I2CSlave",
 }
 
 
@@ -380,6 +381,7 @@ CHIPLESS = {
 async def test_a_sensor_without_a_usable_simulated_chip_does_not_answer(chip, odd, tmp_path, caplog):
     source = GOOD.replace('opens="none"', f"addresses=(0x44,), {chip}")
     source = source.replace("*, name, sleep, monotonic", "bus, *, address, sleep")
+    source += "class Plain:\n    name, measurement = 'odd', 1\n    def __init__(self, *_, seed): pass\n"
     odd(
         source.replace(
             "return SimpleNamespace", "self.bus.writeto(self.address, b'1')\n        return SimpleNamespace"

@@ -19,6 +19,7 @@ from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
+from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_files import load_faults
 from growd_hwsim.hardware import (
     SimulatedHardware,
@@ -30,9 +31,11 @@ from growd_hwsim.hardware import (
     WiredVoltage,
     Wiring,
 )
+from growd_hwsim.i2c import I2CSlave
 from growd_hwsim.network_switches import WiredNetwork
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.replay import ReplayedChamber, load_recording
+from growd_hwsim.uart import UartSlave
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber, Config, Output, Sensor
     from growd.runtime.clock import Clock
     from growd.store.local import LocalStore
+    from growd_drivers.kinds import OutputKind, SensorKind
     from growd_hwsim.broker import SimulatedBroker
 
 RESERVED_S: Final = 6.0
@@ -214,6 +218,15 @@ def _wiring(chamber: Chamber) -> Wiring:
     )
 
 
+def simulated_chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
+    """Why the simulated chip of a kind of another package can't be used, "" if it can. Blocking: imports."""
+    if fault := chip_fault(kind, name):
+        return fault
+    base = UartSlave if kind.opens == "serial" else I2CSlave
+    is_one = name in SENSORS and issubclass(SENSORS[name], base)
+    return "" if is_one else f"its simulated chip {kind.chip} must be a subclass of {base.__name__}"
+
+
 def place_in_network(output: Output) -> str:
     """The address of a device in the network, without a query, which may have a token; or its topic."""
     return output.url.rstrip("/") or output.url_on.partition("?")[0] or output.topic
@@ -225,7 +238,7 @@ def _output_chips(outputs: Iterable[OwnOutput]) -> Iterator[WiredChip]:
         kind = OWN_OUTPUTS[output.kind]
         if not kind.chip:
             continue
-        if fault := chip_fault(kind, output.kind):
+        if fault := simulated_chip_fault(kind, output.kind):
             _log.warning("%s is not simulated: %s", output.name, fault)
         else:
             moves = output.role.moves if output.role else ""
@@ -243,7 +256,7 @@ def _has_chip(sensor: Sensor) -> bool:
     """Whether the sensor has a simulated chip. One of another package may have none, or one that fails."""
     if sensor.kind in BUILT_IN or isinstance(kind := SENSOR_KINDS[sensor.kind], UnloadedKind):
         return sensor.kind in BUILT_IN
-    if fault := chip_fault(kind, sensor.kind):
+    if fault := simulated_chip_fault(kind, sensor.kind):
         _log.warning("%s is not simulated: %s", sensor.name, fault)
     return not fault
 
