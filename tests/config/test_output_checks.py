@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from growd.config import ConfigError, load
+from growd.config import ConfigError, Output, load
 from growd.config.doubts import DOUBTS
+from growd.config.outputs import REPEAT_S
 
 AIR = '[[sensor]]\nname = "air"\nkind = "scd30"\n'
 HEATER = '[[output]]\nname = "heater"\ndrives = ["air_temperature"]\npin = 17\n'
@@ -209,3 +211,11 @@ def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
     pump = HEATER.replace("17", "12").replace('"heater"', '"b"') + 'kind = "hardware_pwm"\n'
     heater = '[[output]]\nname = "heater"\npin = 18\nvariable = "auxiliary_1"\nkind = "hardware_pwm"\n'
     assert "GPIO 12 and GPIO 18 share one PWM channel" in loaded(tmp_path, pump + heater)[1]
+
+
+def test_the_timer_of_a_tasmota_device_makes_no_output_safe_that_is_safe_when_on():
+    fan = Output(name="fan", kind="http", protocol="tasmota", variable="air_circulation", timer_s=40)
+    assert (fan.has_timer, fan.repeat_s) == (True, 10)
+    on = replace(fan, safe="on")
+    assert (on.has_timer, on.repeat_s) == (False, REPEAT_S)
+    assert replace(on, protocol="shelly_gen2").has_timer

@@ -610,6 +610,20 @@ class TestDosing:
             assert on.has_tripped(name)
             assert not runs(on, "nutrient_a")
 
+    async def test_a_pump_that_is_left_out_for_a_start_has_its_limit_afterwards(self):
+        memory = ShortMemory()
+        options = InterlockOptions(mixing_pause_s=1, dosing_ml_per_hour=40.0)
+        pump, name = output("nutrient_a", needs=""), "nutrient_a_ml_per_hour"
+        async with on_stage(pump, memory=memory, interlock=options) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want("nutrient_a", 3_600)
+            await on.until(lambda: on.has_tripped(name), 200)
+        for away_s, is_held in ((100, True), (200, True), (3_600, False)):
+            async with on_stage(output("air_cooler"), memory=memory) as on:
+                await on.clock.advance(away_s)
+            async with on_stage(pump, memory=memory, interlock=options) as on:
+                assert on.has_tripped(name) == is_held
+
     async def test_pumps_of_one_liquid_share_the_volume(self):
         options = InterlockOptions(mixing_pause_s=1, dosing_ml_per_hour=40.0)
         pumps = [output("nutrient_a", name=name, needs="") for name in ("first", "second")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.control.interlocks.wall_time import SteadyWallClock
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_S: Final = 10.0
+MOST_FORMER: Final = 64
+"""How many states of interlocks that are not configured any more are kept."""
 SAVE_ERRORS: Final = (OSError, RuntimeError)
 """What `Memory` raises on failure."""
 
@@ -37,8 +40,20 @@ class Memory(Protocol):
         """Save the state; it is on the disk when this returns."""
 
 
+@dataclass(frozen=True)
+class _Former:
+    """A state from before this run: of monotonic time `at`, saved at a clean end or not."""
+
+    at: float
+    is_clean: bool
+    state: Any
+
+
 class SavedStates:
     """The states of `interlocks` in `memory`, below the name of their node.
+
+    The states of interlocks that the configuration does not have any more are kept, so that an output that
+    is left out for one start has its limits again afterwards.
 
     `update` is called after the states were read, or could not be read.
     """
@@ -58,6 +73,7 @@ class SavedStates:
         self._update = update
         self._changed = asyncio.Event()
         self._saving = asyncio.Lock()
+        self._former: dict[str, _Former] = {}  # of interlocks that are not here
         self.wall = SteadyWallClock(clock)
         self.is_loaded = False
         self.error = ""
@@ -91,7 +107,8 @@ class SavedStates:
         """Save all states, inside `exclusive`; `reset` is saved as after its reset. Raises `SAVE_ERRORS`."""
         now = self._clock.monotonic()
         states = {each.name: each.state(now, as_reset=each is reset) for each in self._interlocks}
-        saved = {**self.wall.state(), "clean": is_clean, "interlocks": states}
+        former = {name: [now - each.at, each.is_clean, each.state] for name, each in self._former.items()}
+        saved = {**self.wall.state(), "clean": is_clean, "interlocks": states, "former": former}
         await self._memory.save_state(self._name, saved)
         for each in self._interlocks:
             each.mark_saved()
@@ -132,18 +149,27 @@ class SavedStates:
         now = self._clock.monotonic()
         if saved is None:
             saved = {**self.wall.state(), "clean": True, "interlocks": {}}
+        none = _Former(now, is_clean=True, state=None)
         try:
-            away = self.wall.restore(saved)
-            was_clean = saved["clean"] is True
-            states = saved["interlocks"]
-            found = {each.name: states.get(each.name) for each in self._interlocks}
+            found = self._found(saved, now)
         except (TypeError, ValueError, KeyError, AttributeError):
-            away, was_clean, found = 0.0, False, {}
+            found, none = {}, _Former(now, is_clean=False, state=_MALFORMED)
         for each in self._interlocks:
-            if not each.restore(found.get(each.name, _MALFORMED), now, away, was_clean=was_clean, lost=lost):
+            was = found.pop(each.name, none)
+            if not each.restore(was.state, now, now - was.at, was_clean=was.is_clean, lost=lost):
                 logger.error("%s/%s: %s; assuming the worst case", self._name, each.name, lost)
+        newest = sorted(found, key=lambda name: found[name].at)[-MOST_FORMER:]
+        self._former = {name: found[name] for name in newest}
         self.is_loaded = True
         self._update()
+
+    def _found(self, saved: Any, now: float) -> dict[str, _Former]:
+        """The saved states by interlock. Raises various errors if they are invalid."""
+        at = now - self.wall.restore(saved)
+        former = saved.get("former", {}).items()  # an earlier version had none
+        found = {name: _Former(at - float(age), clean is True, state) for name, (age, clean, state) in former}
+        was_clean = saved["clean"] is True
+        return found | {name: _Former(at, was_clean, state) for name, state in saved["interlocks"].items()}
 
     async def _try_save(self) -> bool:
         try:
