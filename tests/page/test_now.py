@@ -231,7 +231,7 @@ async def test_many_variables_are_in_groups_and_calculated_ones_in_a_line(
         field = card(page, "Vapour pressure deficit").get_by_label("Set point of Vapour pressure deficit")
         await field.fill("0.8")
         await field.press("Enter")
-        await expect(card(page, "Humidity")).to_contain_text("follows from another set point")
+        await expect(card(page, "Humidity")).to_contain_text("follows from the set point of Vapour")
         await air.get_by_text("Calculated").click()
         await expect(card(page, "Vapour pressure deficit")).to_be_visible()  # with a set point it has a card
 
