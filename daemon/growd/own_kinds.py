@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from math import inf
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
@@ -26,7 +27,7 @@ from growd_drivers.kinds import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
     from importlib.metadata import EntryPoint
 
 SENSORS: Final = "growd.sensors"
@@ -89,6 +90,17 @@ def sensor_kind(name: str, *, is_loaded: bool = True) -> SensorKind | None:
 def output_kind(name: str, *, is_loaded: bool = True) -> OutputKind | None:
     """The same for a kind of output of another package, which is in `OWN_OUTPUTS` from then on."""
     return OWN_OUTPUTS.get(name) if _is_in(OWN_OUTPUTS, OUTPUTS, name, is_loaded=is_loaded) else None
+
+
+def load_side_by_side(sensors: Iterable[str], outputs: Iterable[str]) -> None:
+    """Load the kinds of these names that packages offer, so that several that hang take `LOAD_S` together."""
+    calls = [partial(sensor_kind, name) for name in set(sensors)]
+    calls += [partial(output_kind, name) for name in set(outputs)]
+    threads = [threading.Thread(target=call, name="load kind", daemon=True) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
 
 
 def _is_in(table: dict[str, Any], group: str, name: str, *, is_loaded: bool) -> bool:

@@ -240,6 +240,19 @@ async def test_an_import_that_does_not_end_is_given_up(odd, tmp_path, monkeypatc
         del sys.modules["growd_held_back"]
 
 
+def test_kinds_are_imported_side_by_side(odd, tmp_path):
+    waits = "import growd_both_here\ngrowd_both_here.wait(10)\n"
+    sys.modules["growd_both_here"] = threading.Barrier(2)
+    try:
+        folder = odd(waits + GOOD)
+        written(folder, "growd-even", {"even": "KIND"}, waits + GOOD.replace("growd_odd", "growd_even"))
+        further = '[chamber.shelf_2]\n[[chamber.shelf_2.sensor]]\nname = "air"\nkind = "even"\n'
+        _, warnings = loaded(tmp_path, further, kind="odd")
+        assert warnings == []
+    finally:
+        del sys.modules["growd_both_here"]
+
+
 def test_two_packages_with_one_kind_are_refused(odd, tmp_path):
     folder = odd(GOOD)
     written(folder, "growd-even", {"odd": "KIND"}, GOOD)

@@ -10,8 +10,8 @@ from growd.config.chamber import chambers_of
 from growd.config.devices import OwnSensor, Sensor
 from growd.config.findings import Finding
 from growd.config.outputs import Output, OwnOutput
-from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
-from growd.own_kinds import BUILT_IN, output_kind, reason_of, sensor_kind
+from growd.device_kinds import OUTPUT_KINDS, OWN_OUTPUTS, SENSOR_KINDS
+from growd.own_kinds import BUILT_IN, load_side_by_side, output_kind, reason_of, sensor_kind
 from growd_drivers.kinds import DriverOption, OutputKind
 
 FIRST_ADDRESS, LAST_ADDRESS = 0x08, 0x77
@@ -23,6 +23,24 @@ if TYPE_CHECKING:
     from growd.config.chamber import Chamber
     from growd.config.root import Config
     from growd_drivers.kinds import SensorKind
+
+
+def load_kinds(root: Mapping[str, Any]) -> None:
+    """Load all kinds of other packages that a file names. Blocking."""
+    further = root.get("chamber")
+    chambers = [root, *(further.values() if isinstance(further, dict) else ())]
+    sensors, outputs = (
+        {name for each in chambers for name in _named(each, of)} for of in ("sensor", "output")
+    )
+    load_side_by_side(sensors - BUILT_IN, outputs - {*OUTPUT_KINDS})
+
+
+def _named(chamber: Any, section: str) -> Iterator[str]:
+    """The kinds in the sections of a chamber, which may be anything."""
+    sections = chamber.get(section) if isinstance(chamber, dict) else None
+    for each in sections if isinstance(sections, list) else ():
+        if isinstance(each, dict) and isinstance(each.get("kind"), str):
+            yield each["kind"]
 
 
 def own_kind(

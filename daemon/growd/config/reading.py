@@ -26,7 +26,7 @@ from growd.config.devices import Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source
 from growd.config.lines import lines_of
 from growd.config.outputs import Output
-from growd.config.own_options import declared_by, failed_drivers, own_kind, type_of, with_own
+from growd.config.own_options import declared_by, failed_drivers, load_kinds, own_kind, type_of, with_own
 from growd.config.root import Config
 from growd.config.secrets import secret_path
 from growd.config.types import described
@@ -308,6 +308,8 @@ class _Reader:
     def __init__(self, root: Mapping[str, Any], *, with_drivers: bool) -> None:
         self._root = root
         self._with_drivers = with_drivers
+        if with_drivers:
+            load_kinds(root)
         self.findings: list[Finding] = []
 
     def struct(self, tree: Mapping[str, Any], kind: type[Any], path: OptionPath) -> Any:
