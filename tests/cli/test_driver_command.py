@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from growd.cli.driver_skeleton import fault_of_name
 from support.own_packages import EXAMPLE, unpacked, wheel_of, written
 
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def test_a_new_package_passes_its_own_tests(kind, tmp_path):
     )
     assert "growd-acme-probe/growd_acme_probe.py" in made.stdout
     project = tmp_path / "growd-acme-probe"
+    assert "import growd_acme_probe" not in (project / "growd_acme_probe_chip.py").read_text()
+    assert "from growd_acme_probe" not in (project / "growd_acme_probe_chip.py").read_text()
     installed = unpacked(wheel_of(project, tmp_path / "dist"), tmp_path / "installed")
     environ = {**os.environ, "PYTHONPATH": str(installed)}
     listed = growd(installed, "list", "--json")
@@ -138,11 +141,34 @@ def test_a_new_package_passes_its_own_tests(kind, tmp_path):
     assert "can't be loaded" not in checked.stdout
 
 
-@pytest.mark.parametrize("name", ["growd", "Growd-X", "../x", "", "x--y"])
-def test_names_that_no_package_has_are_refused(name, tmp_path):
-    done = growd(tmp_path, "new", name)
+@pytest.mark.parametrize(
+    ("name", "fault"),
+    [
+        ("Growd-X", "must be of letters a-z, digits and -"),
+        ("../x", "must be of letters a-z, digits and -"),
+        ("x--y", "must be of letters a-z, digits and -"),
+        ("class", "can't be a name in Python"),
+        ("growd-none", "can't be a name in Python"),
+        ("growd-1wire", "can't be a name in Python"),
+        ("growd", "is taken: Python finds another module growd"),
+        ("json", "is taken: Python finds another module json"),
+        ("aiohttp", "is taken: Python finds another module aiohttp"),
+        ("growd-scd30", "is taken: growd has a kind scd30"),
+        ("growd-relay", "is taken: growd has a kind relay"),
+        ("growd-sample", "is taken: the driver has another Sample"),
+        ("growd-acme-co2", ""),
+        ("acme", ""),
+    ],
+)
+def test_names_that_no_package_can_have_have_a_fault(name, fault):
+    assert fault_of_name(name) == fault
+
+
+def test_a_name_that_is_taken_is_refused(tmp_path):
+    done = growd(tmp_path, "new", "json")
     assert done.returncode == 2
-    assert "NAME must be of letters" in done.stderr
+    assert "NAME 'json' is taken: Python finds another module json; choose another" in done.stderr
+    assert not (tmp_path / "json").exists()
 
 
 def test_a_folder_that_exists_stays(tmp_path):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from growd import own_kinds
-from growd.cli.driver_skeleton import NAME, write_skeleton
+from growd.cli.driver_skeleton import NAME, fault_of_name, write_skeleton
 from growd.cli.options import plain_errors, refuse
 from growd.cli.output import echo_lines, output_options, print_json, print_result, table
 from growd.runtime.text import printable
@@ -148,14 +148,10 @@ def new(*, name: str, kind: str) -> None:
     The tests pass as written. Choose a NAME that is not taken, such as growd-acme-co2.
     """
     with plain_errors():
-        if not NAME.fullmatch(name) or name in ("growd", "growd-drivers", "growd-hwsim"):
-            raise click.UsageError(
-                f"NAME must be of letters a-z, digits and -, such as growd-acme, got {name!r}"
-            )
-        try:
-            written = write_skeleton(Path(name), name, kind)
-        except FileExistsError:
+        if NAME.fullmatch(name) and Path(name).exists():
             refuse(f"{name} exists already; choose another name")
-        for file in written:
+        if fault := fault_of_name(name):
+            raise click.UsageError(f"NAME {name!r} {fault}; choose another, such as growd-acme")
+        for file in write_skeleton(Path(name), name, kind):
             click.echo(file)
         click.echo(f"Next: pip install -e {name}; growd driver test {name}")
