@@ -409,6 +409,10 @@ def test_no_error_shows_a_password(file: Path, text: str):
             SCD30 + "temperature_offset_degc = nan",
             "[sensor] air.temperature_offset_degc: must be a number from 0 to 655.35, got nan",
         ),
+        (
+            "[[sensor]]\nname = 'ph'\nkind = 'ads1115'\npoints = [[2.8, 4], [1.2, 'x']]\n",
+            "[sensor] ph.points.1.1: must be a number, got 'x'",
+        ),
         (SCD30 + "self_calibration = 1", "[sensor] air.self_calibration: must be true or false, got 1"),
         (
             SCD30 + "bus = 0\n[[light.channel]]\nname = 'red'\npin = 1",

@@ -103,6 +103,12 @@ def test_other_forms_are_refused(machine, given):
         install(machine, with_packages=[given])
 
 
+@pytest.mark.parametrize("given", ["growd==9.9", "Growd==9.9", "growd-9.9-py3-none-any.whl", "pip==1.0"])
+def test_growd_itself_is_no_driver(machine, given):
+    with pytest.raises(InstallError, match=r"is no package with drivers; growd brings its own"):
+        install(machine, with_packages=[given])
+
+
 def test_a_package_that_can_not_be_had_changes_nothing(machine, example):
     install(machine, with_packages=[str(example)])
     before = machine.at(Path("opt/growd/drivers")).readlink()

@@ -34,7 +34,8 @@ class ConfigError(ValueError):
 class Finding:
     """One fault: its place, and what is expected.
 
-    With `is_numbered`, a list entry is shown by its name (`entry`) or by its number, from 0.
+    With `is_numbered`, a list entry is shown by its name (`entry`) or by its number, from 0, and so are lists
+    in it.
     """
 
     path: OptionPath
@@ -52,12 +53,11 @@ class Finding:
         """The section, and the option in it."""
         depth = 3 if self.path[:1] == (_CHAMBER,) else 1
         section = ".".join(map(str, self.path[:depth]))
-        option = ".".join(
-            self.entry or str(part) if isinstance(part, int) else part
-            for part in self.path[depth:]
-            if self.is_numbered or not isinstance(part, int)
-        )
-        return f"[{section}] {option}".rstrip()
+        parts = [part for part in self.path[depth:] if self.is_numbered or isinstance(part, str)]
+        number = next((index for index, part in enumerate(parts) if isinstance(part, int)), None)
+        if self.entry and number is not None:
+            parts[number] = self.entry
+        return f"[{section}] {'.'.join(map(str, parts))}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ DRIVERS: Final = PROGRAM / "drivers"
 _RECORD: Final = "version.json"
 _PINNED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([A-Za-z0-9][A-Za-z0-9.!+_-]*)")
 _WHEEL: Final = re.compile(r"([A-Za-z0-9._]+)-([A-Za-z0-9.!+_]+)(-[^-]+){3,4}\.whl")
+_NO_DRIVERS: Final = ("growd", "pip")
 
 
 @dataclass(frozen=True)
@@ -106,12 +107,15 @@ def _wanted(present: Sequence[DriverPackage], choices: InstallChoices) -> list[D
 
 def _package(given: str) -> DriverPackage:
     """A package as given: PACKAGE==VERSION or a wheel file. Raises `InstallError`."""
-    if pinned := _PINNED.fullmatch(given):
-        return DriverPackage(pinned[1], pinned[2])
     file = Path(given)
-    named = _WHEEL.fullmatch(file.name)
+    pinned = _PINNED.fullmatch(given)
+    named = pinned or _WHEEL.fullmatch(file.name)
     if named is None:
         raise InstallError(f"--with must be PACKAGE==VERSION or a wheel file, got {given!r}")
+    if _normal(named[1]) in _NO_DRIVERS:
+        raise InstallError(f"--with {given}: {named[1]} is no package with drivers; growd brings its own")
+    if pinned:
+        return DriverPackage(pinned[1], pinned[2])
     try:
         digest = hashlib.sha256(file.read_bytes()).hexdigest()
     except OSError as error:
