@@ -94,7 +94,7 @@ def output_kind(name: str, *, is_loaded: bool = True) -> OutputKind | None:
 
 def load_side_by_side(sensors: Iterable[str], outputs: Iterable[str]) -> None:
     """Load the kinds of these names that packages offer, so that several that hang take `LOAD_S` together."""
-    calls = [partial(sensor_kind, name) for name in set(sensors)]
+    calls: list[Callable[[], object]] = [partial(sensor_kind, name) for name in set(sensors)]
     calls += [partial(output_kind, name) for name in set(outputs)]
     threads = [threading.Thread(target=call, name="load kind", daemon=True) for call in calls]
     for thread in threads:

@@ -33,6 +33,18 @@ def refused(tmp_path, text: str, sensors: str = AIR) -> str:
 
 
 @pytest.mark.parametrize(
+    ("protocol", "topic"),
+    [("plain", "plug"), ("tasmota", "cmnd/plug/POWER1"), ("shelly_gen2", "plug/rpc")],
+)
+def test_a_command_does_not_confirm_itself(tmp_path, protocol, topic):
+    heater = HEATER.replace("pin = 17", f'kind = "mqtt"\nprotocol = "{protocol}"\ntopic = "plug"')
+    state = '[[sensor]]\nname = "state"\nkind = "mqtt"\ntopic = "{}"\nconfirms = "heater"\n'
+    said = refused(tmp_path, heater + state.format(topic) + BROKER)
+    assert "[sensor] topic: has growd's own commands for heater; take the topic of the device's state" in said
+    loaded(tmp_path, heater + state.format("stat/plug/POWER") + BROKER)
+
+
+@pytest.mark.parametrize(
     "text",
     [
         HEATER,

@@ -233,6 +233,17 @@ class Output(Section, frozen=True):
         return is_known and not (self.protocol == "tasmota" and self.safe == "on")
 
     @property
+    def command_topics(self) -> tuple[str, ...]:
+        """The topics at the broker on which growd publishes what switches it, none without MQTT."""
+        if self.kind != "mqtt":
+            return ()
+        by_protocol = {
+            "tasmota": f"cmnd/{self.topic}/POWER{self.relay_number + 1}",
+            "shelly_gen2": f"{self.topic}/rpc",
+        }
+        return (by_protocol.get(self.protocol, self.topic),)
+
+    @property
     def repeat_s(self) -> float | None:
         """How often an unchanged level is written again, None for never."""
         if self.kind in ON_A_PIN:

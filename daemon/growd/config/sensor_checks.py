@@ -183,6 +183,10 @@ def _confirmed(chamber: Chamber, path: OptionPath, sensor: Sensor) -> Iterator[F
         yield Finding((*path, "confirms"), f"there is no output {sensor.confirms}; {there}")
     elif sensor is not chamber.confirming(sensor.confirms)[0]:
         yield Finding((*path, "confirms"), f"another sensor confirms {sensor.confirms}: remove one of them")
+    for output in chamber.all_outputs:
+        if sensor.kind == "mqtt" and sensor.topic and sensor.topic in output.command_topics:
+            reason = f"has growd's own commands for {output.name}; take the topic of the device's state"
+            yield Finding((*path, "topic"), reason)
 
 
 def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
