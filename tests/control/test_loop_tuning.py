@@ -108,6 +108,17 @@ async def test_a_dose_tells_how_much_a_unit_takes(variable, outputs, parameter, 
         assert loop.parameter(parameter) == pytest.approx(given_ml / moved, rel=0.15)
 
 
+async def test_a_dose_waits_for_the_mixing_pause_of_another_pump():
+    async with tuned(ACIDITY, (ACID,), tank(potential_hydrogen=6.0)) as loop:
+        loop.holds["nutrient_ph_down"].set(True)
+        await loop.ask()
+        await loop.clock.advance(180 + 300)
+        assert loop.on_s("nutrient_ph_down") == 0
+        loop.holds["nutrient_ph_down"].set(False)
+        result = await loop.until_over()
+        assert result["state"] == "done", result["message"]
+
+
 async def test_a_heater_without_effect_fails_the_autotune_and_changes_nothing():
     async with tuned(TEMPERATURE, [HEATER], ChamberParameters(heater_w=0.001)) as loop:
         await loop.ask()

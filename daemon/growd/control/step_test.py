@@ -116,8 +116,11 @@ class DoseResponse:
 class _Test:
     """Decides when the outputs are on, and takes readings. Times are seconds of one clock."""
 
-    def __init__(self, variable: str, began: float, most_on_s: float, after_s: float) -> None:
+    def __init__(
+        self, variable: str, began: float, most_on_s: float, after_s: float, starts_within_s: float
+    ) -> None:
         self._variable = variable
+        self._starts_within_s = starts_within_s
         self._range = RANGES[variable]
         self._begin = began + BASELINE_S
         self._most_on_s = most_on_s
@@ -172,7 +175,7 @@ class _Test:
         if self._on_at is None:
             if len(self._before()) < LEAST_SAMPLES:
                 raise TuneError(f"{len(self._before())} readings in {BASELINE_S:.0f} s are too few")
-            if now > self._begin + STARTS_WITHIN_S:
+            if now > self._begin + self._starts_within_s:
                 raise TuneError("the output did not switch on")
             return True
         on_s = now - self._on_at
@@ -197,7 +200,7 @@ class StepTest(_Test):
     """A step of an output, until the variable has risen enough."""
 
     def __init__(self, variable: str, began: float, most_on_s: float, minimum_on_s: float = 1.0) -> None:
-        super().__init__(variable, began, most_on_s, after_s=10.0)
+        super().__init__(variable, began, most_on_s, after_s=10.0, starts_within_s=STARTS_WITHIN_S)
         self._minimum_on_s = minimum_on_s
 
     def response(self) -> StepResponse:
@@ -225,7 +228,8 @@ class DoseTest(_Test):
     def __init__(
         self, variable: str, began: float, most_on_s: float, ml_s: float, mixing_s: float, *, raises: bool
     ) -> None:
-        super().__init__(variable, began, most_on_s, after_s=max(MIXED_S, mixing_s))
+        starts_within_s = STARTS_WITHIN_S + mixing_s  # the mixing pause of another pump may hold it
+        super().__init__(variable, began, most_on_s, max(MIXED_S, mixing_s), starts_within_s)
         self._ml_s = ml_s
         self._raises = raises
 
