@@ -80,8 +80,7 @@ LOOPS: Final[dict[str, LoopKind]] = {
         needs_raising=True, least=FRESH_AIR_PPM, tolerance=(0.05, 50.0), name="CO2",
     ),
     TEMPERATURE: LoopKind(
-        # a heater of 200 W, and a sensor
-        # that lags by 10 to 30 s; fans and coolers are weaker
+        # a heater of 200 W, and a sensor that lags by 10 to 30 s; fans and coolers are weaker
         kp=0.3, ti_s=600.0, td_s=15.0, band=0.5, lowers_band=1.0, lowering_kp=0.6, tolerance=(0.0, 1.0),
     ),
     HUMIDITY: LoopKind(

@@ -129,7 +129,7 @@ class LoopController(Controller):
         self._sides = Sides(can_raise=bool(raises) or not lowers, can_lower=bool(lowers))
         self._hysteresis = Hysteresis(can_lower=bool(lowers))
         self._doses = DosePlan()
-        self._withheld = 0.0  # the part of the last output that no output got
+        self._withheld = 0.0  # the part of the last demand that no device got
         self._desired: float | None = None
         self._measured: tuple[float, float] | None = None  # value, arrival
         self._computed: float | None = None  # time of the last PID update, None after a pause
@@ -277,7 +277,7 @@ class LoopController(Controller):
             self._from_lamp(side),
         )
         self._hysteresis.stop()
-        self._withheld = self._nobodys(
+        self._withheld = self._unassigned(
             output, side, value > max(desired, self._floor()) + self._lowers_band.value
         )
         demand = output - self._withheld
@@ -294,8 +294,8 @@ class LoopController(Controller):
         self._pid.integral_limits = (0.0, 1.0) if side > 0 else (-1.0, 0.0)
         return side
 
-    def _nobodys(self, output: float, side: int, is_too_much: bool) -> float:  # noqa: FBT001  its name says it
-        """The part of an output that no output gets now."""
+    def _unassigned(self, output: float, side: int, is_too_much: bool) -> float:  # noqa: FBT001  its name says it
+        """The part of the demand that no device gets now: that of the other side, or (0) all of it."""
         if self._has_lowering and not self._kind.lowers_by_integral and is_too_much:
             return 0.0
         if side == 0:

@@ -93,6 +93,14 @@ async def test_without_a_temperature_humidity_has_no_set_point(rig, quality):
     assert rig.humidity == pytest.approx(68.4, abs=0.1)
 
 
+async def test_a_wall_clock_that_is_set_does_not_take_the_set_point_away(rig):
+    await rig.measure(25)
+    await rig.want(DEFICIT, 1.0)
+    rig.clock.step(3_600)
+    await rig.clock.advance(PERIOD_S)
+    assert rig.humidity == pytest.approx(68.4, abs=0.1)
+
+
 async def test_a_temperature_that_is_not_renewed_is_not_known(rig):
     await rig.measure(25)
     await rig.want(DEFICIT, 1.0)

@@ -12,6 +12,7 @@ from growd.variables import HUMIDITY, TEMPERATURE, VAPOUR_PRESSURE_DEFICIT
 
 if TYPE_CHECKING:
     from growd.bus import Bus
+    from growd.bus.messages import Message
 
 PERIOD_S: Final = 15.0
 STEP_PERCENT: Final = 0.25
@@ -30,14 +31,13 @@ class HumidityPlanner(Planner):
         super().__init__(bus, environment, HUMIDITY, sources, step=STEP_PERCENT, period_s=PERIOD_S)
         self._temperature = bus.topics.get(measured(environment, TEMPERATURE))
         self._stale_after = stale_after_s
+        self._seen: tuple[Message | None, float] = (None, 0.0)  # the last reading, and when it was new
 
     def _degc(self) -> float | None:
-        last = self._temperature.last
-        if (
-            last is None
-            or last.quality is not Quality.OK
-            or self._clock.time() - last.time > self._stale_after
-        ):
+        last, now = self._temperature.last, self._clock.monotonic()
+        if last is not self._seen[0]:
+            self._seen = last, now
+        if last is None or last.quality is not Quality.OK or now - self._seen[1] > self._stale_after:
             return None
         return float(last.value)
 
