@@ -7,6 +7,7 @@ import logging
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from growd.bus.errors import counted
 from growd.control.interlocks.saved_states import RETRY_S, SAVE_ERRORS
 
 if TYPE_CHECKING:
@@ -121,16 +122,19 @@ class CalibrationLog:
     def _state(self, device: str, every_days: float) -> dict[str, Any]:
         last = self._records.get(device)
         days = (self._clock.time() - (last["time"] if last else self._since[device])) / _DAY_S
-        words = (
-            f"was calibrated {days:.0f} days ago" if last else f"has not been calibrated for {days:.0f} days"
-        )
+        passed = counted(round(days), "day")
+        words = f"was calibrated {passed} ago" if last else f"has not been calibrated for {passed}"
         name = f"{self._environment}/{device}"
         return {
             "environment": self._environment,
             "device": device,
             "is_due": days > every_days,
-            "text": f"{name} {words}; calibrate it every {every_days:g} days",
+            "text": f"{name} {words}; calibrate it every {_in_days(every_days)}",
         }
 
     def _problems(self) -> list[dict[str, Any]]:
         return [{"text": each["text"], "is_failure": False} for each in self._due() if each["is_due"]]
+
+
+def _in_days(days: float) -> str:
+    return "day" if days == 1 else f"{days:g} days"

@@ -147,75 +147,81 @@ def _since_midnight(clock: Clock) -> float:
 
 def _wiring(chamber: Chamber) -> Wiring:
     """The wiring of one environment."""
-    options, light = chamber.options, chamber.light
-    outputs = chamber.all_outputs
+    light, outputs = chamber.light, chamber.all_outputs
     own = [each for each in outputs if isinstance(each, OwnOutput) and not reason_of(OWN_OUTPUTS[each.kind])]
     sensors = [sensor for sensor in chamber.options.sensor if _has_chip(sensor)]
+    chips = (WiredChip(sensor.kind, sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c)
     return Wiring(
-        i2c=tuple(
-            dict.fromkeys(
-                WiredChip(sensor.kind, sensor.bus, sensor.i2c_address)
-                for sensor in sensors
-                if sensor.is_on_i2c
-            )
-        )
-        + tuple(_output_chips(own)),
+        i2c=(*dict.fromkeys(chips), *_output_chips(own)),
         serial={sensor.port.replace("*", "0"): sensor.kind for sensor in sensors if sensor.port},
-        voltages=tuple(
-            WiredVoltage(
-                truth_of(sensor, chamber), sensor.bus, sensor.i2c_address, sensor.channel, sensor.points
-            )
-            for sensor in options.sensor
-            if sensor.kind == "ads1115"
-        ),
-        thermometers=tuple(
-            WiredThermometer(truth_of(sensor, chamber), _simulated_id(chamber, sensor))
-            for sensor in options.sensor
-            if sensor.one_wire_pin is not None
-        ),
-        mqtt=tuple(
-            WiredMqtt(truth_of(sensor, chamber), sensor.topic, sensor.key, sensor.scale, sensor.offset)
-            for sensor in options.sensor
-            if sensor.kind == "mqtt"
-        ),
-        switches={
-            sensor.switch_pin: WiredSwitch(
-                truth_of(sensor, chamber), active_high=sensor.active == "high", pull=sensor.pull
-            )
-            for sensor in options.sensor
-            if sensor.switch_pin is not None
-        },
+        voltages=tuple(_voltages(chamber)),
+        thermometers=tuple(_thermometers(chamber)),
+        mqtt=tuple(_publishers(chamber)),
+        switches=dict(_switches(chamber)),
         lamp_pins={channel.name: channel.pin for channel in light.channel},
         inverted_lamps=light.inverted,
         pwm_chips={chip: _PWM_CHANNELS for chip, _ in chamber.pwm_pins.values()},
-        relays={
-            output.pin: WiredRelay(
-                output.role.moves if output.role else "",
-                active_high=output.active == "high",
-                channel=output.channel,
-                hardware_pwm=output.kind == "hardware_pwm",
-            )
-            for output in outputs
-            if output.pin is not None
-        },
+        relays={output.pin: _relay(output) for output in outputs if output.pin is not None},
         stand_ins=tuple(
-            (output, WiredRelay(output.role.moves if output.role else "", channel=output.channel))
+            (output, WiredRelay(_moved_by(output), channel=output.channel))
             for output in own
             if not OWN_OUTPUTS[output.kind].chip
         ),
-        network=tuple(
-            WiredNetwork(
-                place_in_network(output),
-                output.protocol,
-                output.relay_number,
-                output.role.moves if output.role else "",
-                output.channel,
-                partial(_level_of, output),
-            )
-            for output in outputs
-            if output.kind in IN_THE_NETWORK
-        ),
+        network=tuple(map(_in_network, (each for each in outputs if each.kind in IN_THE_NETWORK))),
     )
+
+
+def _voltages(chamber: Chamber) -> Iterator[WiredVoltage]:
+    for sensor in chamber.options.sensor:
+        if sensor.kind == "ads1115":
+            truth, address = truth_of(sensor, chamber), sensor.i2c_address
+            yield WiredVoltage(truth, sensor.bus, address, sensor.channel, sensor.points)
+
+
+def _thermometers(chamber: Chamber) -> Iterator[WiredThermometer]:
+    for sensor in chamber.options.sensor:
+        if sensor.one_wire_pin is not None:
+            yield WiredThermometer(truth_of(sensor, chamber), _simulated_id(chamber, sensor))
+
+
+def _publishers(chamber: Chamber) -> Iterator[WiredMqtt]:
+    for sensor in chamber.options.sensor:
+        if sensor.kind == "mqtt":
+            truth = truth_of(sensor, chamber)
+            yield WiredMqtt(truth, sensor.topic, sensor.key, sensor.scale, sensor.offset)
+
+
+def _switches(chamber: Chamber) -> Iterator[tuple[int, WiredSwitch]]:
+    for sensor in chamber.options.sensor:
+        if sensor.switch_pin is not None:
+            is_high = sensor.active == "high"
+            wired = WiredSwitch(truth_of(sensor, chamber), active_high=is_high, pull=sensor.pull)
+            yield sensor.switch_pin, wired
+
+
+def _relay(output: Output) -> WiredRelay:
+    return WiredRelay(
+        _moved_by(output),
+        active_high=output.active == "high",
+        channel=output.channel,
+        hardware_pwm=output.kind == "hardware_pwm",
+    )
+
+
+def _in_network(output: Output) -> WiredNetwork:
+    return WiredNetwork(
+        place_in_network(output),
+        output.protocol,
+        output.relay_number,
+        _moved_by(output),
+        output.channel,
+        partial(_level_of, output),
+    )
+
+
+def _moved_by(output: Output) -> str:
+    """What an output moves in the simulated chamber, "" for nothing."""
+    return output.role.moves if output.role else ""
 
 
 def simulated_chip_fault(kind: SensorKind | OutputKind, name: str) -> str:
@@ -241,8 +247,8 @@ def _output_chips(outputs: Iterable[OwnOutput]) -> Iterator[WiredChip]:
         if fault := simulated_chip_fault(kind, output.kind):
             _log.warning("%s is not simulated: %s", output.name, fault)
         else:
-            moves = output.role.moves if output.role else ""
-            yield WiredChip(output.kind, output.own["bus"], output.own["address"], moves, output.channel)
+            bus, address = output.own["bus"], output.own["address"]
+            yield WiredChip(output.kind, bus, address, _moved_by(output), output.channel)
 
 
 def _simulated_id(chamber: Chamber, sensor: Sensor) -> str:
