@@ -132,7 +132,7 @@ class HoldingGuard:
     def permit(self, _output: str, level: float) -> float:
         return 0.0 if self.is_held else level
 
-    def wrote(self, _output: str, _level: float | None) -> None:
+    def wrote(self, _output: str, _level: float | None, _lasted_s: float = 0.0) -> None:
         """It goes by nothing that is written."""
 
     def watch(self, nudge: Callable[[], None]) -> None:

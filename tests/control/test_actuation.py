@@ -370,7 +370,7 @@ class Strict:
     def permit(self, output, level):
         return 0.0 if output in self.held else level
 
-    def wrote(self, output, level):
+    def wrote(self, output, level, _lasted_s):
         self.written.append((output, level))
 
     def watch(self, nudge):

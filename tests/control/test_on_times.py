@@ -233,3 +233,13 @@ def test_an_invalid_saved_time_is_refused(time):
     clock = Steps(NINE)
     with pytest.raises((TypeError, ValueError)):
         SteadyWallClock(clock).restore({**SteadyWallClock(clock).state(), "time": time})
+
+
+def test_an_output_is_on_since_the_begin_of_the_write_and_off_since_its_end():
+    times = OnTimes()
+    times.wrote("plug", 1.0, 13.0, 3.0)
+    assert times.stretch(13.0) == 3.0
+    times.wrote("plug", 1.0, 15.0, 2.0)  # repeated
+    times.wrote("plug", 0.0, 22.0, 3.0)
+    assert times.total(30.0) == 12.0
+    assert times.rest(30.0) == 8.0

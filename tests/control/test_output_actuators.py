@@ -35,7 +35,7 @@ class Rig:
             FAN,
             write=self.write,
             worker=self.worker,
-            counted=lambda output, level: self.counted.append((output, level)),
+            counted=lambda output, level, _lasted_s: self.counted.append((output, level)),
             **options,
         )
         self._commands = self.bus.node("controller").publisher(f"e/commanded/{FAN}")

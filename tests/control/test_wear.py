@@ -68,6 +68,16 @@ async def test_another_level_is_no_new_switching_and_an_unknown_one_does_not_cou
         assert heater["energy_kwh"] == pytest.approx(15 * 200 / 3.6e6, abs=1e-4)
 
 
+async def test_a_slow_write_counts_from_its_begin_when_it_switches_on():
+    life = Life(ShortMemory())
+    async with running(life.clock, life.counters):
+        await life.clock.advance(10)
+        life.counters.wrote("heater", 1.0, 3.0)
+        await life.clock.advance(5)
+        life.counters.wrote("heater", 0.0, 2.0)
+        assert life.status("heater")["on_s"] == 8.0
+
+
 async def test_an_output_that_is_still_on_counts_up_to_now():
     life = Life(ShortMemory())
     async with running(life.clock, life.counters):

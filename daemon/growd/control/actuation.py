@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from growd.control.interlocks.base import Guard
     from growd.runtime.worker import Worker
 
+    Counted = Callable[[str, float | None, float], None]
+
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
@@ -36,7 +38,7 @@ ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a 
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
 
 
-def uncounted(_output: str, _level: float | None) -> None:
+def uncounted(_output: str, _level: float | None, _lasted_s: float) -> None:
     """Count nothing."""
 
 
@@ -46,8 +48,8 @@ class Actuator(ABC):
     The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
     `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
     anything else. An unchanged level is not written again, except every `repeat_s` if that is given: such a
-    device becomes safe by itself without a command. `counted(output, level)` is called after each write, with
-    None if it failed.
+    device becomes safe by itself without a command. `counted(output, level, lasted_s)` is called after each
+    write, with None if it failed, and how long it took.
 
     `write(output, level)` runs in the worker. An OSError, RuntimeError or ValueError is a failure of the
     device: the level of the output is unknown then, so the write is repeated after a growing delay
@@ -69,7 +71,7 @@ class Actuator(ABC):
         retries: Retries,
         guard: Guard | None,
         repeat_s: float | None = None,
-        counted: Callable[[str, float | None], None] = uncounted,
+        counted: Counted = uncounted,
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
         self._guard = guard
@@ -225,7 +227,7 @@ class Actuator(ABC):
             failures = dict.fromkeys(changes, error)
         finally:
             self._is_writing = False
-        self._note(changes, failures)
+        self._note(changes, failures, self._clock.monotonic() - now)
 
     def _write_all(self, levels: dict[str, float]) -> dict[str, Exception]:
         """In the worker: try every output. Returns the errors by output."""
@@ -239,7 +241,7 @@ class Actuator(ABC):
                 failures[output] = error
         return failures
 
-    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception]) -> None:
+    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception], lasted_s: float) -> None:
         was_well = not self._failing
         self._written.update(changes)
         self._wrote_at |= dict.fromkeys(changes, self._clock.monotonic())
@@ -247,9 +249,9 @@ class Actuator(ABC):
             self._written.pop(output, None)  # the old level or the new one
         for output in changes:
             level = self._written.get(output)
-            self._counted(output, level)
+            self._counted(output, level, lasted_s)
             if self._guard is not None:
-                self._guard.wrote(output, level)
+                self._guard.wrote(output, level, lasted_s)
         self._failing = self._failing - changes.keys() | failures.keys()
         if failures:
             self._failed(next(iter(failures.values())), is_news=was_well)
@@ -291,7 +293,7 @@ class OutputActuator(Actuator):
         retries: Retries = RETRIES,
         guard: Guard | None = None,
         repeat_s: float | None = None,
-        counted: Callable[[str, float | None], None] = uncounted,
+        counted: Counted = uncounted,
     ) -> None:
         super().__init__(
             bus,

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher
+    from growd.control.actuation import Counted
     from growd.control.interlocks.base import Guard
     from growd.control.retries import Retries
     from growd.runtime.worker import Worker
@@ -49,7 +50,7 @@ class LightActuator(Actuator):
         retries: Retries = RETRIES,
         guard: Guard | None = None,
         repeat_s: float | None = None,
-        counted: Callable[[str, float | None], None] = uncounted,
+        counted: Counted = uncounted,
         device: str = "light",
     ) -> None:
         self._mix = dict(mix)

@@ -79,12 +79,16 @@ class OutputCounters:
         self._saved: dict[str, Any] = {}
         self.node.describe("outputs", self._described)
 
-    def wrote(self, name: str, level: float | None) -> None:
-        """An output has this level from now on; None if it is not known."""
+    def wrote(self, name: str, level: float | None, lasted_s: float = 0.0) -> None:
+        """An output has this level from now on, None if it is not known.
+
+        One that is switched on was so since the begin of the write, `lasted_s` ago.
+        """
         output = self._outputs[name]
         self._count(output)
         if level and not output.level:
             output.counted.cycles += 1
+            output.since -= lasted_s
         output.level = level
 
     async def run(self) -> None:

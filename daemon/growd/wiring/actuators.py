@@ -99,7 +99,7 @@ class ChamberOutputs:
             write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S + sum(map(_limit_s, channels))),
             repeat_s=min(repeats, default=None),
             guard=interlocks.guard("light", {}),
-            counted=lambda channel, level: self.counters.wrote(lamp_name(channel), level),
+            counted=lambda channel, level, lasted_s: self.counters.wrote(lamp_name(channel), level, lasted_s),
         )
 
     def _actuator(self, output: Output, interlocks: Interlocks) -> Actuator:
@@ -118,7 +118,7 @@ class ChamberOutputs:
             write_timeout_s=self._chamber.scaled(_limit_s(output)),
             repeat_s=output.repeat_s,
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
-            counted=lambda _, level: self.counters.wrote(output.name, level),
+            counted=lambda _, level, lasted_s: self.counters.wrote(output.name, level, lasted_s),
         )
 
     def _worker(self, name: str, devices: Iterable[OutputDevice[Any]], line: str = "") -> Worker:

@@ -52,8 +52,8 @@ class Guard(Protocol):
     def permit(self, output: str, level: float) -> float:
         """The level that an output may have now, if `level` is wanted."""
 
-    def wrote(self, output: str, level: float | None) -> None:
-        """An output has this level from now on; None if the write failed."""
+    def wrote(self, output: str, level: float | None, lasted_s: float = 0.0) -> None:
+        """An output has this level from now on, None if the write failed, which took `lasted_s`."""
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """Call `nudge()` whenever the permitted levels may have changed."""

@@ -201,7 +201,7 @@ class Interlocks:
             each.on_permitted(device, output, level, now)
         return level
 
-    def wrote(self, device: str, output: str, level: float | None) -> None:
+    def wrote(self, device: str, output: str, level: float | None, lasted_s: float) -> None:
         """See `Guard.wrote`."""
         self._levels[device, output] = level
         trackers = self._trackers.get(output, ())
@@ -210,7 +210,7 @@ class Interlocks:
             self._update()  # count the time with the previous level first
         for only, times in trackers:
             if only in ("", device):
-                times.wrote(f"{device}/{output}", level, now)
+                times.wrote(f"{device}/{output}", level, now, lasted_s)
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
@@ -373,5 +373,5 @@ class _Guard:
     def permit(self, output: str, level: float) -> float:
         return self._interlocks.permitted(self._device, output, level, self._safe.get(output, 0.0))
 
-    def wrote(self, output: str, level: float | None) -> None:
-        self._interlocks.wrote(self._device, output, level)
+    def wrote(self, output: str, level: float | None, lasted_s: float = 0.0) -> None:
+        self._interlocks.wrote(self._device, output, level, lasted_s)

@@ -34,15 +34,19 @@ class OnTimes:
         self._ended = -math.inf
         self._doubted = -math.inf
 
-    def wrote(self, output: str, level: float | None, now: float) -> None:
-        """An output has this level from now on; None if the write failed."""
+    def wrote(self, output: str, level: float | None, now: float, lasted_s: float = 0.0) -> None:
+        """An output has this level from now on, None if the write failed.
+
+        One that is switched on was so since the begin of the write, `lasted_s` ago.
+        """
         self._was_written = True
         self._add_time(output, now)
         if level is not None and level <= 0:
             self._since.pop(output, None)
         else:
-            self.starts += output not in self._since
-            self._since[output] = now
+            is_start = output not in self._since
+            self.starts += is_start
+            self._since[output] = now - lasted_s if is_start else now
             self._levels[output] = 1.0 if level is None else level
         self._uncertain.discard(output)
         if level is None:
@@ -113,7 +117,7 @@ class OnTimes:
 
     def _note_stretch(self, now: float) -> None:
         if self._since and self._began is None:
-            self._began = now
+            self._began = min(self._since.values())
         elif not self._since and self._began is not None:
             self._began, self._ended = None, now
 
