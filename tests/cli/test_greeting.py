@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from growd.cli.run import _greeting
-from growd.config import Config, Light
+from growd.config import Config, Light, Sensor
 from growd.wiring.app import Running
 
 
@@ -15,6 +15,16 @@ def test_the_greeting_shows_light_only_with_a_lamp():
     running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
     assert "desired/light_illuminance" in _greeting(Config(light=Light()), running)
     assert "light" not in _greeting(Config(), running)
+
+
+def test_the_greeting_asks_for_what_the_chamber_measures():
+    running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
+    config = Config(sensor=(Sensor(name="air", kind="sht4x"),), light=Light())
+    printed = _greeting(config, running)
+    assert (
+        "curl http://127.0.0.1:5984/_svc/api/0.0.1/topic_data/environment_1/measured/air_humidity" in printed
+    )
+    assert "light" not in printed
 
 
 @pytest.mark.parametrize(("listens", "shown"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")])  # noqa: S104

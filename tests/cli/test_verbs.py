@@ -115,6 +115,13 @@ async def test_arguments_by_name_and_in_order_are_not_mixed(daemon: Daemon):
     assert daemon.runner.calls == []
 
 
+async def test_an_unknown_argument_by_name_is_named(daemon: Daemon):
+    refused = await at(daemon, "service", "call", START, "recipe_id=demo_day", "target=3")
+    assert refused.status == 2
+    assert "there is no argument target; the arguments are recipe_id" in refused.err
+    assert daemon.runner.calls == []
+
+
 async def test_a_measurement_is_not_released(daemon: Daemon):
     refused = await at(daemon, "topic", "release", "environment_1/measured/air_temperature")
     assert refused.status == 2

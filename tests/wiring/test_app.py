@@ -10,6 +10,7 @@ import json
 import logging
 import os
 import signal
+import socket
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -23,6 +24,7 @@ from growd.config import CarbonDioxide, ChannelOptions, InterlockOptions, Light,
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
+from growd.host.data_folder import StartError
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
@@ -268,6 +270,15 @@ async def test_a_missing_node_is_reported_and_the_chamber_works(tmp_path: Path, 
             assert response.status == 503
             assert (await response.json())["error"]
     assert "can't be started with /nowhere/node" in caplog.text
+
+
+async def test_a_taken_port_leaves_no_data_folder(tmp_path: Path):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        app = App(load(None, (f"http.port={port}",)), tmp_path / "data")
+        with pytest.raises(StartError, match=f"port {port} on 127.0.0.1 is in use by another program"):
+            await app.run(print)
+    assert not (tmp_path / "data").exists()
 
 
 async def test_another_name_serves_old_clients(tmp_path: Path, database_server: DatabaseServer):

@@ -13,7 +13,7 @@ from growd.cli.client import UsageError
 from growd.cli.output import text_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from growd.cli.client import DaemonClient
 
@@ -121,6 +121,13 @@ def message_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list
     return _in_order(words, fields)
 
 
+def _no_argument(name: str, known: Iterable[str]) -> str:
+    names = list(known)
+    like = difflib.get_close_matches(name, names, 1)
+    meant = f"did you mean {like[0]}? The" if like else "the"
+    return f"there is no argument {name}; {meant} arguments are {', '.join(names)}"
+
+
 def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any] | dict[str, Any]:
     """The arguments of a service: by name if each word is NAME=VALUE with a known name, else in order.
 
@@ -131,17 +138,17 @@ def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list
     split = [word.partition("=") for word in words]
     if words and all(equals and name in known for name, equals, _ in split):
         return {name: value_of(text, known[name]) for name, _, text in split}
+    unknown = [name for name, equals, _ in split if equals and name not in known]
+    if any(name in known for name, _, _ in split) and unknown and all(equals for _, equals, _ in split):
+        raise UsageError(_no_argument(unknown[0], known))
     if named := [name for name, equals, _ in split if equals and name in known]:
         raise UsageError(
             f"{named[0]}=... is given by name, and other arguments are not: "
             "give all as NAME=VALUE, or all values in order"
         )
-    for name, equals, _ in split:
-        if equals and name not in known and (like := difflib.get_close_matches(name, known, 1)):
-            names = ", ".join(known)
-            raise UsageError(
-                f"there is no argument {name}; did you mean {like[0]}? The arguments are {names}"
-            )
+    for name in unknown:
+        if difflib.get_close_matches(name, known, 1):
+            raise UsageError(_no_argument(name, known))
     if len(words) == 1 and fields and fields[0].kind != "json":
         whole = value_of(words[0])
         if isinstance(whole, dict):

@@ -22,11 +22,13 @@ from growd.cli.options import (
 from growd.config import Config, ConfigError, chambers_of, load, load_outputs
 from growd.host import logs
 from growd.host.data_folder import StartError
+from growd.variables import CARBON_DIOXIDE
 from growd.wiring.safe_outputs import make_safe
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from growd.config import Chamber
     from growd.wiring.app import Running
 
 SUBCOMMANDS: Final = {
@@ -143,6 +145,7 @@ def _greeting(config: Config, running: Running) -> str:
     chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
     hardware = hardware_of(config)
     pace = f", at {config.simulator.speed:g} times real time" if config.simulator.speed != 1 else ""
+    chamber = chambers_of(config)[0]
     lux = "light_illuminance"
     light = f"""\
   curl -H 'Content-Type: application/json' -d '[8000]' {api}/topic/{environment}/desired/{lux}
@@ -158,8 +161,14 @@ growd is running with {hardware}{pace}.
 
 Try these first, in another terminal:
 
-  curl {api}/topic_data/{environment}/measured/air_carbon_dioxide
-{light if chambers_of(config)[0].light.enabled else ""}
+  curl {api}/{_example(chamber)}
+{light if chamber.light.enabled and lux in chamber.measured else ""}
 Stop it with Ctrl-C.
 """
     return lines.rstrip()
+
+
+def _example(chamber: Chamber) -> str:
+    """A call that answers in this chamber: what it measures, CO2 if it does."""
+    measured = sorted(chamber.measured, key=lambda name: name != CARBON_DIOXIDE)
+    return f"topic_data/{chamber.environment}/measured/{measured[0]}" if measured else "node/status"

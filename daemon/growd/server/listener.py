@@ -130,6 +130,17 @@ class Listener:
             await asyncio.sleep(0)
 
 
+async def refuse_taken(host: str, port: int) -> None:
+    """Raise `AddressError` if an address can't be listened on, such as one that another program has."""
+    try:
+        server = await asyncio.get_running_loop().create_server(
+            asyncio.Protocol, host, port, start_serving=False
+        )
+    except OSError as error:
+        raise AddressError(error.errno, _why(error, host, port)) from None
+    server.close()
+
+
 async def _check_passed(passed: Sequence[socket.socket], host: str, port: int) -> None:
     """What is configured is what holds, also for who may ask from where. Raises `AddressError`."""
     if not passed:

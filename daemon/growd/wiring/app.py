@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import signal
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -21,7 +22,7 @@ from growd.host.systemd import ServiceManager
 from growd.runtime.clock import RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
-from growd.server.listener import AddressError
+from growd.server.listener import AddressError, refuse_taken
 from growd.server.tls import CertificateError
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
@@ -144,6 +145,8 @@ class App:
     async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
         """Start all components. They end in the opposite order: first of all the outputs are made safe."""
         config, start = self.config, stack.enter_async_context
+        if not await asyncio.to_thread(self.data.exists) and "LISTEN_FDS" not in os.environ:
+            await refuse_taken(config.http.host, config.http.port)  # before a folder is made in vain
         stack.enter_context(await asyncio.to_thread(self._own_folder))
         local = await LocalStore.open(self.data / "growd.sqlite3")
         stack.push_async_callback(local.close)
