@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from math import inf
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.variables import (
     ACIDITY,
@@ -24,10 +24,14 @@ from growd.variables import (
     SOIL_MOISTURE,
     TEMPERATURE,
     VALVE,
+    VARIABLES,
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
 from growd_drivers.kinds import CalibrationKind, OutputKind, SensorKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 NOT_OF_DRIVERS: Final = frozenset({"port", "variable", "confirms"})
 """Options of kinds of sensors that are no arguments of their drivers."""
@@ -395,7 +399,30 @@ ROLES: Final[dict[str, Role]] = {
         f"auxiliary_{number}": Role(f"auxiliary output {number}", OutputClass.OTHER) for number in range(1, 9)
     },
 }
-"""What outputs can do, the lamp apart: its channels are in `LAMP_CHANNELS`."""
+"""What outputs can do, the lamp apart: its channels are in `LAMP_CHANNELS`.
+
+The interlocks of an output follow from its class and from what it drives. An auxiliary output has the role of
+what its configuration says that it drives (`role_of`).
+"""
+
+
+def role_of(moved: Mapping[str, bool]) -> Role | None:
+    """The role of an output that raises (True) or lowers these variables, None if no role does that."""
+    roles = (role for role in ROLES.values() if moved.get(role.drives) is role.raises)
+    heats = (_thermal(name, raises=raises) for name, raises in moved.items() if _is_temperature(name))
+    return next(roles, None) or next(heats, None)
+
+
+def _is_temperature(variable: str) -> bool:
+    known = VARIABLES.get(variable)
+    return known is not None and known.unit == "degC" and not known.is_derived
+
+
+def _thermal(variable: str, *, raises: bool) -> Role:
+    """A heater or cooler of something that has none in `ROLES`."""
+    of = OutputClass.HEATER if raises else OutputClass.COOLER
+    return _active(of.value, of, variable, "", raises=raises)
+
 
 OUTPUT_KINDS: Final = ("relay", "pwm", "hardware_pwm", "mqtt", "http", "topic")
 """How an output is driven: a pin on and off, a dimmed pin, a device in the network, or a topic of the bus."""

@@ -57,6 +57,7 @@ def test_a_command_does_not_confirm_itself(tmp_path, protocol, topic):
         VALVE + 'kind = "mqtt"\nprotocol = "tasmota"\ntopic = "plug"\n' + BROKER,
         VALVE + 'kind = "topic"\nmay_stay_on = true\n',
         '[[output]]\nname = "it"\nkind = "topic"\nvariable = "auxiliary_3"\ndrives = ["air_pressure"]\n',
+        HEATER + 'variable = "auxiliary_1"\n',
         '[[output]]\nname = "a"\npin = 17\nvariable = "nutrient_a"\nflow_ml_min = 40\nneeds = ""\n',
         (
             '[[output]]\nname = "cooler"\npin = 17\nvariable = "air_flush_on"\ndrives = ["air_temperature"]\n'
@@ -164,29 +165,30 @@ def test_valid_outputs(tmp_path, text):
             "url_off: fan has one address for on and off",
         ),
         (
-            HEATER + 'variable = "auxiliary_1"\n',
-            "heater raises air_temperature as a heater, whose interlocks it would not have; remove variable",
+            HEATER + 'variable = "auxiliary_1"\nsafe = "on"\n',
+            "safe: heater is a heater, which is safe when it is off",
+        ),
+        (
+            HEATER + 'variable = "air_circulation"\n',
+            "air_circulation is a circulation fan, and heater raises air_temperature as a heater, whose",
+        ),
+        (
+            HEATER.replace('["air_', '["air_carbon_dioxide", "air_') + 'variable = "air_flush_on"\n',
+            "as a valve for CO2, whose interlocks it would not have; remove variable, or set auxiliary_1",
         ),
         (
             (
                 '[[output]]\nname = "acid"\npin = 17\nvariable = "auxiliary_2"\n'
                 'drives = ["water_potential_hydrogen"]\ndirection = "lowers"\n'
             ),
-            "or set nutrient_ph_down",
+            "flow_ml_min: is missing; acid is a dosing pump, whose limits are volumes",
         ),
         (
             (
                 '[[output]]\nname = "burner"\npin = 17\nvariable = "auxiliary_2"\n'
-                'drives = ["air_carbon_dioxide"]\n'
+                'drives = ["air_carbon_dioxide"]\nsafe = "on"\nneeds = ""\n'
             ),
-            'as a valve for CO2; set needs = "air_carbon_dioxide"',
-        ),
-        (
-            (
-                '[[output]]\nname = "burner"\npin = 17\nvariable = "auxiliary_2"\n'
-                'drives = ["air_carbon_dioxide"]\nsafe = "on"\n'
-            ),
-            "as a valve for CO2, which is safe when it is off",
+            "burner is a valve for CO2, which is safe when it is off",
         ),
         (
             FAN + '[[condition]]\nname = "odd"\noutputs = ["fan"]\nvariable = "air_flush_on"\non = true\n',
@@ -221,7 +223,7 @@ def test_growd_warns_of_a_heater_that_may_stay_on(tmp_path):
 
 def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
     pump = HEATER.replace("17", "12").replace('"heater"', '"b"') + 'kind = "hardware_pwm"\n'
-    heater = '[[output]]\nname = "heater"\npin = 18\nvariable = "auxiliary_1"\nkind = "hardware_pwm"\n'
+    heater = '[[output]]\nname = "heater"\npin = 18\nkind = "hardware_pwm"\nvariable = "auxiliary_1"\n'
     assert "GPIO 12 and GPIO 18 share one PWM channel" in loaded(tmp_path, pump + heater)[1]
 
 

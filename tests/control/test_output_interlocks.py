@@ -133,6 +133,21 @@ class TestHeaterOverTemperature:
                 await post(on, other, value)
             assert not on.has_tripped(self.NAME)
 
+    async def test_a_heater_by_any_name_is_a_heater(self):
+        heater = output("auxiliary_1", drives=("air_temperature",))
+        async with on_stage(heater, output("air_cooler", minimum_off_s=0.0), sensors=(HEAT,)) as on:
+            await by_hand(on, "auxiliary_1", 1)
+            assert not runs(on, "auxiliary_1")  # nothing has been measured
+            for value in (20.0, 20.1):
+                await post(on, HEAT, value)
+            await by_hand(on, "air_cooler", 1)
+            assert runs(on, "auxiliary_1")
+            assert held_by(on, "air_cooler") == "auxiliary_1_or_air_cooler"
+            for value in (41.0, 41.5):
+                await post(on, HEAT, value)
+            assert on.has_tripped(self.NAME)
+            assert not runs(on, "auxiliary_1")
+
     async def test_a_heater_of_the_water_has_limits_of_its_own(self):
         async with on_stage(output("water_heater"), sensors=(WARMTH,)) as on:
             await post(on, WARMTH, 24.0)

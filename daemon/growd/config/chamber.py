@@ -231,7 +231,7 @@ class Chamber:
 
     def outputs_of(self, *classes: OutputClass) -> tuple[Output, ...]:
         """The outputs of these classes, in their order."""
-        return tuple(each for each in self.outputs if each.role and each.role.output_class in classes)
+        return tuple(each for each in self.outputs if each.is_a(*classes))
 
     def drivers_of(self, variable: str) -> tuple[Output, ...]:
         """The outputs that a controller of this variable uses."""

@@ -73,7 +73,7 @@ def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
     """Valves for CO2 that may be open while CO2 is not known."""
     for chamber in chambers_of(config):
         for path, output in chamber.outputs_by_path.items():
-            if output.own_variable != VALVE or output.needs in (None, CARBON_DIOXIDE):
+            if not output.is_a(OutputClass.VALVE) or output.needs in (None, CARBON_DIOXIDE):
                 continue
             if CARBON_DIOXIDE in chamber.measured:
                 reason = f"{output.name} may be open while {CARBON_DIOXIDE} is not known; remove needs"

@@ -17,11 +17,10 @@ from growd.config.outputs import (
     SOFTWARE_PWM_HZ,
     Output,
     OwnOutput,
-    usual_variable,
 )
 from growd.config.web import without_login
-from growd.device_kinds import ROLES, OutputClass
-from growd.variables import ILLUMINANCE, VALVE, VARIABLES, similar_variable
+from growd.device_kinds import OutputClass, role_of
+from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,8 +31,6 @@ if TYPE_CHECKING:
 
 
 _PORTS: Final = {"http": 80, "https": 443}
-_NEEDS_ITS_ROLE: Final = (OutputClass.HEATER, OutputClass.HUMIDIFIER, OutputClass.DOSING)
-"""Classes whose interlocks go by the own variable."""
 
 _NOT_OF_CHANNELS: Final = (
     *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
@@ -123,7 +120,7 @@ def _of_network(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[
         yield Finding((*path, "url_off"), f"{output.name} has one address for on and off")
     if output.kind in ON_A_PIN or output.has_timer or output.may_stay_on:
         return
-    if output.own_variable == VALVE:
+    if output.is_a(OutputClass.VALVE):
         reason = (
             f"{output.name} is a valve for CO2, and nothing closes it when growd or the network fails: take "
             "a relay on a pin, or a Shelly or Tasmota device, which has a timer; true accepts the risk"
@@ -248,27 +245,28 @@ def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
     if output.unit == "ml/h" and output.flow_ml_min is None:
         reason = f"is missing; commands of {output.own_variable} are in ml/h"
         yield Finding((*path, "flow_ml_min"), reason)
+    elif output.is_a(OutputClass.DOSING) and output.flow_ml_min is None:
+        reason = f"is missing; {output.name} is a dosing pump, whose limits are volumes"
+        yield Finding((*path, "flow_ml_min"), reason)
     if role is not None and output.mix != 1.0:
         yield Finding((*path, "mix"), f"is for a channel of the lamp, and {output.name} is a {role.name}")
 
 
 def _of_another_role(path: OptionPath, output: Output) -> Iterator[Finding]:
-    """An output that does what heaters, humidifiers, valves or dosing pumps do, without their interlocks."""
-    usual = ROLES.get(usual_variable(output.drives, output.direction))
+    """An output that does what heaters, valves or dosing pumps do, and has neither their role nor its own."""
     role = output.role
-    if role is None or usual is None or role.must_be_safe_off or not usual.must_be_safe_off:
+    if role is None or role.must_be_safe_off:
         return
-    verb = "raises" if output.direction == "raises" else "lowers"
-    what = f"{output.name} {verb} {output.drives[0]} as a {usual.name}"
-    if usual.output_class in _NEEDS_ITS_ROLE:
-        own = usual_variable(output.drives, output.direction)
-        reason = f"{what}, whose interlocks it would not have; remove variable, or set {own}"
-        yield Finding((*path, "variable"), reason)
-    elif output.safe == "on" and usual.output_class is OutputClass.VALVE:
-        yield Finding((*path, "safe"), f"{what}, which is safe when it is off")
-    elif usual.output_class is OutputClass.VALVE and output.needs is None:
-        reason = f'{what}; set needs = "{usual.needs}", or needs = "" if it may be on without a sensor'
-        yield Finding((*path, "needs"), reason)
+    for variable, raises in output.moved.items():
+        other = role_of({variable: raises})
+        if other and other.must_be_safe_off and (raises or other.output_class is OutputClass.DOSING):
+            verb = "raises" if raises else "lowers"
+            reason = (
+                f"{output.own_variable} is a {role.name}, and {output.name} {verb} {variable} as a "
+                f"{other.name}, whose interlocks it would not have; remove variable, or set auxiliary_1"
+            )
+            yield Finding((*path, "variable"), reason)
+            return
 
 
 def _of_limits(path: OptionPath, output: Output) -> Iterator[Finding]:
@@ -288,7 +286,7 @@ def _unmeasured(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[
         yield Finding((*path, "needs"), reason)
     role = output.role
     if output.needs is None and role is not None and role.needs and role.needs not in chamber.measured:
-        if output.own_variable == VALVE:
+        if output.is_a(OutputClass.VALVE):
             what, risk = "a valve for CO2, which", "valve may open"
         else:
             what, risk = f"a {role.name}, and needs {role.needs}, which", f"{role.name} may be on"
@@ -314,7 +312,7 @@ def _shared(chamber: Chamber) -> Iterator[Finding]:
     first: dict[str, Output] = {}
     for path, output in chamber.outputs_by_path.items():
         other = first.setdefault(output.own_variable, output)
-        dosing = ("flow_ml_min", "ml_per_hour", "ml_per_day") if output.unit == "ml/h" else ()
+        dosing = ("flow_ml_min", "ml_per_hour", "ml_per_day") if output.is_a(OutputClass.DOSING) else ()
         for option in ("drives", "direction", "safe", "needs", "can_dim", "override_s", *dosing):
             if getattr(output, option) != getattr(other, option):
                 both = f"{other.name} and {output.name} are both for {output.own_variable}"

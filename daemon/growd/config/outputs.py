@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
-from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS, ROLES, Role
+from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS, ROLES, OutputClass, Role, role_of
 from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
@@ -70,7 +70,9 @@ class Output(Section, frozen=True):
     """Whether it raises or lowers them."""
 
     variable: OutputVariable | None = None
-    """The variable of its own commands, such as air_heater. Default: the usual one for what it drives."""
+    """The variable of its own commands, such as air_heater. Default: the usual one for what it drives.
+    auxiliary_1 to auxiliary_8 are for outputs beside the usual one, and have the interlocks of what they
+    drive."""
 
     pin: Pin | None = None
     """Pin (BCM number), for the kinds with a pin."""
@@ -194,8 +196,30 @@ class Output(Section, frozen=True):
 
     @property
     def role(self) -> Role | None:
-        """What it does; None for a channel of the lamp."""
-        return ROLES.get(self.own_variable)
+        """What it does; None for a channel of the lamp. An auxiliary output does what it drives."""
+        role = ROLES.get(self.own_variable)
+        if role is None or not self.own_variable.startswith("auxiliary_"):
+            return role
+        return role_of(dict.fromkeys(self.drives, self.direction == "raises")) or role
+
+    def is_a(self, *classes: OutputClass) -> bool:
+        """Whether it has one of these classes for the interlocks."""
+        return self.role is not None and self.role.output_class in classes
+
+    @property
+    def first_moved(self) -> tuple[str, str]:
+        """The variable for which it is there, "" for none, and its direction."""
+        role = self.role
+        if role is not None and role.drives:
+            return role.drives, "raises" if role.raises else "lowers"
+        return (self.drives[0] if self.drives else ""), self.direction
+
+    @property
+    def effects(self) -> dict[str, bool]:
+        """As `moved`, with that of its role in any case."""
+        role = self.role
+        usual = {role.drives: role.raises} if role is not None and role.drives else {}
+        return self.moved | usual
 
     @property
     def unit(self) -> str:

@@ -10,7 +10,7 @@ from growd.config.outputs import IN_THE_NETWORK
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.control.wear import OutputCounters, Rated
-from growd.device_kinds import ROLES, OutputClass
+from growd.device_kinds import OutputClass
 from growd.runtime.worker import WorkerError
 from growd.wiring.outputs import Lamp, output_device
 from growd_drivers.errors import DriverError
@@ -160,7 +160,9 @@ def rated_outputs(chamber: Chamber) -> Iterator[Rated]:
     for output in chamber.channels_by_path.values():
         yield _rated_channel(output.channel, output.kind, output.power_w)
     for output in chamber.outputs:
-        role = ROLES[output.own_variable]
+        role = output.role
+        if role is None:
+            continue
         yield Rated(
             output.name,
             role.name,

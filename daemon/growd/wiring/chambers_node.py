@@ -16,7 +16,7 @@ from growd.control.topics import (
     raw,
     switch_state,
 )
-from growd.device_kinds import ROLES, SENSOR_KINDS, OutputClass
+from growd.device_kinds import SENSOR_KINDS, OutputClass
 from growd.store.bootstrap import Databases
 from growd.variable_names import LANGUAGES, VARIABLE_NAMES, group_of
 from growd.variables import ILLUMINANCE, VARIABLES
@@ -127,7 +127,9 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
             "topics": [light_channels(chamber.environment)],
         }
     for output in chamber.outputs:
-        role = ROLES[output.own_variable]
+        role = output.role
+        if role is None:
+            continue
         written = output_level if output.can_dim else switch_state
         yield {
             "name": output.name,

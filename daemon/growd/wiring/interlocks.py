@@ -18,7 +18,7 @@ from growd.control.interlocks.node import PATIENCE_S, Interlocks
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.sensor_calibrations import SensorCalibrations
 from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE
-from growd.wiring.output_interlocks import OutputInterlocks, moves
+from growd.wiring.output_interlocks import OutputInterlocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,14 +79,16 @@ def interlocks_of(
 
 def _raised(chamber: Chamber) -> dict[str, set[str]]:
     """The variables whose set points an own variable of outputs raises."""
-    raised = {each.own_variable: moves(each)[0] for each in chamber.outputs if moves(each)[1] == "raises"}
-    return {own: {variable} for own, variable in raised.items() if variable}
+    return {
+        each.own_variable: {variable for variable, raises in each.effects.items() if raises}
+        for each in chamber.outputs
+    }
 
 
 def _that_raise_carbon_dioxide(chamber: Chamber) -> frozenset[str]:
     """The own variables of valves, and of all else that raises CO2."""
-    raising = (CARBON_DIOXIDE, "raises")
-    return frozenset(each.own_variable for each in chamber.outputs if moves(each) == raising)
+    raising = (each for each in chamber.outputs if each.effects.get(CARBON_DIOXIDE))
+    return frozenset(each.own_variable for each in raising)
 
 
 def _of_valve(

@@ -164,7 +164,7 @@ def _longest_s(chamber: Chamber, variable: str, *, raises: bool) -> float:
 def _has_pumps(chamber: Chamber, variable: str, *, raises: bool) -> bool:
     """Whether dosing pumps raise a variable, or lower it."""
     drivers = [each for each in chamber.drivers_of(variable) if each.moved[variable] is raises]
-    return any(each.role is not None and each.role.output_class is OutputClass.DOSING for each in drivers)
+    return any(each.is_a(OutputClass.DOSING) for each in drivers)
 
 
 def _flow_ml_s(chamber: Chamber, variable: str, *, raises: bool) -> float:
@@ -223,7 +223,7 @@ def _needs_tuning(chamber: Chamber, variable: str) -> str:
 
 
 def _exchanges_air(output: Output) -> bool:
-    return output.role is not None and output.role.output_class is OutputClass.FAN
+    return output.is_a(OutputClass.FAN)
 
 
 def _always() -> bool:

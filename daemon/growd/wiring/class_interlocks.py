@@ -1,0 +1,332 @@
+"""The interlocks of outputs together, from their classes and from what they drive: heat, no effect, water."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on
+from growd.control.interlocks.exclusions import MixingPause, NeverTogether
+from growd.control.interlocks.heat import OverTemperature, StillRising
+from growd.control.interlocks.no_effect import Effect, Unmoved
+from growd.control.interlocks.on_times import OnTimes
+from growd.device_kinds import OutputClass
+from growd.loops import loop_kind
+from growd.variables import ACIDITY, CONDUCTIVITY, HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from growd.config import Chamber, Output
+    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.feedback import NotConfirmed
+    from growd.control.interlocks.node import Interlocks
+
+_OPPOSED: Final = {
+    OutputClass.HEATER: OutputClass.COOLER,
+    OutputClass.HUMIDIFIER: OutputClass.DEHUMIDIFIER,
+    OutputClass.PUMP: OutputClass.PUMP,
+}
+"""What works against a class, if both drive the same variable and it lowers it."""
+
+_VENTING: Final = (OutputClass.COOLER, OutputClass.FAN, OutputClass.OTHER)
+"""Classes that may run to cool what a welded heater heats, if they lower its temperature."""
+
+_PROBE_S: Final = 600.0
+_OVERFLOW_S: Final = 120.0
+_FORGET_DOSES_S: Final = 21_600.0
+_MARGINS: Final = {ACIDITY: 0.15, CONDUCTIVITY: 0.1, WATER_LEVEL: 2.0}
+"""How near the set point a working controller stays, where it is not the band of its loop."""
+
+
+class ClassInterlocks:
+    """The interlocks of several outputs together. `lamps` has the times of all channels of the lamp."""
+
+    def __init__(
+        self,
+        chamber: Chamber,
+        readings: SensorReadings,
+        times: Mapping[str, OnTimes],
+        feedbacks: Mapping[str, NotConfirmed],
+        lamps: OnTimes,
+    ) -> None:
+        self._chamber = chamber
+        self._limits = chamber.options.interlock
+        self._readings = readings
+        self._by_variable = times
+        self._feedbacks = feedbacks
+        self._lamps = lamps
+        self._of_several: list[tuple[OnTimes, frozenset[str]]] = []
+
+    def still_rising(self) -> Iterator[Interlock]:
+        """Those that may switch coolers on."""
+        for variable in self._measured_of(OutputClass.HEATER):
+            yield self._still_rising(variable)
+
+    def exclusive(self) -> Iterator[Interlock]:
+        """Those of outputs that must not work at the same time."""
+        for first, second in self._pairs():
+            of_both = {variable: self._by_variable[variable] for variable in (first, second)}
+            yield NeverTogether(f"{first}_or_{second}", of_both, self._limits.changeover_s)
+        doses = {each.own_variable: each.first_moved for each in self._of(OutputClass.DOSING)}
+        if doses:
+            yield MixingPause(
+                {variable: self._by_variable[variable] for variable in doses},
+                doses,
+                pause_s=self._limits.mixing_pause_s,
+                longest_s=self._limits.dose_longest_s,
+            )
+
+    def others(self) -> Iterator[Interlock]:
+        """All others, which switch outputs off."""
+        yield from self._heat()
+        yield from self._without_effect()
+        yield from self._water()
+
+    def track(self, interlocks: Interlocks) -> None:
+        """Let `interlocks` record the times of outputs together."""
+        for times, variables in self._of_several:
+            interlocks.track(times, variables)
+
+    # which outputs
+
+    def _of(self, *classes: OutputClass, drives: str = "", raises: bool | None = None) -> list[Output]:
+        """The outputs of these classes, that drive this variable, in this direction, if they are given."""
+        ways = {True: ("raises",), False: ("lowers",), None: ("raises", "lowers")}[raises]
+        return [
+            each
+            for each in self._chamber.outputs_of(*classes)
+            if drives in ("", each.first_moved[0]) and each.first_moved[1] in ways
+        ]
+
+    def _measured_of(self, of: OutputClass) -> list[str]:
+        """The measured variables that outputs of a class drive."""
+        driven = {each.first_moved[0]: None for each in self._of(of)}
+        return [variable for variable in driven if variable in self._chamber.measured]
+
+    def _that(self, variable: str, *, raises: bool) -> list[Output]:
+        """All outputs that move a variable in a direction, whatever they are there for."""
+        return [each for each in self._chamber.outputs if each.effects.get(variable) is raises]
+
+    # exclusions
+
+    def _pairs(self) -> dict[tuple[str, str], None]:
+        """The own variables of outputs that work against each other."""
+        return {
+            (one.own_variable, other.own_variable): None
+            for of, against in _OPPOSED.items()
+            for one in self._of(of, raises=True)
+            for other in self._of(against, drives=one.first_moved[0], raises=False)
+            if one.first_moved[0]
+        }
+
+    # heat
+
+    def _heat(self) -> Iterator[Interlock]:
+        for variable in self._chamber.measured:
+            known = VARIABLES[variable]
+            heaters = self._that(variable, raises=True) if known.unit == "degC" else []
+            if heaters:
+                yield OverTemperature(
+                    _over_temperature(variable),
+                    _own(heaters),
+                    self._readings,
+                    variable,
+                    limit_degc=self._heat_limit(variable, "off_degc"),
+                    hysteresis_degc=self._heat_limit(variable, "hysteresis_degc"),
+                    subject="heaters",
+                )
+
+    def _heat_limit(self, variable: str, name: str) -> float:
+        """A limit of heaters: of the air, or of the water and of all else where roots are."""
+        place = "" if variable == TEMPERATURE else "water_"
+        return float(getattr(self._limits, f"{place}heater_{name}"))
+
+    def _still_rising(self, variable: str) -> Interlock:
+        heaters = self._that(variable, raises=True)
+        lowering = _own(self._that(variable, raises=False))
+        fans = _own(self._of(OutputClass.FAN)) if variable == TEMPERATURE else frozenset()
+        coolers = _own(self._of(*_VENTING)) & lowering | fans
+        confirmed = [self._feedbacks[each.name] for each in heaters if each.name in self._feedbacks]
+        return StillRising(
+            variable,
+            _own(heaters),
+            coolers,
+            self._times_of(_own(heaters)),
+            self._readings,
+            lamps=self._lamps,
+            cooling=self._times_of(coolers),
+            chilling=self._times_of(coolers - fans),
+            window_s=self._limits.heater_off_s,
+            rise_degc=self._heat_limit(variable, "off_rise_degc"),
+            suspects=[partial(_stuck, each) for each in confirmed],
+        )
+
+    # no effect
+
+    def _without_effect(self) -> Iterator[Interlock]:
+        limits = self._limits
+        for variable in self._measured_of(OutputClass.HEATER):
+            rise, on_s = self._heat_limit(variable, "rise_degc"), self._heat_limit(variable, "on_s")
+            yield self._unmoved(OutputClass.HEATER, variable, rise, on_s)
+        for variable in self._measured_of(OutputClass.HUMIDIFIER):
+            rise, on_s = limits.humidifier_rise_percent, limits.humidifier_on_s
+            yield self._unmoved(OutputClass.HUMIDIFIER, variable, rise, on_s)
+        if WATER_LEVEL in self._chamber.measured and self._fills:
+            yield self._unfilled(self._fills)
+        changes = {ACIDITY: limits.no_effect_ph, CONDUCTIVITY: limits.no_effect_ms_cm}
+        for variable in self._measured_of(OutputClass.DOSING):
+            change = changes.get(variable) or loop_kind(variable).band
+            for raises in (True, False):
+                pumps = _own(self._of(OutputClass.DOSING, drives=variable, raises=raises))
+                if pumps:
+                    yield self._undosed(pumps, variable, change, raises=raises)
+
+    def _unmoved(self, of: OutputClass, variable: str, rise: float, on_s: float) -> Interlock:
+        holds = _own(self._of(of, drives=variable, raises=True))
+        is_humidity = variable == HUMIDITY
+        effect = Effect(
+            variable,
+            rise,
+            VARIABLES[variable].unit,
+            margin=_margin(variable),
+            # a met temperature proves nothing where the room is as warm
+            proof_from=float("-inf") if is_humidity else float("inf"),
+            proves_without_set_point=False,
+            held_share=0.9,
+            held_limit=1.0,
+            drift_per_s=rise / on_s,
+            probe_s=_PROBE_S,
+        )
+        broken = "empty or broken" if is_humidity else "broken"
+        return Unmoved(
+            holds,
+            self._times_of(holds),
+            effect,
+            self._readings,
+            limit=on_s,
+            subject="the humidifier" if is_humidity else "the heater",
+            causes=f"it may be {broken}, or the sensor may have fallen out of place",
+        )
+
+    @property
+    def _fills(self) -> frozenset[str]:
+        return _own(self._that(WATER_LEVEL, raises=True))
+
+    def _unfilled(self, holds: frozenset[str]) -> Interlock:
+        effect = Effect(
+            WATER_LEVEL,
+            self._limits.fill_rise_percent,
+            VARIABLES[WATER_LEVEL].unit,
+            margin=_margin(WATER_LEVEL),
+            proves_without_set_point=False,
+            proof_from=float("inf"),
+            held_share=0.9,
+            held_limit=1.0,
+            forget_s=_FORGET_DOSES_S,
+        )
+        return Unmoved(
+            holds,
+            self._times_of(holds),
+            effect,
+            self._readings,
+            limit=self._limits.fill_on_s,
+            subject="the filling valve",
+            causes="the tank or a drain may leak, the tap may be shut, or the level sensor has failed",
+        )
+
+    def _undosed(self, holds: frozenset[str], variable: str, change: float, *, raises: bool) -> Interlock:
+        times = self._times_of(holds)
+        effect = Effect(
+            variable,
+            change,
+            VARIABLES[variable].unit,
+            raises,
+            margin=_margin(variable),
+            proves_without_set_point=False,
+            held_share=0.0,
+            held_limit=1.0,
+            forget_s=_FORGET_DOSES_S,
+            stays=False,
+        )
+        return Unmoved(
+            holds,
+            times,
+            effect,
+            self._readings,
+            limit=float(self._limits.no_effect_doses),
+            subject="the dosing pump",
+            causes="its bottle may be empty, or the probe out of the water",
+            used=lambda _: float(times.starts),
+            unit="doses",
+        )
+
+    # water
+
+    def _water(self) -> Iterator[Interlock]:
+        """The water is too low for pumps, or high enough for the inflow."""
+        limits = self._limits
+        yield from self._level(
+            "water_too_low", self._wet(), "water_level_low", below=limits.level_low_percent
+        )
+        yield from self._level(
+            "water_too_high", self._fills, "water_level_high", above=limits.level_high_percent
+        )
+        if self._fills and WATER_LEVEL in self._chamber.measured:
+            brim = (limits.level_high_percent + 100.0) / 2
+            over = Threshold(WATER_LEVEL, self._reader(WATER_LEVEL), above=brim, unit="percent")
+            yield WhileBeyond("water_overflow", self._fills, [over], after_s=_OVERFLOW_S, holds_unknown=False)
+
+    def _level(self, name: str, holds: Iterable[str], switch: str, **sides: float) -> Iterator[Interlock]:
+        judged = []
+        if switch in self._chamber.measured:
+            judged.append(is_on(switch, self._reader(switch)))
+        if WATER_LEVEL in self._chamber.measured:
+            read, hysteresis = self._reader(WATER_LEVEL), self._limits.level_hysteresis_percent
+            judged.append(Threshold(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
+        if holds and judged:
+            yield WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
+
+    def _wet(self) -> frozenset[str]:
+        """What must not work without water: dosing, pumps in the water, its heaters and coolers."""
+        pumps = [each for each in self._of(OutputClass.PUMP) if each.first_moved[0] != WATER_LEVEL]
+        thermal = self._of(OutputClass.HEATER, OutputClass.COOLER)
+        in_water = [each for each in thermal if each.first_moved[0].startswith("water_")]
+        return _own([*self._of(OutputClass.DOSING), *pumps, *in_water])
+
+    def _reader(self, variable: str) -> Callable[[float], float | None]:
+        return partial(self._readings.combined, variable)
+
+    def _times_of(self, variables: frozenset[str]) -> OnTimes:
+        """The times of all outputs of these own variables together."""
+        times = OnTimes()
+        self._of_several.append((times, variables))
+        return times
+
+
+def counters_of(chamber: Chamber, output: Output) -> set[str]:
+    """The own variables of what runs while an output stays on by itself. For heaters see `StillRising`."""
+    variable = output.first_moved[0]
+    against = {OutputClass.VALVE: OutputClass.FAN, OutputClass.HUMIDIFIER: OutputClass.DEHUMIDIFIER}
+    found = output.role and against.get(output.role.output_class)
+    if not found:
+        return set()
+    return {each.own_variable for each in chamber.outputs_of(found) if each.first_moved[0] == variable}
+
+
+def _own(outputs: Iterable[Output]) -> frozenset[str]:
+    return frozenset(each.own_variable for each in outputs)
+
+
+def _margin(variable: str) -> float:
+    return _MARGINS.get(variable) or loop_kind(variable).band
+
+
+def _over_temperature(variable: str) -> str:
+    if variable == TEMPERATURE:
+        return "heater_over_temperature"
+    return f"{variable.removesuffix('_temperature')}_heater_over_temperature"
+
+
+def _stuck(confirmed: NotConfirmed) -> str:
+    return confirmed.stuck
