@@ -4,7 +4,10 @@ The chamber of the profile "climate" with the daemon's own samplers, filters, co
 actuators, on the clock of the tests that jumps from one event to the next. Lettuce grows from transplants of
 1 g/m2 of dry mass. Each day has faults of parts and sensors, an open door, and a power cut with a restart, at
 random times of a seed; from seven to 21 h a grower looks in every two hours and resets interlocks that have
-latched.
+latched. Each week the nutrient solution is renewed, since the salts of tap water stay in it.
+
+A cooler and a dehumidifier keep the chamber closed: an exhaust fan that dries grown plants would take the CO2
+with it.
 
 A checker sees only the truth of the simulation: each level that reaches the chamber, and its air and water.
 It counts what passes a limit of an interlock. Errors are those of the true values, over all times at which
@@ -30,6 +33,7 @@ from measuring import HERE, Options, Row, limited, main
 from growd.config import Output, load
 from growd.config.profiles import profile_path
 from growd_hwsim.faults import Fault
+from growd_hwsim.tank import Tank
 
 if TYPE_CHECKING:
     import argparse
@@ -93,10 +97,11 @@ DEHUMIDIFIER = Output(
     pin=20,
     drives=("air_humidity",),
     direction="lowers",
-    power_w=100.0,
+    power_w=150.0,
     minimum_off_s=0.0,
 )
-DRIED_M3_S, DRIER_W = 0.0024, 100.0  # 3 l a day from air of 30 degC and 80 %
+DRIED_M3_S, DRIER_W = 0.0048, 150.0  # 6 l a day from air of 30 degC and 80 %
+RENEWED_DAYS: Final = 7
 VISITS_H: Final = range(7, 22, 2)
 SET_POINTS: Final[dict[str, tuple[float, float]]] = {
     "light_illuminance": (14_000.0, 0.0),
@@ -320,6 +325,7 @@ class Grow:
         self.chamber: Any = None
         self._rig: Any = None
         self._wanted: dict[str, float] = {}
+        self._week = 0
         self._lacking: Planned | None = None  # a fault that is over, while loops are not back
         self._well: set[str] = set()
         self._well_before: dict[Planned, set[str]] = {}
@@ -441,7 +447,10 @@ class Grow:
         self._lacking = following
 
     async def _visit(self) -> None:
-        """The grower resets what has latched."""
+        """The grower resets what has latched, and renews the nutrient solution each week."""
+        if (week := int(self.elapsed // (RENEWED_DAYS * DAY_S))) != self._week:
+            self._week = week
+            self.chamber.tank = Tank(self.chamber.parameters.tank)
         services = self._rig.bus.services
         for name in services.names():
             if name.startswith("environment_1/interlocks/") and name.endswith("/reset"):
