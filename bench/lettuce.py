@@ -4,7 +4,8 @@ The chamber of the profile "climate" with the daemon's own samplers, filters, co
 actuators, on the clock of the tests that jumps from one event to the next. Lettuce grows from transplants of
 1 g/m2 of dry mass. Each day has faults of parts and sensors, an open door, and a power cut with a restart, at
 random times of a seed; from seven to 21 h a grower looks in every two hours and resets interlocks that have
-latched. Each week the nutrient solution is renewed, since the salts of tap water stay in it.
+latched. Each week the nutrient solution is renewed, since the salts of tap water stay in it, and each 30 days
+lettuce is harvested and planted.
 
 A cooler and a dehumidifier keep the chamber closed: an exhaust fan that dries grown plants would take the CO2
 with it.
@@ -102,6 +103,7 @@ DEHUMIDIFIER = Output(
 )
 DRIED_M3_S, DRIER_W = 0.0048, 150.0  # 6 l a day from air of 30 degC and 80 %
 RENEWED_DAYS: Final = 7
+CROP_DAYS: Final = 30
 VISITS_H: Final = range(7, 22, 2)
 SET_POINTS: Final[dict[str, tuple[float, float]]] = {
     "light_illuminance": (14_000.0, 0.0),
@@ -292,6 +294,16 @@ def planned(days: float, dice: random.Random) -> list[Planned]:
     return sorted((each for each in found if each.end < end), key=lambda each: each.begin)
 
 
+def fresh_g(chamber: SimulatedChamber) -> float:
+    """The fresh mass of all plants."""
+    return chamber.dry_mass_g_m2() * FRESH_OF_DRY * chamber.parameters.growing_area_m2
+
+
+def replant(chamber: SimulatedChamber) -> None:
+    """Transplants take the place of the plants."""
+    chamber.moved = chamber.moved._replace(uptake_mol=0.0)
+
+
 def _sealed(output: Output) -> Output:
     """An output of the profile; its fan only for too much CO2."""
     if output.name != "fan":
@@ -325,7 +337,8 @@ class Grow:
         self.chamber: Any = None
         self._rig: Any = None
         self._wanted: dict[str, float] = {}
-        self._week = 0
+        self._week = self._crop = 0
+        self.harvested_g = 0.0
         self._lacking: Planned | None = None  # a fault that is over, while loops are not back
         self._well: set[str] = set()
         self._well_before: dict[Planned, set[str]] = {}
@@ -447,10 +460,14 @@ class Grow:
         self._lacking = following
 
     async def _visit(self) -> None:
-        """The grower resets what has latched, and renews the nutrient solution each week."""
+        """The grower resets what has latched, renews the nutrient solution, and harvests."""
         if (week := int(self.elapsed // (RENEWED_DAYS * DAY_S))) != self._week:
             self._week = week
             self.chamber.tank = Tank(self.chamber.parameters.tank)
+        if (crop := int(self.elapsed // (CROP_DAYS * DAY_S))) != self._crop:
+            self._crop = crop
+            self.harvested_g += fresh_g(self.chamber)
+            replant(self.chamber)
         services = self._rig.bus.services
         for name in services.names():
             if name.startswith("environment_1/interlocks/") and name.endswith("/reset"):
@@ -484,8 +501,7 @@ def _consumption(grow: Grow) -> Iterator[Row]:
     for name in ("ph_down", "nutrient_a"):
         yield limited(name, "ml", parameters.tank.dosing_ml_min * uses[name].total_s / MINUTE_S)
     yield limited("tap water", "l", parameters.tank.fill_l_min * uses["fill"].total_s / MINUTE_S)
-    fresh_g = chamber.dry_mass_g_m2() * FRESH_OF_DRY * parameters.growing_area_m2
-    yield limited("harvest, fresh", "g", fresh_g)
+    yield limited("harvest, fresh", "g", grow.harvested_g + fresh_g(chamber))
 
 
 def measure(options: Options) -> list[Row]:

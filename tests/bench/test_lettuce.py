@@ -9,7 +9,18 @@ import sys
 from itertools import pairwise
 
 import pytest
-from lettuce import DAY_S, FAULTS, FAULTS_A_DAY, HOUR_S, NEVER_TOGETHER, RESTART, Checker, planned
+from lettuce import (
+    DAY_S,
+    FAULTS,
+    FAULTS_A_DAY,
+    HOUR_S,
+    NEVER_TOGETHER,
+    RESTART,
+    Checker,
+    fresh_g,
+    planned,
+    replant,
+)
 from measuring import HERE
 
 from growd.config import InterlockOptions
@@ -81,6 +92,19 @@ def test_a_welded_relay_is_not_what_growd_wrote():
     watched.chamber.present_faults = lambda: {"heater": "welded"}
     assert watched.run(2 * HOUR_S, heater=0.0) == set()
     assert watched.chamber.air().temperature_degc > LIMITS.heater_off_degc
+
+
+def test_transplants_take_the_place_of_grown_plants():
+    clock = SleepingTime(0.0)
+    parameters = ChamberParameters(grows=True, dry_mass_g_m2=1.0, leaf_area_index=0.07)
+    chamber = SimulatedChamber(clock.monotonic, parameters)
+    for channel in ("white", "red", "blue"):
+        chamber.set_lamp(channel, 1.0)
+    clock.advance(5 * DAY_S)
+    grown_g = fresh_g(chamber)
+    replant(chamber)
+    assert fresh_g(chamber) == pytest.approx(20 * parameters.growing_area_m2)
+    assert grown_g > 1.2 * fresh_g(chamber)
 
 
 def test_the_plan_has_each_fault_and_none_during_another():
