@@ -55,10 +55,12 @@ from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+    from datetime import tzinfo
     from pathlib import Path
 
     from growd.config import Config
     from growd.store.database import Database
+    from growd.wiring.derived import DerivedOfChamber
 
 START_ERRORS: Final = (
     AddressError,
@@ -198,7 +200,7 @@ class App:
         storage: Storage,
         database: Database,
     ) -> None:
-        """Start hardware, control and recipes."""
+        """Start hardware, control, calculated values and recipes."""
         config, start = self.config, stack.enter_async_context
         mqtt = await start(mqtt_link(config, bus, local.device))
         hardware = await start(opened_hardware(config, bus, mqtt))
@@ -219,6 +221,21 @@ class App:
         for each in derived:
             stack.push_async_callback(each.derivations.close)
         await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))
+        await self._start_recipes(stack, bus, local, storage, database, derived=derived, zone=zone)
+
+    async def _start_recipes(
+        self,
+        stack: contextlib.AsyncExitStack,
+        bus: Bus,
+        local: LocalStore,
+        storage: Storage,
+        database: Database,
+        *,
+        derived: Sequence[DerivedOfChamber],
+        zone: tzinfo | None,
+    ) -> None:
+        """Start recipes, and the figures of their runs."""
+        start = stack.enter_async_context
         figures = await start(
             figure_keeper(
                 lambda: self._reloader.config, bus, local=local, database=database, storage=storage, zone=zone

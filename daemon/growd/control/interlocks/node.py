@@ -111,18 +111,8 @@ class Interlocks:
         followed = {variable for each in self._interlocks for variable in each.follows}
         self._set_points = {desired(environment, variable): variable for variable in sorted(followed)}
         self._heard = frozenset(topic for each in self._interlocks for topic in each.listens)
-        self._topics = {
-            raw(environment, variable, device): (variable, device)
-            for variable, devices in sensors.items()
-            for device in ("", *devices)
-        } | {measured(environment, variable): (variable, "") for variable in derived}
-        self._events = self.node.advertise(events(environment), EVENT)
-        self._outputs = {each.name: self._publisher(environment, each) for each in self._interlocks}
-        self.node.describe("interlocks", self._information)
-        self.node.describe("held", self._held_variables)
-        remarks = Remarks(self._interlocks, self._driven, self._safe, hold)
-        remarks.answer_on(bus.topics, environment)
-        self.node.describe("problems", self._problems)
+        self._topics = _topics_of(environment, sensors, derived)
+        self._show()
 
     def track(self, times: OnTimes, outputs: Iterable[str], device: str = "") -> None:
         """Record in `times` what is written to these outputs, with `device` of this one only."""
@@ -217,6 +207,16 @@ class Interlocks:
         self._nudges.append(nudge)
         if self._hold is not None:
             self._hold.watch(nudge)
+
+    def _show(self) -> None:
+        """Make the topics, parameters, services and details of the interlocks."""
+        self._events = self.node.advertise(events(self._environment), EVENT)
+        self._outputs = {each.name: self._publisher(self._environment, each) for each in self._interlocks}
+        remarks = Remarks(self._interlocks, self._driven, self._safe, self._hold)
+        remarks.answer_on(self._bus.topics, self._environment)
+        self.node.describe("interlocks", self._information)
+        self.node.describe("held", self._held_variables)
+        self.node.describe("problems", self._problems)
 
     # --- Inputs
 
@@ -355,6 +355,18 @@ class Interlocks:
                 is_administrative=True,
             )
         return self.node.advertise(base, INTERLOCK)
+
+
+def _topics_of(
+    environment: str, sensors: Mapping[str, Sequence[str]], derived: Iterable[str]
+) -> dict[str, _Place]:
+    """The variable and the device behind each topic of a reading; "" for the combined value."""
+    of_sensors = {
+        raw(environment, variable, device): (variable, device)
+        for variable, devices in sensors.items()
+        for device in ("", *devices)
+    }
+    return of_sensors | {measured(environment, variable): (variable, "") for variable in derived}
 
 
 class _Guard:
