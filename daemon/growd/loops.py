@@ -69,6 +69,9 @@ class LoopKind:
     tolerance: tuple[float, float] = (0.0, 0.0)
     """What counts as reached: a share of the set point, and at least this much."""
 
+    far: float = inf
+    """What is too far from the set point on a side from which no output moves it back."""
+
     name: str = ""
     """For people, if it is not the variable's."""
 
@@ -77,30 +80,34 @@ LOOPS: Final[dict[str, LoopKind]] = {
     CARBON_DIOXIDE: LoopKind(
         # a chamber of 100 l with 1.5 air changes per hour, a valve of 50 ml/min, an SCD30 (response 20 s)
         kp=0.003, ti_s=2400.0, td_s=20.0, band=20.0, lowers_band=30.0, lowers_by_integral=False,
-        needs_raising=True, least=FRESH_AIR_PPM, tolerance=(0.05, 50.0), name="CO2",
+        needs_raising=True, least=FRESH_AIR_PPM, tolerance=(0.05, 50.0), far=1_500.0,
+        name="CO2",
     ),
     TEMPERATURE: LoopKind(
         # a heater of 200 W, and a sensor that lags by 10 to 30 s; fans and coolers are weaker
         kp=0.3, ti_s=600.0, td_s=15.0, band=0.5, lowers_band=1.0, lowering_kp=0.6, tolerance=(0.0, 1.0),
+        far=10.0,
     ),
     HUMIDITY: LoopKind(
         # an ultrasonic humidifier of 40 g/h
-        kp=0.05, ti_s=300.0, td_s=5.0, band=3.0, lowers_band=5.0, tolerance=(0.0, 5.0),
+        kp=0.05, ti_s=300.0, td_s=5.0, band=3.0, lowers_band=5.0, tolerance=(0.0, 5.0), far=35.0,
     ),
-    WATER_TEMPERATURE: LoopKind(kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0)),
+    WATER_TEMPERATURE: LoopKind(
+        kp=0.5, ti_s=3600.0, band=0.3, lowers_band=0.7, tolerance=(0.0, 1.0), far=8.0,
+    ),
     ACIDITY: LoopKind(
         # acid and base of 0.5 mol/l in soft water; hard water takes more doses
-        method="dose", band=0.1, lowers_band=0.3, tolerance=(0.0, 0.3),
+        method="dose", band=0.1, lowers_band=0.3, tolerance=(0.0, 0.3), far=0.5,
         ml_per_unit_litre=0.2, lowering_ml_per_unit_litre=0.2, dose_step=0.5,
     ),
     CONDUCTIVITY: LoopKind(
         # concentrates in two parts, 1:100; fresh water replaces a share of what is there
-        method="dose", band=0.05, lowers_band=0.2, tolerance=(0.05, 0.1),
+        method="dose", band=0.05, lowers_band=0.2, tolerance=(0.05, 0.1), far=0.5,
         ml_per_unit_litre=4.0, lowering_ml_per_unit_litre=600.0, dose_step=0.5,
     ),
-    WATER_LEVEL: LoopKind(method="on_off", band=5.0, lowers_band=5.0, tolerance=(0.0, 10.0)),
+    WATER_LEVEL: LoopKind(method="on_off", band=5.0, lowers_band=5.0, tolerance=(0.0, 10.0), far=15.0),
     DISSOLVED_OXYGEN: LoopKind(method="on_off", band=0.5, lowers_band=1.0, tolerance=(0.1, 1.0)),
-    SOIL_MOISTURE: LoopKind(method="on_off", band=3.0, lowers_band=5.0, tolerance=(0.0, 6.0)),
+    SOIL_MOISTURE: LoopKind(method="on_off", band=3.0, lowers_band=5.0, tolerance=(0.0, 6.0), far=30.0),
 }  # fmt: skip
 
 SWITCHING_S: Final[dict[OutputClass, tuple[float, float]]] = {

@@ -23,16 +23,21 @@ from closed_loop import (
 )
 
 from growd.alerts.watch import QUIET_S, Watch
+from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.config.alerts import DEFAULT_ALERTS
-from growd.control.attainment import MISSED_S, AttainmentWatch, light_loop, output_loop
+from growd.control.attainment import MISSED_S, REASON_S, AttainmentWatch
 from growd.control.health import Health
-from growd.control.topics import LIGHT_CHANNELS
+from growd.control.missed_reasons import UNKNOWN
+from growd.control.topics import LIGHT_CHANNELS, OUTPUT_LEVEL, declare_environment, output_level
+from growd.control.watched_loops import light_loop, output_loop
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.tank import TankParameters
+from support.clock import ManualClock
+from support.running import running
 
 SOON_S = MISSED_S + 180
 RULES = [rule for rule in DEFAULT_ALERTS if rule.kind == "set_point_missed"]
@@ -335,6 +340,105 @@ async def test_a_miss_lasts_when_it_is_a_problem():
         assert (on.state, on.is_lasting) == ("missed", False)
         await on.advance(SOON_S)
         assert (on.state, on.is_lasting) == ("missed", True)
+
+
+class ByHand:
+    """A watch on one variable whose readings, set points and demands the test publishes."""
+
+    def __init__(self, variable, **outputs):
+        self.clock = ManualClock()
+        self.bus = Bus(self.clock)
+        declare_environment(self.bus, ENVIRONMENT, [variable])
+        self.variable = variable
+        self.node = self.bus.node("test")
+        self.watch = AttainmentWatch(self.bus, ENVIRONMENT, [output_loop(variable, **outputs)])
+
+    def publish(self, folder, value, variable=""):
+        self.node.publisher(f"{ENVIRONMENT}/{folder}/{variable or self.variable}").publish(value)
+
+    async def at(self, set_point, value, command=0.0, seconds=10):
+        self.publish("desired", set_point)
+        self.publish("measured", value)
+        self.publish("commanded", command)
+        await self.clock.advance(seconds)
+        return self.watch.node.details()["attainment"][0]
+
+
+class TestTheFreeSide:
+    """The side from which no output moves a variable back: only what is much too far is missed."""
+
+    @pytest.mark.parametrize(
+        ("variable", "set_point", "near", "far", "words"),
+        [
+            ("water_level", 80.0, 94.0, 100.0, "lowers it: adjust it by hand, and check that the filling"),
+            (TEMPERATURE, 20.0, 29.0, 31.0, "no output lowers it"),
+            (HUMIDITY, 50.0, 84.0, 86.0, "no output lowers it"),
+            (CO2, 900.0, 2_300.0, 2_500.0, "no output lowers it"),
+            (ACIDITY, 5.5, 5.9, 6.1, "no output lowers it"),
+            ("water_electrical_conductivity", 1.8, 2.2, 2.4, "no output lowers it"),
+        ],
+    )
+    async def test_a_value_far_above_is_missed(self, variable, set_point, near, far, words):
+        raising = {"water_level": "water_fill"}.get(variable, "auxiliary_1")
+        on = ByHand(variable, raising=[raising])
+        async with running(on.clock, on.watch):
+            found = await on.at(set_point, near)
+            assert found["state"] == "reached"
+            assert found["band"][0] < set_point < near <= found["band"][1] < far
+            found = await on.at(set_point, far)
+            assert found["state"] == "missed"
+            assert words in found["text"]
+            await on.at(set_point, far, seconds=MISSED_S)
+            assert words in on.watch.node.details()["problems"][0]["text"]
+
+    async def test_acid_that_runs_on_is_missed_below(self):
+        on = ByHand(ACIDITY, raising=[], lowering=["nutrient_ph_down"])
+        async with running(on.clock, on.watch):
+            assert (await on.at(5.8, 5.4))["state"] == "reached"
+            found = await on.at(5.8, 1.8)
+            assert found["state"] == "missed"
+            assert (
+                "no output raises it: adjust it by hand, and check that the pump for acid is off"
+                in (found["text"])
+            )
+
+    async def test_more_oxygen_than_asked_for_is_never_too_much(self):
+        on = ByHand("water_dissolved_oxygen", raising=["water_aeration"])
+        async with running(on.clock, on.watch):
+            found = await on.at(5.0, 30.0)
+            assert (found["state"], found["band"]) == ("reached", (4.0, None))
+
+
+class TestReasons:
+    async def test_the_reason_does_not_swap_while_the_output_switches(self):
+        on = ByHand(TEMPERATURE, raising=["air_heater"])
+        async with running(on.clock, on.watch):
+            demands = [0.5, 1.0] * 9
+            texts = {(await on.at(25.0, 20.0, demand, 60))["text"] for demand in demands}
+            assert len(texts) == 2  # unknown at first, then the limit
+            assert "is on all the time" in (await on.at(25.0, 20.0, 0.5))["text"]
+            assert UNKNOWN in (await on.at(25.0, 20.0, 0.5, 2 * REASON_S))["text"]
+
+    async def test_pumps_that_dose_are_said_to_do_so_with_the_last_dose(self):
+        on = ByHand(ACIDITY, raising=[], lowering=["nutrient_ph_down"], devices=["acid"])
+        Health(on.node, ENVIRONMENT, "acid", on.clock)
+        level = on.node.advertise(output_level(ENVIRONMENT, "acid"), OUTPUT_LEVEL)
+        level.publish(0.0)
+        async with running(on.clock, on.watch):
+            words = "the pump for acid works in doses with a pause for mixing after each; the last dose"
+            for command in (1.0, 0.0, -1.0):
+                text = (await on.at(5.8, 7.0, command))["text"]
+                assert text.endswith(f"{words} is not known")
+            level.publish(1.0)
+            level.publish(0.0)  # between two looks
+            await on.at(5.8, 7.0)
+            assert (await on.at(5.8, 7.0, seconds=185))["text"].endswith(f"{words} ended 3 min 10 s ago")
+
+    async def test_a_fan_that_removes_the_carbon_dioxide_is_the_reason(self):
+        on = ByHand(CO2, raising=[VALVE])
+        async with running(on.clock, on.watch):
+            on.publish("commanded", 1.0, FAN)
+            assert "the exhaust fan runs, and removes the CO2" in (await on.at(800.0, 694.0, 0.5))["text"]
 
 
 class TestLoopsOfAChamber:

@@ -9,18 +9,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
-from growd.control.health import LEVELS, State
-from growd.control.topics import commanded, desired, diagnostics, measured
-from growd.device_kinds import ROLES
-from growd.loops import loop_kind
+from growd.control.missed_reasons import UNKNOWN, MissedReasons
+from growd.control.topics import desired, measured
 from growd.runtime.text import duration
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable
 
     from growd.bus import Bus
     from growd.bus.messages import Message
+    from growd.control.watched_loops import Loop
 
 logger = logging.getLogger(__name__)
 
@@ -34,14 +33,8 @@ FOLLOWED_S: Final = 120.0
 PROGRESS: Final = 0.9
 """An error that shrinks below this share of itself makes progress: its time starts again."""
 
-AT_LIMIT: Final = 0.99
-_NO_BOTTLE: Final = (
-    "the valve is open all the time: check the bottle, the valve, and whether the door is open"
-)
-_STAYS_RICH: Final = (
-    "the valve is closed and the fan runs, so the valve may be stuck open, or the air of the room has as much"
-)
-_NAMES: Final = {VALVE: "the valve", FAN: "the fan"}
+REASON_S: Final = 300.0
+"""Another reason has to hold for this long: the text must not swap each time that an output switches."""
 
 
 class Attainment(StrEnum):
@@ -51,97 +44,6 @@ class Attainment(StrEnum):
     SETTLING = "settling"
     REACHED = "reached"
     MISSED = "missed"
-
-
-@dataclass(frozen=True)
-class Loop:
-    """A measured variable that growd controls.
-
-    The band is `relative` of the set point, at least `least` in the variable's unit, on both sides. If no
-    output `lowers` or `raises` the variable, only the other side counts, unless `counts_both`: water does not
-    come back by itself. Set points up to `idle_up_to` need no output.
-    """
-
-    variable: str
-    outputs: tuple[str, ...]
-    """The variables of its outputs, which may have their own set points or overrides."""
-    devices: tuple[str, ...]
-    """The names of its output devices."""
-    relative: float
-    least: float
-    lowers: bool
-    idle_up_to: float
-    at_most: str
-    """The reason when the command is at its upper limit."""
-    at_least: str
-    """The reason when the command is at its lower limit."""
-    limits: tuple[float, float] = (-AT_LIMIT, AT_LIMIT)
-    """The commands that count as the lower and the upper limit."""
-    raises: bool = True
-    """Whether an output raises it; else too little does not count."""
-    lowering: frozenset[str] = frozenset()
-    """Those of `outputs` that lower it."""
-    counts_both: bool = False
-    rivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Other variables that an output of `lowering` lowers too."""
-    full: Mapping[str, float] = field(default_factory=dict)
-    """The set point of full level of an output, if it is not 1."""
-
-    def band(self, set_point: float) -> float:
-        """The allowed distance from the set point."""
-        return max(self.least, self.relative * set_point)
-
-
-def name_of_output(output: str) -> str:
-    """An output for people, by its own variable."""
-    return _NAMES.get(output) or (f"the {ROLES[output].name}" if output in ROLES else output)
-
-
-def light_loop(full_scale_lux: float, channels: Iterable[str], *, is_switched: bool) -> Loop:
-    """Illuminance: within 10 % of the set point, or 0.5 % of full scale. A switched lamp has to be lit."""
-    return Loop(
-        ILLUMINANCE,
-        tuple(f"light_intensity_{channel}" for channel in channels),
-        ("light",),
-        relative=0.1,
-        least=0.005 * full_scale_lux,
-        lowers=not is_switched,
-        idle_up_to=0.0,
-        at_most="a switched lamp is on only from half of full_scale_lux on"
-        if is_switched
-        else "the lamp is at full light",
-        at_least="the lamp is dark; this is other light, such as daylight",
-        limits=(0.0, 0.0 if is_switched else AT_LIMIT),
-    )
-
-
-def output_loop(
-    variable: str,
-    *,
-    raising: Iterable[str],
-    lowering: Iterable[str] = (),
-    devices: Iterable[str] = (),
-    full: Mapping[str, float] | None = None,
-    rivals: Mapping[str, tuple[str, ...]] | None = None,
-) -> Loop:
-    """A variable that outputs move, by their own variables; its band is about the accuracy of sensors."""
-    kind, raising, lowering = loop_kind(variable), tuple(raising), tuple(lowering)
-    return Loop(
-        variable,
-        tuple(dict.fromkeys((*raising, *lowering))),
-        tuple(devices),
-        relative=kind.tolerance[0],
-        least=kind.tolerance[1],
-        lowers=bool(lowering),
-        raises=bool(raising),
-        lowering=frozenset(lowering),
-        counts_both=kind.method == "dose",
-        rivals=rivals or {},
-        full=full or {},
-        idle_up_to=kind.least,
-        at_most=_at_limit(raising) if variable != CARBON_DIOXIDE else _NO_BOTTLE,
-        at_least=_at_limit(lowering) if variable != CARBON_DIOXIDE else _STAYS_RICH,
-    )
 
 
 @dataclass
@@ -159,6 +61,8 @@ class _LoopState:
     band: tuple[float, float | None] | None = None  # values that count as at the set point
     set_points: deque[tuple[float, float]] = field(default_factory=deque)
     is_logged: bool = False
+    reason: str = ""
+    other_since: float | None = None  # when another reason began
 
     def is_problem(self, now: float) -> bool:
         """Whether it has been missed for `MISSED_S`."""
@@ -168,6 +72,17 @@ class _LoopState:
         """Set a state in which the set point is not missed."""
         self.state, self.text, self.since, self.last = state, text, None, (None, None)
         self.error = self.is_low = self.blocked_since = None
+        self.reason, self.other_since = "", None
+
+    def steady(self, reason: str, now: float) -> str:
+        """The reason to show: another one after `REASON_S`, but at once in place of an unknown one."""
+        if reason == self.reason:
+            self.other_since = None
+        elif self.other_since is None and self.reason not in ("", UNKNOWN):
+            self.other_since = now
+        if self.other_since is None or now - self.other_since >= REASON_S:
+            self.reason, self.other_since = reason, None
+        return self.reason
 
     def restart(self, now: float, error: float) -> None:
         """Count the missed time from now on."""
@@ -208,7 +123,7 @@ class AttainmentWatch:
         self._clock = bus.clock
         self._environment = environment
         self._tracks = [_LoopState(loop) for loop in loops]
-        self._why_held = why_held
+        self._reasons = MissedReasons(bus, environment, why_held)
         self.node.describe("attainment", self._attainment)
         self.node.describe("problems", self._problems)
 
@@ -217,6 +132,7 @@ class AttainmentWatch:
         with self._bus.liveness.heartbeat(self.node.name) as heart:
             while True:
                 heart.beat()
+                self._reasons.watch_doses(each.loop for each in self._tracks)
                 for track in self._tracks:
                     now = self._clock.monotonic()
                     self._check(track, now)
@@ -272,9 +188,7 @@ class AttainmentWatch:
             track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
             return
         is_step = self._note_set_point(track, set_point, now)
-        allowed = track.loop.band(set_point)
-        is_limited = track.loop.lowers or track.loop.counts_both
-        track.band = set_point - allowed, set_point + allowed if is_limited else None
+        track.band = track.loop.limits_about(set_point)
         if as_is is not None and as_is.quality is Quality.OK:
             self._judge(track, set_point, float(as_is.value), now, is_step=is_step)
         elif as_is is None or as_is.quality is Quality.WARM_UP:
@@ -301,8 +215,7 @@ class AttainmentWatch:
     def _judge(self, track: _LoopState, set_point: float, value: float, now: float, *, is_step: bool) -> None:
         loop, recent = track.loop, [wanted for _, wanted in track.set_points]
         lowest, highest = min(recent), max(recent)
-        is_free = not (loop.lowers if value > set_point else loop.raises)
-        if abs(value - set_point) <= loop.band(set_point) or (is_free and not loop.counts_both):
+        if abs(value - set_point) <= loop.allowed(set_point, is_low=value < set_point):
             track.leave(Attainment.REACHED, f"{self._environment}: {loop.variable} is at its set point")
         elif is_step or lowest - loop.band(lowest) <= value <= highest + loop.band(highest):
             track.leave(Attainment.SETTLING, f"{self._environment}: {loop.variable} moves to its set point")
@@ -314,7 +227,7 @@ class AttainmentWatch:
 
     def _miss_measured(self, track: _LoopState, set_point: float, value: float, now: float) -> None:
         loop, is_low, error = track.loop, value < set_point, abs(value - set_point)
-        cause = self._cause(loop, is_low=is_low)
+        cause = self._reasons.cause(loop, is_low=is_low)
         if track.is_other_case(now, is_low=is_low, is_blocked=bool(cause)):
             track.leave(
                 Attainment.SETTLING, f"{self._environment}: {loop.variable} can move to its set point"
@@ -322,7 +235,9 @@ class AttainmentWatch:
             track.restart(now, error)
             track.is_logged = False
         else:
-            reason = cause or self._limit(loop, is_low=is_low)
+            reason = cause or self._reasons.limit(loop, is_low=is_low)
+            if not cause and not loop.is_dosed:  # a reason with times changes each time
+                reason = track.steady(reason, now)
             self._miss(track, set_point, value, reason, now, is_blocked=bool(cause))
             track.error = error if track.error is None else track.error
         track.is_low = is_low
@@ -351,63 +266,6 @@ class AttainmentWatch:
             f"its set point is {set_point:.6g} {variable.unit}: {reason}"
         )
 
-    def _cause(self, loop: Loop, *, is_low: bool) -> str:
-        """Why its outputs do not follow their commands, or ""."""
-        for device in loop.devices:
-            last = self._last(diagnostics(self._environment, device))
-            if last is not None and last.value["level"] >= LEVELS[State.FAILED]:
-                return f"its output {device} has failed ({last.value['message']})"
-        if why := self._why_held((loop.variable, *loop.outputs)):
-            return f"its output is held ({why})"
-        causes = " and ".join(self._own_set_points(loop, is_low=is_low))
-        return (
-            f"the full light is missed because {causes}"
-            if causes and is_low and loop.variable == ILLUMINANCE
-            else causes
-        )
-
-    def _own_set_points(self, loop: Loop, *, is_low: bool) -> Iterator[str]:
-        """The set points of its outputs that prevent raising it, or lowering it."""
-        for output in loop.outputs:
-            last = self._last(desired(self._environment, output))
-            if last is None or last.quality is not Quality.OK:
-                continue
-            level = float(last.value) / loop.full.get(output, 1.0)
-            raises = 1.0 - level if output in loop.lowering else level
-            if raises < 1.0 if is_low else raises > 0.0:
-                whose = "of the recipe" if last.node == f"{self._environment}/recipe_runner" else "by hand"
-                name = output.removeprefix("light_intensity_")
-                part = f"the channel {name}" if name != output else name_of_output(output)
-                yield f"{part} is held at {float(last.value):.3g} by the set point {output} {whose}"
-
-    def _limit(self, loop: Loop, *, is_low: bool) -> str:
-        if not (loop.raises if is_low else loop.lowers):
-            return f"no output {'raises' if is_low else 'lowers'} it: adjust it by hand"
-        command = self._command(loop.variable)
-        if command is None:
-            return "nothing is commanded"
-        lowest, highest = loop.limits
-        if is_low and command >= highest:
-            return loop.at_most
-        if is_low and (why := self._rival(loop)):
-            return why
-        if not is_low and (command <= lowest or (command < 0 and loop.variable == CARBON_DIOXIDE)):
-            return loop.at_least
-        return "its output is not at a limit; the reason is unknown"
-
-    def _rival(self, loop: Loop) -> str:
-        """The output that lowers it for another variable now, or ""."""
-        for output, variables in loop.rivals.items():
-            wanting = [each for each in variables if (self._command(each) or 0.0) < 0]
-            if wanting:
-                return f"{name_of_output(output)} also lowers it, and runs for {' and '.join(wanting)}"
-        return ""
-
-    def _command(self, variable: str) -> float | None:
-        """The demand of the controller of a variable, None without one."""
-        last = self._last(commanded(self._environment, variable))
-        return None if last is None or last.quality is not Quality.OK else float(last.value)
-
     def _is_overridden(self, loop: Loop) -> bool:
         """Whether it or one of its outputs has an override."""
         for variable in (loop.variable, *loop.outputs):
@@ -418,11 +276,3 @@ class AttainmentWatch:
 
     def _last(self, topic: str) -> Message | None:
         return self._bus.topics.get(topic).last
-
-
-def _at_limit(outputs: tuple[str, ...]) -> str:
-    """The reason when these outputs are at full level."""
-    names = [name_of_output(each) for each in dict.fromkeys(outputs)]
-    if len(names) == 1:
-        return f"{names[0]} {'runs' if outputs == (FAN,) else 'is on'} all the time"
-    return f"{' and '.join(names)} are on all the time"

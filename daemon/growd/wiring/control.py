@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from growd.control.attainment import AttainmentWatch, Loop, light_loop
+from growd.control.attainment import AttainmentWatch
 from growd.control.controllers import Controller, DirectController, LightController
 from growd.control.fresh_air import FreshAir
 from growd.control.lamp_share import LampShare
 from growd.control.light_calibration import PATIENCE_S, LightCalibration
+from growd.control.watched_loops import Loop, light_loop
 from growd.variables import ILLUMINANCE, VARIABLES
 from growd.wiring.loops import can_tune, loop_controller, output_controller, watched_loop
 from growd.wiring.tuning import autotuner

@@ -6,11 +6,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from growd.control.attainment import Loop, output_loop
 from growd.control.loop import Doses, LoopController, LoopSettings
 from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
 from growd.control.pid import Gains
 from growd.control.step_test import RANGES
+from growd.control.watched_loops import Loop, output_loop
 from growd.device_kinds import OutputClass
 from growd.loops import loop_kind, switching_s
 from growd.variables import CARBON_DIOXIDE, FAN, VALVE

@@ -6,10 +6,10 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from growd.control.attainment import name_of_output
 from growd.control.autotune import Autotuner, TunedOutput
 from growd.control.pulse_test import PulseTest
 from growd.control.step_test import BASELINE_S, MIXED_S, RANGES, DoseTest, StepTest
+from growd.control.watched_loops import name_of_output
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, WATER_TEMPERATURE
 from growd.wiring.loops import loop_settings, switching_of
 
