@@ -1,7 +1,7 @@
 /** Numbers, units and times in the browser's locale. */
 
 const LOCALES = navigator.languages;
-const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²", "g/m3": "g/m³", "degC d": "°C d", index: "", plants: "", leaves: "" };
+const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²", "g/m3": "g/m³", "degC d": "°C d", index: "", plants: "", leaves: "", fraction: "%", switch: "" };
 const DECIMALS = { lux: 0, pH: 2, "mS/cm": 2, kPa: 2 };
 const FAHRENHEIT = ["US", "BS", "BZ", "KY", "PW", "LR", "FM", "MH"].includes(new Intl.Locale(LOCALES[0]).maximize().region);
 const formats = new Map();
@@ -11,11 +11,11 @@ const isFahrenheit = (unit) => unit === "degC" && FAHRENHEIT;
 /** The symbol of one of growd's units as it is shown: "degC" is "°C", or "°F" where people use that. */
 export const symbol = (unit) => (isFahrenheit(unit) ? "°F" : SYMBOLS[unit] ?? unit);
 
-/** A value of growd in the unit that is shown. */
-export const shown = (value, unit) => (isFahrenheit(unit) ? value * 1.8 + 32 : value);
+/** A value of growd in the unit that is shown: a fraction in percent. */
+export const shown = (value, unit) => (isFahrenheit(unit) ? value * 1.8 + 32 : unit === "fraction" ? value * 100 : value);
 
 /** A value in the unit that is shown, for growd. */
-export const given = (value, unit) => (isFahrenheit(unit) ? (value - 32) / 1.8 : value);
+export const given = (value, unit) => (isFahrenheit(unit) ? (value - 32) / 1.8 : unit === "fraction" ? value / 100 : value);
 
 /** A number with so many decimals. */
 export function number(value, decimals = 0) {

@@ -140,9 +140,6 @@ export function SetPointText({ environment, name }) {
 
 const isShare = (variable) => variable.unit === "fraction";
 const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
-const toShown = (variable, value) => (isShare(variable) ? value * 100 : shown(value, variable.unit));
-const toGiven = (variable, value) => (isShare(variable) ? value / 100 : given(value, variable.unit));
-const unitOf = (variable) => (isShare(variable) ? "%" : symbol(variable.unit));
 
 /** A set point with its unit, without needless decimals: "8,000 lx", "22.5 °C", "40 %". */
 export function setPointText(variable, value) {
@@ -155,8 +152,8 @@ function Field({ environment, variable, value }) {
   const [draft, setDraft] = useState(null); // what is typed, null while the field shows the set point
   const [isBusy, setBusy] = useState(false);
   const id = useId();
-  const present = value === null ? "" : typed(toShown(variable, value), decimalsIn(toShown(variable, value)) ?? decimalsOf(variable));
-  const wanted = toGiven(variable, parseNumber(draft ?? ""));
+  const present = value === null ? "" : typed(shown(value, variable.unit), decimalsIn(shown(value, variable.unit)) ?? decimalsOf(variable));
+  const wanted = given(parseNumber(draft ?? ""), variable.unit);
   const range = rangeText(variable, [variable.minimum, variable.maximum]);
   const error = !draft ? "" : Number.isNaN(wanted) ? t("not_a_number", { range })
     : wanted < variable.minimum || wanted > variable.maximum ? t("out_of_range", { range }) : "";
@@ -181,7 +178,7 @@ function Field({ environment, variable, value }) {
       value=${draft ?? present} placeholder="–" aria-invalid=${Boolean(error)} aria-describedby=${`${id}-range`}
       onInput=${(event) => setDraft(event.target.value)} onKeyDown=${(event) => event.key === "Escape" && setDraft(null)}
       onBlur=${() => (draft === present || draft === "") && setDraft(null)} />
-    <span class="unit">${unitOf(variable)}</span>
+    <span class="unit">${symbol(variable.unit)}</span>
     ${draft !== null && html`<button class="primary" disabled=${isBusy || !draft || Boolean(error)}>${t("set")}</button>`}
     <span id=${`${id}-range`} class=${`range small ${error ? "bad" : doubt ? "warn" : "faint"}`} aria-live="polite">
       ${draft !== null && value !== null && !error && `${t("in_force", { value: setPointText(variable, value) })} `}
@@ -190,7 +187,7 @@ function Field({ environment, variable, value }) {
 }
 
 const rangeText = (variable, [least, most]) =>
-  `${t("range", { least: number(toShown(variable, least)), most: number(toShown(variable, most)) })} ${unitOf(variable)}`;
+  `${t("range", { least: number(shown(least, variable.unit)), most: number(shown(most, variable.unit)) })} ${symbol(variable.unit)}`;
 
 /** On and off, with the present choice marked. */
 function Switch({ environment, variable, value }) {

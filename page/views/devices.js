@@ -1,6 +1,6 @@
 /** Sensors, outputs, buses, interlocks and the machine: what they are, and how they do. */
 import { call } from "../lib/api.js";
-import { bytes, decimalsIn, difference, duration, moment, number, quantity } from "../lib/format.js";
+import { bytes, decimals, decimalsIn, difference, duration, moment, number, quantity } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
@@ -43,7 +43,7 @@ function Device({ environment, device, status }) {
     sessionStorage.setItem(name, event.currentTarget.open ? "open" : "");
   };
   const isOutput = device.role === "output";
-  const part = device.kind === "lamp" ? t("lamp") : isOutput ? variableName(device.variables[0]) : device.part;
+  const part = isOutput && device.kind !== "lamp" ? variableName(device.variables[0]) : PARTS[device.kind] ? t(PARTS[device.kind]) : device.part;
   const guides = services.map(guideName).join(" · ");
   const place = device.line ?? (device.pins.length ? `GPIO ${device.pins.join(", ")}` : device.place);
   return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
@@ -75,7 +75,7 @@ function Reading({ topic, variable }) {
   const { value, quality } = message;
   if (quality !== "ok") return html`<span class="warn">${t(`quality_${quality}`)}</span>`;
   if (!variable.variable) return html`<b>${number(value, value % 1 ? 2 : 0)}</b>`; // it confirms an output
-  return html`<b title=${variableName(variable.variable)}>${variable.unit === "switch" ? levelText(variable, value) : quantity(value, variable.unit, variable.precision)}</b>`;
+  return html`<b title=${variableName(variable.variable)}>${variable.unit === "switch" ? levelText(variable, value) : quantity(value, variable.unit, decimals(variable))}</b>`;
 }
 
 /** What an output does now; of a lamp each channel. */
@@ -104,6 +104,7 @@ function Health({ state, line }) {
   ]} />`;
 }
 
+const PARTS = { lamp: "lamp", gpio: "devices_contact", topic: "devices_posted", mqtt: "devices_mqtt" };
 const UNITS = { doses: "devices_doses", starts: "devices_starts" };
 const valueText = (value, unit) => (unit === "s" ? duration(value) : UNITS[unit] ? `${number(value)} ${t(UNITS[unit])}` : quantity(value, unit, decimalsIn(value) ?? 1));
 const limitText = ({ name, value, unit }) => unit === "switch" ? t(name === "above" ? "on" : "off") : `${t(`devices_limit_${name}`)} ${name === "hysteresis" ? difference(value, unit) : valueText(value, unit)}`;

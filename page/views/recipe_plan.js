@@ -1,5 +1,5 @@
 /** The plan of a recipe, drawn: all days small, one day large, and the changes ahead. */
-import { clock, date, duration, local, number, quantity, shown, symbol, unix } from "../lib/format.js";
+import { clock, date, decimalsIn, duration, local, number, quantity, shown, symbol, unix } from "../lib/format.js";
 import { html, useMemo, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 
@@ -10,7 +10,8 @@ const SHOWN = 8; // of the changes ahead, until all are asked for
 
 /** A set point with its unit; null is none. */
 const level = (value, unit) =>
-  value === null ? t("recipe_released") : quantity(value, unit, Math.abs(shown(value, unit) % 1) < 0.005 ? 0 : 2);
+  value === null ? t("recipe_released") : unit === "switch" ? t(value >= 0.5 ? "on" : "off")
+    : quantity(value, unit, Math.min(2, decimalsIn(shown(value, unit)) ?? 2));
 
 /** "0 lx → 8 000 lx, gradually". */
 export const changeText = ({ from, to, unit, to_next: way }) =>
