@@ -13,13 +13,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from zlib import crc32
 
 import msgspec
 from msgspec import Meta
 
-from growd.config import ConfigError, chambers_of
+from growd.config import Config, ConfigError, Output, chambers_of
 from growd.config.base import Pin  # noqa: TC001  msgspec reads it
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.runtime.atomic_file import read_regular, write_atomically
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from growd.config import Chamber, Config, Output
+    from growd.config import Chamber
     from growd_drivers.gpio import GpioModule
     from growd_drivers.hardware import Hardware
     from growd_drivers.hardware_pwm import PwmFiles
@@ -60,16 +60,19 @@ class SafePin(msgspec.Struct, frozen=True):
 class LastRun(msgspec.Struct):
     """The outputs of the last run with real hardware, and whether a simulated run came after it.
 
-    `check` is the CRC-32 of both: a damaged number would be another pin.
+    `network` has the sections of those that are driven over HTTP, by their names. `check` is the CRC-32 of
+    all: a damaged number would be another pin.
     """
 
     outputs: list[SafePin] = []
     is_simulated: bool = False
+    network: dict[str, dict[str, Any]] = {}
     check: int = 0
 
     def sum(self) -> int:
         """The right value of `check`."""
-        return crc32(msgspec.json.encode((self.outputs, self.is_simulated)))
+        network = (self.network,) if self.network else ()  # an earlier version had none
+        return crc32(msgspec.json.encode((self.outputs, self.is_simulated, *network)))
 
 
 @dataclass
@@ -127,9 +130,10 @@ def keep_run(data: Path, config: Config) -> None:
     """
     last = last_run(data)
     if not config.simulator.enabled:
-        run = LastRun(safe_pins(config))
-    elif last.outputs:
-        run = LastRun(last.outputs, is_simulated=True)
+        over_http = {name: each for name, each in _in_the_network(config) if each.kind == "http"}
+        run = LastRun(safe_pins(config), network=msgspec.to_builtins(over_http))
+    elif last.outputs or last.network:
+        run = LastRun(last.outputs, is_simulated=True, network=last.network)
     else:
         return
     run.check = run.sum()
@@ -151,7 +155,9 @@ def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = No
     outcome = Outcome()
     _drive_pins(pins, dropped, pwm_files, outcome)
     if config is not None and not config.simulator.enabled:
-        _tell_network(config, outcome)
+        _tell_network([*_in_the_network(config)], config, outcome)
+    elif config is None and not last.is_simulated:
+        _tell_network([*_last_in_the_network(last)], Config(), outcome)
     return outcome
 
 
@@ -207,17 +213,31 @@ def _drive_pins(
             outcome.safe.append(pin)
 
 
-def _tell_network(config: Config, outcome: Outcome) -> None:
-    """Tell all devices in the network at the same time; those that do not answer in time are failures."""
-    results: dict[str, str] = {}
-    threads = []
+def _in_the_network(config: Config) -> Iterator[tuple[str, Output]]:
+    """The outputs in the network, with their names for people."""
     for chamber in chambers_of(config):
         for output in chamber.all_outputs:
             if output.kind in IN_THE_NETWORK:
-                name = chamber.device(output.name)
-                results[name] = f"{name}: no answer within {_NETWORK_S:g} s"
-                told = partial(_tell, config, output, name, results)
-                threads.append(threading.Thread(target=told, name=f"safe {name}", daemon=True))
+                yield chamber.device(output.name), output
+
+
+def _last_in_the_network(run: LastRun) -> Iterator[tuple[str, Output]]:
+    """Those of the last run, if this version can read them."""
+    for name, section in run.network.items():
+        try:
+            yield name, msgspec.convert(section, Output)
+        except msgspec.ValidationError as error:
+            _log.error("%s: its section of the last run can't be read: %s", name, error)
+
+
+def _tell_network(outputs: list[tuple[str, Output]], config: Config, outcome: Outcome) -> None:
+    """Tell all devices in the network at the same time; those that do not answer in time are failures."""
+    results: dict[str, str] = {}
+    threads = []
+    for name, output in outputs:
+        results[name] = f"{name}: no answer within {_NETWORK_S:g} s"
+        told = partial(_tell, config, output, name, results)
+        threads.append(threading.Thread(target=told, name=f"safe {name}", daemon=True))
     for thread in threads:
         thread.start()
     end = time.monotonic() + _NETWORK_S
