@@ -893,6 +893,23 @@ class TestConditions:
             await post(on, HEAT, 27.9, 5)
             assert not on.is_on(self.FAN)
 
+    @pytest.mark.parametrize("alert", [False, True])
+    async def test_one_that_follows_an_output_has_events_only_with_an_alert(self, alert):
+        condition = Condition(
+            name="fan", outputs=("air_heater",), variable="air_flush_on", on=True, alert=alert
+        )
+        async with on_stage(
+            output("air_heater"), relay=(self.FAN,), sensors=(HEAT,), condition=(condition,)
+        ) as on:
+            await post(on, HEAT, 25)
+            await by_hand(on, "air_flush_on", 0)
+            async with with_events(on) as published:
+                await by_hand(on, "air_flush_on", 1)
+                assert on.has_tripped("condition_fan")
+                await by_hand(on, "air_flush_on", 0)
+                assert not on.has_tripped("condition_fan")
+            assert [event["message"] for event in published] == ["air_flush_on is on", "released"] * alert
+
     async def test_the_lamp_can_be_held_off(self):
         condition = Condition(name="dry", outputs=("light",), variable="air_humidity", below=40)
         async with on_stage(sensors=(DAMP,), light=Light(), condition=(condition,)) as on:

@@ -173,13 +173,17 @@ class OutputInterlocks:
             holds_unknown=condition.unknown == "hold",
             devices=devices,
             is_expected=not condition.alert,
+            follows_output=not condition.alert and self._times_of_output(condition.variable) is not None,
         )
+
+    def _times_of_output(self, variable: str) -> OnTimes | None:
+        """Of the outputs of an own variable or of a lamp channel; None for what is measured."""
+        channel = variable.removeprefix("light_intensity_")
+        return self._by_variable.get(variable) or self._channels.get(channel)
 
     def _limit_of(self, condition: Condition) -> Threshold:
         variable = condition.variable
-        times = self._by_variable.get(variable) or self._channels.get(
-            variable.removeprefix("light_intensity_")
-        )
+        times = self._times_of_output(variable)
         if condition.on is not None:
             read = state_of(times) if times is not None else self._reader(variable)
             return is_on(variable, read, on=condition.on)

@@ -63,7 +63,8 @@ def level_of(times: OnTimes) -> Callable[[float], float | None]:
 class WhileBeyond(Interlock):
     """Outputs are held at a level (None: their safe one) while one of `limits` applies for `after_s`.
 
-    A variable that is not known holds them too if `holds_unknown`, quietly in the first `QUIET_S`.
+    A variable that is not known holds them too if `holds_unknown`, quietly in the first `QUIET_S`. One that
+    `follows_output` has no events, which would be as many as those of the output.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class WhileBeyond(Interlock):
         holds_unknown: bool = True,
         devices: Iterable[str] = (),
         is_expected: bool = False,
+        follows_output: bool = False,
     ) -> None:
         super().__init__(name, holds, _shown(limits, after_s))
         self.reads = frozenset(each.variable for each in limits)
@@ -89,6 +91,7 @@ class WhileBeyond(Interlock):
         self._since: dict[Threshold, float] = {}
         self._said: dict[Threshold, str] = {}
         self._began: float | None = None
+        self._follows_output = follows_output
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._began = now if self._began is None else self._began
@@ -101,9 +104,10 @@ class WhileBeyond(Interlock):
                 self._judge(each, value, now)
         applying = next(iter(self._said.values()), "")
         is_unknown = bool(unknown) and self._holds_unknown and not applying
-        self.is_quiet = is_unknown and now - self._began < QUIET_S and (self.is_quiet or not self.reason)
+        is_early = is_unknown and now - self._began < QUIET_S and (self.is_quiet or not self.reason)
         if is_unknown:
-            applying = f"{unknown[0]} {'has not been measured yet' if self.is_quiet else 'is unknown'}"
+            applying = f"{unknown[0]} {'has not been measured yet' if is_early else 'is unknown'}"
+        self.is_quiet = is_early or self._follows_output
         self.reason = applying
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
