@@ -122,3 +122,20 @@ async def test_a_switch_has_both_topics():
         assert rig.written == [0.0, 1.0]
         assert rig.counted == [(FAN, 0.0), (FAN, 1.0)]
     await rig.worker.close()
+
+
+async def test_a_flood_of_commands_does_not_wear_a_switch_out():
+    rig = Rig(SwitchActuator, rest_s=1.0)
+    async with running(rig.clock, rig.actuator):
+        for number in range(200):
+            rig._commands.publish(float(number % 2))
+            await rig.clock.advance(0.05)
+        assert 3 <= sum(rig.written) <= 11  # of 100 commands within 10 s
+        await rig.command(1.0, 3)
+        assert rig.written[-1] == 1.0
+        rig._commands.publish(0.0)
+        await rig.clock.advance(0.05)
+        assert rig.written[-1] == 0.0  # off at once
+        await rig.command(1.0, 2)
+        assert rig.written[-1] == 1.0
+    await rig.worker.close()

@@ -329,18 +329,23 @@ class OutputActuator(Actuator):
         return self._permitted(output, wanted)
 
     def _possible(self, level: float) -> float:
-        """The level nearest to a command that the output can have."""
+        """The level nearest to a command that the output can have now."""
         return round(max(0.0, min(1.0, level)), DECIMALS)
 
 
 class SwitchActuator(OutputActuator):
     """Switches a device, such as a valve: on from a command of one half.
 
+    After it became safe no command changes it for `rest_s`, so that a flood of commands does not wear it out.
     The state, 1 or 0, is also published on `<environment>/switches/<device>`.
     """
 
-    def __init__(self, bus: Bus, environment: str, device: str, variable: str, **options: Any) -> None:
+    def __init__(
+        self, bus: Bus, environment: str, device: str, variable: str, *, rest_s: float = 0.0, **options: Any
+    ) -> None:
         super().__init__(bus, environment, device, variable, **options)
+        self._rest_s = rest_s
+        self._safe_since = -inf
         self._switch = self.node.advertise(switch_state(environment, device), SWITCH_STATE)
 
     @property
@@ -348,7 +353,14 @@ class SwitchActuator(OutputActuator):
         return (self._level, self._switch)
 
     def _possible(self, level: float) -> float:
-        return float(level >= ON_FROM)
+        rests = self._clock.monotonic() - self._safe_since < self._rest_s
+        return self._safe[self._variable] if rests else float(level >= ON_FROM)
+
+    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception]) -> None:
+        before = self._written.get(self._variable, self._safe[self._variable])
+        super()._note(changes, failures)
+        if before != self._written.get(self._variable) == self._safe[self._variable]:
+            self._safe_since = self._clock.monotonic()
 
 
 class _Command:

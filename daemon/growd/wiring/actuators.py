@@ -12,6 +12,7 @@ from growd.control.lamp import LightActuator
 from growd.control.wear import OutputCounters, Rated
 from growd.device_kinds import OutputClass
 from growd.runtime.worker import WorkerError
+from growd.wiring.loops import switching_of
 from growd.wiring.outputs import Lamp, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.network_switch import NETWORK_LIMIT_S
@@ -31,6 +32,7 @@ DEVICE_TIMEOUT_S: Final = 2.0
 NETWORK_TIMEOUT_S: Final = 2 * NETWORK_LIMIT_S + 1.0
 """Above the limit of a command, so that the driver says what is wrong."""
 
+_REST_S: Final = 1.0  # at most half of the shortest pause of a controller, which is exact
 DEVICE_CLOSE_S: Final = 5.0  # time limit for closing an output at shutdown
 
 
@@ -104,7 +106,8 @@ class ChamberOutputs:
 
     def _actuator(self, output: Output, interlocks: Interlocks) -> Actuator:
         device = output_device(self._hardware, output)
-        make = OutputActuator if output.can_dim else SwitchActuator
+        _, pause_s = switching_of(self._chamber, output.own_variable)
+        make = OutputActuator if output.can_dim else partial(SwitchActuator, rest_s=min(_REST_S, pause_s / 2))
         safe_on = output.safe == "on"
         return make(
             self._bus,
