@@ -119,6 +119,26 @@ async def test_without_a_connection_publishing_fails_at_once(own_port: int):
             await asyncio.to_thread(line.link.send, TOPIC, b"ON")
 
 
+async def test_messages_that_a_broker_does_not_acknowledge_are_bounded():
+    async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"\x20\x02\x00\x00")  # CONNACK, and nothing after it
+        while await reader.read(4096):
+            pass
+        writer.close()
+
+    async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+        line = Line(0, Broker("127.0.0.1", server.sockets[0].getsockname()[1], None, PATIENCE_S))
+        async with line.running():
+            await until(lambda: line.is_up)
+            waiting = [asyncio.create_task(line.link.publish("pump", b"ON")) for _ in range(200)]
+            await until(lambda: sum(each.done() for each in waiting) == 100)
+            refused = [each for each in waiting if each.done()]
+            assert {type(each.exception()) for each in refused} == {ConnectionError}
+            assert {str(each.exception()) for each in refused} == {"Message queue full."}
+        await asyncio.wait(waiting)
+        assert all(each.exception() for each in waiting)
+
+
 async def test_login_and_certificates_come_from_files(tmp_path: Path):
     secret = tmp_path / "secret"
     secret.write_text(f"{PASSWORD}\n")

@@ -356,9 +356,9 @@ class SwitchActuator(OutputActuator):
         rests = self._clock.monotonic() - self._safe_since < self._rest_s
         return self._safe[self._variable] if rests else float(level >= ON_FROM)
 
-    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception]) -> None:
+    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception], lasted_s: float) -> None:
         before = self._written.get(self._variable, self._safe[self._variable])
-        super()._note(changes, failures)
+        super()._note(changes, failures, lasted_s)
         if before != self._written.get(self._variable) == self._safe[self._variable]:
             self._safe_since = self._clock.monotonic()
 

@@ -22,6 +22,7 @@ KEEP_ALIVE_S: Final = 60
 _TICK_S: Final = 1.0
 _LOST: Final = "the connection was lost"
 AT_LEAST_ONCE: Final = 1
+_MOST_UNACKNOWLEDGED: Final = 100  # messages to a broker that does not answer; further ones fail at once
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,7 @@ class MqttConnection:
             CallbackAPIVersion.VERSION2, identifier, reconnect_on_failure=False
         )
         client.connect_timeout = broker.timeout_s
+        client.max_queued_messages = _MOST_UNACKNOWLEDGED
         if broker.user:
             client.username_pw_set(broker.user, broker.password)
         if broker.context is not None:
