@@ -22,7 +22,7 @@ from growd.control.filters import Filter
 from growd.control.fresh_air import FreshAir
 from growd.control.lamp_share import LampShare
 from growd.control.topics import CHANNEL_LEVELS, light_channels
-from growd.device_kinds import ROLES
+from growd.output_roles import ROLES
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,

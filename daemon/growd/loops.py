@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import Final
 
-from growd.device_kinds import OutputClass
+from growd.output_roles import OutputClass
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,

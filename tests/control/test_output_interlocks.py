@@ -17,7 +17,7 @@ from growd.control.interlocks.feedback import NotConfirmed
 from growd.control.interlocks.heat import StillRising
 from growd.control.interlocks.limits import MinimumOff
 from growd.control.interlocks.on_times import OnTimes
-from growd.device_kinds import ROLES
+from growd.output_roles import ROLES
 from growd.status.status_node import StatusNode
 from growd.variables import VALVE
 from growd.wiring.config_checks import check_config

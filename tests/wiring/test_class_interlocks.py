@@ -7,7 +7,7 @@ import pytest
 from growd.config import Chamber, Config, Output, Sensor
 from growd.control.interlocks.base import SensorReadings
 from growd.control.interlocks.on_times import OnTimes
-from growd.device_kinds import ROLES, OutputClass, Role
+from growd.output_roles import ROLES, OutputClass, Role
 from growd.variables import SHARES, VARIABLES, Variable
 from growd.wiring.output_interlocks import OutputInterlocks
 

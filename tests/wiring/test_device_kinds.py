@@ -10,7 +10,8 @@ import pytest
 
 from growd.bus import Bus
 from growd.config import Config, ConfigError, RelayOptions, Sensor, Simulator, load
-from growd.device_kinds import NOT_OF_DRIVERS, ROLES, SENSOR_KINDS, with_article
+from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS, with_article
+from growd.output_roles import ROLES
 from growd.variables import FAN, VALVE, VARIABLES
 from growd.wiring.fault_services import FaultServices, fault_places
 from growd.wiring.sensors import SensorDevice, open_sensor

@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from growd.config import ChannelOptions, Config, InterlockOptions, Light, Output, RelayOptions, Sensor
-from growd.device_kinds import OUTPUT_KINDS, ROLES
+from growd.device_kinds import OUTPUT_KINDS
+from growd.output_roles import ROLES
 from growd.status.model import OutputStatus
 from growd.wiring.config_checks import check_config
 from growd_hwsim.actuators import ACTUATORS

@@ -12,8 +12,9 @@ from growd.config.devices import Light
 from growd.config.lamp_light import ChannelLight, LampLight
 from growd.config.loops import LoopOptions, of_carbon_dioxide
 from growd.config.outputs import PWM_PINS, Output
-from growd.device_kinds import LUX_PER_UMOL, PHOTONS, ROLES, SENSOR_KINDS
+from growd.device_kinds import LUX_PER_UMOL, PHOTONS, SENSOR_KINDS
 from growd.loops import loop_kind
+from growd.output_roles import ROLES
 from growd.variables import (
     CARBON_DIOXIDE,
     DAILY_LIGHT_INTEGRAL,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from growd.config.devices import RelayOptions, Sensor
     from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
-    from growd.device_kinds import OutputClass
+    from growd.output_roles import OutputClass
 
 LEAST_INTERVAL_S = 0.1
 DAY_S = 86_400.0

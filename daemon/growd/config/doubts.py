@@ -10,7 +10,8 @@ from growd.config.chamber import chambers_of
 from growd.config.control import InterlockOptions
 from growd.config.findings import Finding
 from growd.config.outputs import ON_A_PIN
-from growd.device_kinds import ROLES, SENSOR_KINDS, OutputClass
+from growd.device_kinds import SENSOR_KINDS
+from growd.output_roles import ROLES, OutputClass
 from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from growd.config.outputs import (
     OwnOutput,
 )
 from growd.config.web import without_login
-from growd.device_kinds import OutputClass, role_of
+from growd.output_roles import OutputClass, role_of
 from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
-from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS, ROLES, OutputClass, Role, role_of
+from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS
+from growd.output_roles import ROLES, OutputClass, Role, role_of
 from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
 from growd.control.retries import Retries
 from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
-from growd.device_kinds import ROLES
+from growd.output_roles import ROLES
 from growd.variables import VALVE
 
 if TYPE_CHECKING:

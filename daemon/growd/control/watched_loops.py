@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from math import inf, isinf
 from typing import TYPE_CHECKING, Final
 
-from growd.device_kinds import ROLES
 from growd.loops import loop_kind
+from growd.output_roles import ROLES
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:

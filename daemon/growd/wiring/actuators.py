@@ -10,7 +10,7 @@ from growd.config.outputs import IN_THE_NETWORK
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.control.wear import OutputCounters, Rated
-from growd.device_kinds import OutputClass
+from growd.output_roles import OutputClass
 from growd.runtime.worker import WorkerError
 from growd.wiring.loops import switching_of
 from growd.wiring.outputs import Lamp, output_device

@@ -16,7 +16,8 @@ from growd.control.topics import (
     raw,
     switch_state,
 )
-from growd.device_kinds import SENSOR_KINDS, OutputClass
+from growd.device_kinds import SENSOR_KINDS
+from growd.output_roles import OutputClass
 from growd.store.bootstrap import Databases
 from growd.variable_names import LANGUAGES, VARIABLE_NAMES, group_of
 from growd.variables import ILLUMINANCE, VARIABLES

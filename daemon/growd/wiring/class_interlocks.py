@@ -10,8 +10,8 @@ from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.heat import OverTemperature, StillRising
 from growd.control.interlocks.no_effect import Effect, Unmoved
 from growd.control.interlocks.on_times import OnTimes
-from growd.device_kinds import OutputClass
 from growd.loops import loop_kind
+from growd.output_roles import OutputClass
 from growd.variables import ACIDITY, CONDUCTIVITY, HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from growd.control.output_control import COMMAND_STALE_S, Demand, OutputControll
 from growd.control.pid import Gains
 from growd.control.step_test import RANGES
 from growd.control.watched_loops import Loop, output_loop
-from growd.device_kinds import OutputClass
 from growd.loops import loop_kind, switching_s
+from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from growd.control.interlocks.limits import DAY_S, MinimumOff, MinimumOn, OnTooL
 from growd.control.interlocks.on_times import HOUR_S, OnTimes
 from growd.control.interlocks.words import Words
 from growd.control.topics import feedback
-from growd.device_kinds import OutputClass
+from growd.output_roles import OutputClass
 from growd.variables import (
     VARIABLES,
 )
