@@ -40,7 +40,7 @@ export async function act(work) {
     return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;
-    notify(error.message, "bad");
+    notify(withoutCommand(error.message), "bad");
     if (error.status === 401 || error.status === 403) askSession().catch(() => {});
     return false;
   } finally {
