@@ -506,6 +506,13 @@ class TestFillingWithoutEffect:
 
 
 class TestLongestRun:
+    @pytest.mark.parametrize("drives", [(), ("water_circulation",)])
+    async def test_a_circulation_pump_may_run_all_the_time(self, drives):
+        pump = output("water_circulation", drives=drives)
+        async with on_stage(pump, sensors=()) as on:
+            await by_hand(on, "water_circulation", 1, 1_000)
+            assert runs(on, "water_circulation")
+
     @pytest.mark.parametrize("pump", ["water_fill", "water_drain", "water_irrigation"])
     async def test_a_pump_runs_for_its_longest_time_only(self, pump):
         async with on_stage(output(pump, needs=""), sensors=(AIR,)) as on:

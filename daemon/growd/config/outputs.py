@@ -213,7 +213,8 @@ class Output(Section, frozen=True):
         role = self.role
         if role is not None and role.drives:
             return role.drives, "raises" if role.raises else "lowers"
-        return (self.drives[0] if self.drives else ""), self.direction
+        moved = [each for each in self.drives if each != self.own_variable]
+        return (moved[0] if moved else ""), self.direction
 
     @property
     def effects(self) -> dict[str, bool]:
