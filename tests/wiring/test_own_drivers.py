@@ -15,6 +15,7 @@ import pytest
 
 from growd import own_kinds
 from growd.bus.messages import Quality
+from growd.cli.hardware_check import described
 from growd.config import ConfigError, load, load_outputs
 from growd.config.devices import OwnSensor
 from growd.wiring.own_drivers import OwnDriverGuard
@@ -251,6 +252,12 @@ def test_kinds_are_imported_side_by_side(odd, tmp_path):
         assert warnings == []
     finally:
         del sys.modules["growd_both_here"]
+
+
+def test_a_sensor_on_no_bus_is_shown_without_a_place(odd, tmp_path):
+    odd(GOOD)
+    config, _ = loaded(tmp_path, kind="odd")
+    assert dict(described(config))["air"] == "Good: air_temperature"
 
 
 def test_two_packages_with_one_kind_are_refused(odd, tmp_path):

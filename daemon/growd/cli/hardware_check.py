@@ -339,7 +339,8 @@ def _name_of(sensor: Sensor) -> str:
         return f"input {channel} of {kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
     if kind.opens == "i2c":
         return f"{kind.part} at {sensor.i2c_address:#04x} on I2C bus {sensor.bus}"
-    return f"{kind.part} on {sensor.port or place_of(sensor.bus, sensor.i2c_address)}"
+    on = "" if kind.opens == "none" else f" on {sensor.port or place_of(sensor.bus, sensor.i2c_address)}"
+    return f"{kind.part or sensor.kind}{on}"
 
 
 def _purpose(sensor: Sensor) -> str:
