@@ -292,6 +292,20 @@ async def test_an_open_alert_has_the_present_reason():
         ]
 
 
+@pytest.mark.parametrize(("options", "repeats"), [({"repeat_s": 86_400.0}, 2), ({}, 0)])
+async def test_a_failure_that_growd_cannot_end_is_repeated_each_half_hour(options, repeats):
+    stuck = replace(INTERLOCK, tripped=True, reason="the valve may be stuck open", is_failure=True)
+    async with watching(rule("interlock", **options)) as it:
+        it.now(interlocks=[stuck])
+        assert [phase for phase, _ in await it.look()] == ["start"]
+        news = [await it.look(450) for _ in range(5)]
+        assert [phase for each in news for phase, _ in each] == ["repeat"] * repeats
+    async with watching(rule("interlock", **options)) as it:
+        it.now(interlocks=[replace(stuck, needs_reset=True)])  # growd holds the output until then
+        await it.look()
+        assert [await it.look(450) for _ in range(5)] == [[]] * 5
+
+
 async def test_a_calibration_that_is_due_is_reported_until_it_is_done():
     due = CalibrationDue(ENV, "scd30_1", True, f"{ENV}/scd30_1 was calibrated 400 days ago")
     async with watching(rule("calibration_due", device="scd30_1")) as it:

@@ -476,7 +476,11 @@ class TestFullTank:
                 assert not on.has_tripped("water_overflow")
             await on.clock.advance(30)
             assert on.has_tripped("water_overflow")
-            assert any("water_overflow" in text for text in status(on).warnings)
+            (failure,) = status(on).failures
+            assert failure == (
+                "environment_1/interlocks/water_overflow: water_level was 98 percent at the trip; "
+                "the limit is above 97.5; the filling valve may be stuck open: close the tap by hand"
+            )
 
 
 class TestFillingWithoutEffect:
@@ -493,6 +497,31 @@ class TestFillingWithoutEffect:
             )
             await by_hand(on, "water_fill", 1, 1_000)
             assert not runs(on, "water_fill")
+
+    async def test_a_leak_that_holds_a_level_is_found(self):
+        async with on_stage(output("water_fill"), sensors=(LEVEL,)) as on:
+            on.want("water_level", 80)
+            for level in (20.0, 30.0, 40.0, *[45.0] * 13):
+                await post(on, LEVEL, level, 60)
+            assert on.has_tripped(self.NAME)
+
+    async def test_a_drain_that_lowers_nothing_is_off_until_a_reset(self):
+        async with on_stage(output("water_drain"), sensors=(LEVEL,)) as on:
+            on.want("water_drain", 1)
+            for level in [60.0] * 12:
+                await post(on, LEVEL, level, 60)
+            why = "did not fall by 1 percent: it may be blocked, the tap may be stuck open"
+            assert why in reason(on, "water_level_no_fall")
+            assert not runs(on, "water_drain")
+
+    async def test_a_tank_that_is_emptied_by_hand_is_no_fault_of_the_drain(self):
+        drain = output("water_drain", longest_on_s=DAY_S)
+        async with on_stage(drain, sensors=(LEVEL,)) as on:
+            on.want("water_level", 80)
+            on.want("water_drain", 1)
+            for level in [*range(60, 4, -4), *[4] * 20]:
+                await post(on, LEVEL, level, 60)
+            assert runs(on, "water_drain")
 
     async def test_a_tank_that_is_filled_and_then_held_never_trips(self):
         async with on_stage(output("water_fill"), sensors=(LEVEL,)) as on:

@@ -51,12 +51,16 @@ _NOWHERE: Final = Place()
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """The state of one thing that a rule watches: `subject` identifies it, `text` describes its state."""
+    """The state of one thing that a rule watches: `subject` identifies it, `text` describes its state.
+
+    One that `is_urgent` needs a person now: growd has found a failure that it cannot end.
+    """
 
     subject: str
     level: Level
     text: str
     place: Place = _NOWHERE
+    is_urgent: bool = False
 
 
 def observe(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) -> list[Observation]:
@@ -170,7 +174,8 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
             text = f"{environment}: the interlock {name} {words}"
             place = Place(environment=environment, device=name)
-            yield Observation(each.name, _level(is_raised=each.tripped), text, place)
+            is_urgent = each.is_failure and not each.needs_reset
+            yield Observation(each.name, _level(is_raised=each.tripped), text, place, is_urgent)
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:
@@ -187,7 +192,8 @@ def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             words = f"is not confirmed: {each.reason}" if each.tripped else "is confirmed again"
             place = Place(environment=environment, device=output)
             text = f"{environment}: the output {output} {words}"
-            yield Observation(each.name, _level(is_raised=each.tripped), text, place)
+            is_urgent = each.is_failure and not each.needs_reset
+            yield Observation(each.name, _level(is_raised=each.tripped), text, place, is_urgent)
 
 
 def _calibration_due(rule: AlertOptions, status: Status) -> Iterator[Observation]:

@@ -26,6 +26,9 @@ QUIET_S: Final = 30.0
 GONE_S: Final = 300.0
 """What has not been observed for this long no longer exists: its alert ends."""
 
+URGENT_S: Final = 1_800.0
+"""What is urgent is repeated this often until somebody acknowledges it, if the rule repeats at all."""
+
 MACHINE_S: Final = 60.0
 """Disk and temperature are read this often, if a rule needs them."""
 
@@ -151,7 +154,7 @@ class Watch:
         alert = self.open.get(key)
         before = self._tracks.get(key, _CLEAR)
         is_silenced = alert is not None and alert.acknowledged_by is not None
-        terms = Terms(rule.for_s, rule.repeat_s)
+        terms = Terms(rule.for_s, min(rule.repeat_s, URGENT_S) if observation.is_urgent else rule.repeat_s)
         track, phase = advance(before, terms, observation.level, now, is_silenced=is_silenced)
         if phase is AlertPhase.END:
             self._end(key, observation.text)

@@ -174,10 +174,10 @@ class InterlockOptions(Section, frozen=True):
     """The water level must return this far beyond its limits to end that."""
 
     fill_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 600.0
-    """Filling is off until a reset if it was on this long and the water level did not rise."""
+    """Filling or a drain is off until a reset if it was on this long and the water level did not follow."""
 
     fill_rise_percent: Annotated[float, Meta(ge=0.2, le=50)] = 1.0
-    """The smallest change of the water level that counts as a rise."""
+    """The smallest change of the water level that counts as following."""
 
     dose_longest_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 30.0
     """Longest dose of a dosing pump."""

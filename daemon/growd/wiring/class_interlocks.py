@@ -172,8 +172,12 @@ class ClassInterlocks:
         for variable in self._measured_of(OutputClass.HUMIDIFIER):
             rise, on_s = limits.humidifier_rise_percent, limits.humidifier_on_s
             yield self._unmoved(OutputClass.HUMIDIFIER, variable, rise, on_s)
-        if WATER_LEVEL in self._chamber.measured and self._fills:
-            yield self._unfilled(self._fills)
+        for raises in (True, False):
+            pumps = (
+                self._fills if raises else _own(self._of(OutputClass.PUMP, drives=WATER_LEVEL, raises=False))
+            )
+            if WATER_LEVEL in self._chamber.measured and pumps:
+                yield self._level_unmoved(pumps, raises=raises)
         changes = {ACIDITY: limits.no_effect_ph, CONDUCTIVITY: limits.no_effect_ms_cm}
         for variable in self._measured_of(OutputClass.DOSING):
             change = changes.get(variable) or loop_kind(variable).band
@@ -213,17 +217,19 @@ class ClassInterlocks:
     def _fills(self) -> frozenset[str]:
         return _own(self._that(WATER_LEVEL, raises=True))
 
-    def _unfilled(self, holds: frozenset[str]) -> Interlock:
+    def _level_unmoved(self, holds: frozenset[str], *, raises: bool) -> Interlock:
         effect = Effect(
             WATER_LEVEL,
             self._limits.fill_rise_percent,
             VARIABLES[WATER_LEVEL].unit,
+            raises,
             margin=_margin(WATER_LEVEL),
-            proves_without_set_point=False,
-            proof_from=float("inf"),
+            # a tank that a drain has emptied falls no further
+            proof_from=float("inf") if raises else -self._limits.level_low_percent,
             held_share=0.9,
             held_limit=1.0,
             forget_s=_FORGET_DOSES_S,
+            stays=False,  # a leak may hold a level as long as the tap is open
         )
         return Unmoved(
             holds,
@@ -231,8 +237,10 @@ class ClassInterlocks:
             effect,
             self._readings,
             limit=self._limits.fill_on_s,
-            subject="the filling valve",
-            causes="the tank or a drain may leak, the tap may be shut, or the level sensor has failed",
+            subject="the filling valve" if raises else "the drain",
+            causes="the tank or a drain may leak, the tap may be shut, or the level sensor has failed"
+            if raises
+            else "it may be blocked, the tap may be stuck open, or the level sensor has failed",
         )
 
     def _undosed(self, holds: frozenset[str], variable: str, change: float, *, raises: bool) -> Interlock:
@@ -275,7 +283,14 @@ class ClassInterlocks:
         if self._fills and WATER_LEVEL in self._chamber.measured:
             brim = (limits.level_high_percent + 100.0) / 2
             over = Threshold(WATER_LEVEL, self._reader(WATER_LEVEL), above=brim, unit="percent")
-            yield WhileBeyond("water_overflow", self._fills, [over], after_s=_OVERFLOW_S, holds_unknown=False)
+            yield WhileBeyond(
+                "water_overflow",
+                self._fills,
+                [over],
+                after_s=_OVERFLOW_S,
+                holds_unknown=False,
+                failure="the filling valve may be stuck open: close the tap by hand",
+            )
 
     def _level(self, name: str, holds: Iterable[str], switch: str, **sides: float) -> Iterator[Interlock]:
         judged = []

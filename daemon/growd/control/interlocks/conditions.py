@@ -64,7 +64,8 @@ class WhileBeyond(Interlock):
     """Outputs are held at a level (None: their safe one) while one of `limits` applies for `after_s`.
 
     A variable that is not known holds them too if `holds_unknown`, quietly in the first `QUIET_S`. One that
-    `follows_output` has no events, which would be as many as those of the output.
+    `follows_output` has no events, which would be as many as those of the output. `failure` says what may
+    have failed, and what to do, if growd cannot end it.
     """
 
     def __init__(
@@ -79,12 +80,14 @@ class WhileBeyond(Interlock):
         devices: Iterable[str] = (),
         is_expected: bool = False,
         follows_output: bool = False,
+        failure: str = "",
     ) -> None:
         super().__init__(name, holds, _shown(limits, after_s))
         self.reads = frozenset(each.variable for each in limits)
         self.devices = frozenset(devices)
         self.is_expected = is_expected
         self._conditions = tuple(limits)
+        self._failure = failure
         self._level = level
         self._after = after_s
         self._holds_unknown = holds_unknown
@@ -108,7 +111,11 @@ class WhileBeyond(Interlock):
         if is_unknown:
             applying = f"{unknown[0]} {'has not been measured yet' if is_early else 'is unknown'}"
         self.is_quiet = is_early or self._follows_output
-        self.reason = applying
+        self.reason = f"{applying}; {self._failure}" if applying and self._failure else applying
+
+    @property
+    def is_failure(self) -> bool:
+        return bool(self.reason and self._failure)
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe if self._level is None else self._level
