@@ -285,10 +285,13 @@ async def test_each_run_has_one_document(on):
         "ended_by": None,
         "end_reason": None,
         "elapsed": None,
+        "counters_at_end": None,
     }
     await on.clock.advance(MINUTE)
+    on.about = {"growd": "2.0", "counters": {"acid": {"cycles": 1}}}
     await on.ask("stop_recipe", "Grace")
     stopped = {"ended": BEGAN + MINUTE, "ended_by": "Grace", "end_reason": "stopped", "elapsed": MINUTE}
+    stopped["counters_at_end"] = on.about["counters"]
     assert on.journal.documents[1:] == [begun | stopped]
 
 

@@ -12,8 +12,10 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.config import Config, load
 from growd.config.profiles import PROFILES, profile_path
+from growd.control.wear import OutputCounters, Rated
 from growd.runs.circumstances import OF_DAEMON, OF_ENVIRONMENT, circumstances, configuration_of
 from support.clock import ManualClock
+from support.memory import ShortMemory
 
 SECRET = "s3cr3t"
 TWO_CHAMBERS = """
@@ -135,10 +137,28 @@ def test_the_calibrations_are_the_parameters_that_people_set_and_those_of_the_se
         "parameters": {"controllers/light_illuminance/full_scale": 20_000.0},
         "sensors": lines,
     }
-    assert found["growd"] == __version__
+    assert (found["growd"], found["counters"]) == (__version__, {})
     assert circumstances(load(None, ("chamber.shelf_2.light.enabled=false",)), bus, "shelf_2")[
         "calibrations"
     ] == {"parameters": {"controllers/x/kp": 1.0}, "sensors": {}}
+
+
+async def test_the_counters_of_the_outputs_are_recorded():
+    bus = Bus(ManualClock())
+    pump = Rated("acid", "pump for acid", "nutrient_ph_down", "dosing", "relay", flow_ml_min=60.0)
+    counters = OutputCounters(bus, "environment_1", [pump], ShortMemory())
+    counters.wrote("acid", 1.0)
+    await bus.clock.advance(3)
+    assert circumstances(Config(), bus, "environment_1")["counters"] == {
+        "acid": {
+            "variable": "nutrient_ph_down",
+            "since": bus.clock.time() - 3,
+            "cycles": 1,
+            "on_s": 3.0,
+            "energy_kwh": None,
+            "volume_l": 0.003,
+        }
+    }
 
 
 def _filled(section):

@@ -144,7 +144,7 @@ async def reports(stored, archive):
         points = RunPoints(SourceReader(session, stored.source), stored.source, lambda _: HOLDS_S)
 
         async def where(_):
-            return FigurePoints(points, {VALVE: Rating(flow_l_min=2.0)})
+            return FigurePoints(points, {VALVE: Rating(flow_l_min=2.0)}, {})
 
         def made(**options):
             return RunReports(

@@ -39,7 +39,7 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course
 
     `history` has pairs of a position in seconds of the recipe and its UNIX time, each valid until the next
     pair. `pre_outage` is the last pair before a power cut of unknown length. `about` are the members `growd`,
-    `configuration` and `calibrations` of the record, as they were at the start.
+    `configuration`, `calibrations` and `counters` of the record, as they were at the start.
     """
 
     recipe_id: str
@@ -155,13 +155,23 @@ def record(run: Run, environment: str) -> dict[str, Any]:
         "ended_by": None,
         "end_reason": None,
         "elapsed": None,
+        "counters_at_end": None,
     }
 
 
-def ended(run: Run, environment: str, *, time: float, by: str, reason: str, elapsed: float) -> dict[str, Any]:
-    """The `recipe_run` document at the end of a run."""
+def ended(
+    run: Run,
+    environment: str,
+    *,
+    time: float,
+    by: str,
+    reason: str,
+    elapsed: float,
+    counters: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The `recipe_run` document at the end of a run, with the counters of the outputs then."""
     end = {"ended": time, "ended_by": by, "end_reason": reason, "elapsed": elapsed}
-    return record(run, environment) | end
+    return record(run, environment) | end | {"counters_at_end": counters}
 
 
 def _recipe(ran: Ran) -> dict[str, Any]:

@@ -311,7 +311,10 @@ class RecipeRunner:
         """Record the end once, never earlier than the start."""
         run, elapsed = active.run, min(active.elapsed(), active.plan.duration)
         time = max(active.position.wall(), run.start + active.position.lasted())
-        document = ended(run, self._environment, time=time, by=by, reason=reason, elapsed=elapsed)
+        counters = self._about().get("counters")
+        document = ended(
+            run, self._environment, time=time, by=by, reason=reason, elapsed=elapsed, counters=counters
+        )
         await self._commit(None, "recipe_end", run, time, document)
         logger.info("%s: the recipe %s has ended: %s", self._environment, run.recipe_id, reason)
         self._active = None

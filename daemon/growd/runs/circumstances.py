@@ -37,13 +37,16 @@ NOT_RECORDED: Final = frozenset({"url", "url_on", "url_off", "user", "password_f
 OF_DAEMON: Final = ("store", "simulator")
 """Sections of the daemon that are recorded. The others have addresses and logins, and no effect on plants."""
 
+_COUNTERS: Final = ("variable", "since", "cycles", "on_s", "energy_kwh", "volume_l")
+
 
 def circumstances(config: Config, bus: Bus, environment: str) -> dict[str, Any]:
-    """The members `growd`, `configuration` and `calibrations` of a run's record, as JSON."""
+    """The members `growd`, `configuration`, `calibrations` and `counters` of a run's record, as JSON."""
     return {
         "growd": __version__,
         "configuration": configuration_of(config, environment),
         "calibrations": calibrations_of(bus, environment),
+        "counters": counters_of(bus, environment),
     }
 
 
@@ -84,6 +87,15 @@ def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
     except UnknownNameError:
         interlocks = {}
     return {"parameters": parameters, "sensors": interlocks.get("calibrations", {})}
+
+
+def counters_of(bus: Bus, environment: str) -> dict[str, dict[str, Any]]:
+    """The counters of the outputs of an environment, by output."""
+    try:
+        outputs = bus.find_node(f"{environment}/outputs").information()["outputs"]
+    except UnknownNameError:
+        return {}
+    return {each["name"]: {name: each[name] for name in _COUNTERS} for each in outputs}
 
 
 def _recordable(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.errors import InvalidValueError
 from growd.runs.account import Bucket, RunAccount
+from growd.runs.counted import with_counted
 from growd.runs.figures import NO_RATINGS
 from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, series_of
 from growd.store.exporting.pages import MOST_ROWS, slices
@@ -78,7 +79,7 @@ async def run_figures(
     """
     progress = RunProgress(run, points, zone, ratings)
     await progress.read(points, end_of(run, now))
-    return progress.figures()
+    return with_counted(progress.figures(), run.get("counters"), run.get("counters_at_end"))
 
 
 def end_of(run: Mapping[str, Any], now: float) -> float:

@@ -12,6 +12,7 @@ import msgspec
 
 from growd.config import chambers_of
 from growd.runs.archive import RunArchive
+from growd.runs.circumstances import counters_of
 from growd.runs.figure_keeper import FigureKeeper
 from growd.runs.figures import Rating
 from growd.runs.reports.reading import PHOTO_TYPES, ReadPhoto
@@ -90,7 +91,8 @@ async def run_reports(
     async with _session() as session:
 
         async def points(environment: str) -> FigurePoints:
-            return await _figure_points(config, environment, session, database, storage)
+            found = await _figure_points(config, environment, session, database, storage)
+            return FigurePoints(*found, counters_of(bus, environment))
 
         yield RunReports(
             archive,
@@ -110,13 +112,13 @@ def _session() -> aiohttp.ClientSession:
 
 async def _figure_points(
     config: Config, environment: str, session: aiohttp.ClientSession, database: Database, storage: Storage
-) -> FigurePoints:
+) -> tuple[RunPoints, dict[str, Rating]]:
     """Where the points of an environment are, and the ratings of its outputs."""
     source = point_source(config, database)
     reader = SourceReader(session, source)
     points = RunPoints(reader, source, storage.holds_s, await retired_until(reader, source))
     found = (chamber for chamber in chambers_of(config) if chamber.environment == environment)
-    return FigurePoints(points, next(map(_ratings, found), {}))
+    return points, next(map(_ratings, found), {})
 
 
 def _ratings(chamber: Chamber) -> dict[str, Rating]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.errors import BusyError
+from growd.runs.counted import with_counted
 from growd.runs.reports.comparison import comparison
 from growd.runs.reports.language import Language
 from growd.runs.reports.reading import RunReading, kept_figures
@@ -41,10 +42,11 @@ class ReportTimeoutError(StoreError):
 
 
 class FigurePoints(NamedTuple):
-    """The points that figures are made of, and the ratings of the outputs, by variable."""
+    """The points that figures are made of, the ratings of outputs by variable, and their counters now."""
 
     points: RunPoints
     ratings: Mapping[str, Rating]
+    counters: Mapping[str, Any]
 
 
 class RunReports:
@@ -123,9 +125,11 @@ class RunReports:
         return kept_figures(run) or await self._new_figures(run)
 
     async def _new_figures(self, run: Document) -> RunFigures:
-        points, flow = await self._points(str(run["environment"]))
+        points, ratings, counters = await self._points(str(run["environment"]))
+        if run.get("ended") is not None:
+            counters = run.get("counters_at_end") or {}
         key: str = run["_id"]
-        progress = self._progress.pop(key, None) or RunProgress(run, points, self._zone, flow)
+        progress = self._progress.pop(key, None) or RunProgress(run, points, self._zone, ratings)
         self._progress[key] = progress
         while len(self._progress) > _MOST_KEPT:
             self._progress.popitem(last=False)
@@ -135,11 +139,11 @@ class RunReports:
             try:
                 if end < now - _SETTLED_S:
                     await progress.read(points, end)
-                    return progress.copied().figures()
+                    return with_counted(progress.copied().figures(), run.get("counters"), counters)
                 await progress.read(points, max(float(run["started"]), end - _SETTLED_S))
             except PointsRetiredError:
                 del self._progress[key]
                 raise
             newest = progress.copied()
             await newest.read(points, end)
-            return newest.figures()
+            return with_counted(newest.figures(), run.get("counters"), counters)

@@ -170,10 +170,15 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
         ),
     ),
     "how_outputs": (
-        "Times of outputs are those of their commands; a CO₂ valve that an interlock held counts as closed.",
         (
-            "Zeiten der Ausgänge sind die ihrer Befehle; ein CO₂-Ventil, das eine Verriegelung hielt, "
-            "zählt als geschlossen."
+            "Times, starts, energy and volume of outputs are counted from what was written to them. Those of "
+            "single days, and all of runs that an older growd recorded, are from their commands; a CO₂ valve "
+            "that an interlock held counts as closed there."
+        ),
+        (
+            "Zeiten, Einschaltungen, Energie und Mengen der Ausgänge sind von dem gezählt, was ihnen "
+            "geschrieben wurde. Die einzelner Tage, und alle von Läufen eines älteren growd, sind aus den "
+            "Befehlen; ein CO₂-Ventil, das eine Verriegelung hielt, zählt dort als geschlossen."
         ),
     ),
     "how_rolled_up": (
