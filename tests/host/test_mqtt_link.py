@@ -81,6 +81,19 @@ async def test_a_topic_can_be_subscribed_while_the_connection_is_up(tmp_path: Pa
             await until(lambda: line.came == [(b"retained", True)])
 
 
+async def test_a_topic_that_the_broker_refuses_does_not_end_the_connection(tmp_path: Path):
+    async with broker(tmp_path, prohibits=True) as port, aiomqtt.Client("localhost", port) as device:
+        line = Line(port)
+        line.listen("prohibited")
+        line.listen()
+        async with line.running():
+            await until(lambda: bool(line.problem))
+            assert line.is_up
+            assert f"the MQTT broker localhost:{port} refuses the topic prohibited (" in line.problem
+            await device.publish(TOPIC, b"1", qos=1)
+            await until(lambda: line.came == [(b"1", False)])
+
+
 async def test_after_an_outage_the_topics_are_subscribed_again(tmp_path: Path, own_port: int):
     line = Line(own_port)
     line.listen()

@@ -45,9 +45,9 @@ class _Broker(Broker):
 
 @asynccontextmanager
 async def broker(
-    folder: Path, *, tls: bool = False, login: bool = False, port: int = 0
+    folder: Path, *, tls: bool = False, login: bool = False, prohibits: bool = False, port: int = 0
 ) -> AsyncIterator[int]:
-    """The port of a broker; with `login` only USER may connect."""
+    """The port of a broker. `login`: only USER may connect. `prohibits`: nobody may read "prohibited"."""
     logging.getLogger("amqtt").setLevel(logging.CRITICAL)
     logging.getLogger("transitions").setLevel(logging.CRITICAL)
     held = ExitStack()
@@ -61,6 +61,8 @@ async def broker(
         hasher = PasswordHash((Argon2Hasher(time_cost=1, memory_cost=64, parallelism=1),))
         passwords.write_text(f"{USER}:{hasher.hash(PASSWORD)}\n")
         plugin = {"amqtt.plugins.authentication.FileAuthPlugin": {"password_file": str(passwords)}}
+    if prohibits:
+        plugin["amqtt.plugins.topic_checking.TopicTabooPlugin"] = {}
     server = _Broker({"listeners": {"default": listener}, "plugins": plugin})
     with held:
         await server.start()

@@ -52,6 +52,7 @@ class MqttLink:
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[str, list[Callable[[bytes, bool], None]]] = {}
         self._connection: MqttConnection | None = None
+        self._refused: dict[str, str] = {}  # topics, and why
         self._reason = _NEVER
         self._is_logged = False
         self._is_changed = asyncio.Event()
@@ -134,12 +135,14 @@ class MqttLink:
     async def _subscribe(self, connection: MqttConnection) -> None:
         """Subscribe to all topics that receivers want, and to those that they want later."""
         done: set[str] = set()
+        self._refused = {}
         while True:
             self._is_changed.clear()
             if missing := sorted(self._receivers.keys() - done):
                 async with asyncio.timeout(self._broker.timeout_s):
-                    await connection.subscribe(*missing)
+                    refused = await connection.subscribe(*missing)
                 done.update(missing)
+                self._note(refused)
             await self._is_changed.wait()
 
     def _receive(self, topic: str, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttConnection
@@ -149,6 +152,12 @@ class MqttLink:
     @property
     def _name(self) -> str:
         return f"the MQTT broker {self._broker.host}:{self._broker.port}"
+
+    def _note(self, refused: dict[str, str]) -> None:
+        """Topics that the broker refuses are problems of their sensors, and not of the connection."""
+        for topic, reason in refused.items():
+            _log.warning("%s refuses the topic %s: %s", self._name, topic, reason)
+        self._refused |= refused
 
     def _lost(self, reason: str) -> None:
         self._reason = reason
@@ -170,6 +179,9 @@ class MqttLink:
         }
 
     def _problems(self) -> list[dict[str, Any]]:
-        if not self.problem:
-            return []
-        return [{"text": f"{self.problem}; its sensors and outputs fail", "is_failure": True}]
+        lost = [f"{self.problem}; its sensors and outputs fail"] if self.problem else []
+        refused = [
+            f"{self._name} refuses the topic {topic} ({reason}): permit the user to read it"
+            for topic, reason in self._refused.items()
+        ]
+        return [{"text": text, "is_failure": True} for text in (*lost, *refused)]

@@ -61,7 +61,7 @@ class MqttConnection:
         self._loop = asyncio.get_running_loop()
         self._accepted = self._loop.create_future()
         self._lost = asyncio.Event()
-        self._acknowledged: dict[int, asyncio.Future[None]] = {}
+        self._acknowledged: dict[int, asyncio.Future[Sequence[ReasonCode]]] = {}
         self._client = client = paho.Client(
             CallbackAPIVersion.VERSION2, identifier, reconnect_on_failure=False
         )
@@ -105,10 +105,12 @@ class MqttConnection:
         message = self._client.publish(topic, body, AT_LEAST_ONCE, retain)
         await self._acknowledgement(message.rc, message.mid)
 
-    async def subscribe(self, *topics: str) -> None:
-        """Receive the messages of these topics, and wait until the broker has agreed."""
+    async def subscribe(self, *topics: str) -> dict[str, str]:
+        """Receive the messages of these topics. Returns the topics that the broker refused, and why."""
         code, number = self._client.subscribe([(topic, AT_LEAST_ONCE) for topic in topics])
-        await self._acknowledgement(code, number)
+        reasons = await self._acknowledgement(code, number)
+        answers = zip(topics, reasons, strict=False)
+        return {topic: str(reason) for topic, reason in answers if reason.is_failure}
 
     async def until_lost(self) -> None:
         """Send pings, and what the socket did not take at once, until the connection is lost."""
@@ -126,12 +128,13 @@ class MqttConnection:
         self._accepted.cancel()
         self._client.disconnect()
 
-    async def _acknowledgement(self, code: MQTTErrorCode, number: int | None) -> None:
+    async def _acknowledgement(self, code: MQTTErrorCode, number: int | None) -> Sequence[ReasonCode]:
         if code != paho.MQTT_ERR_SUCCESS or number is None:
             raise ConnectionError(paho.error_string(code))
-        acknowledged = self._acknowledged[number] = self._loop.create_future()
+        acknowledged: asyncio.Future[Sequence[ReasonCode]] = self._loop.create_future()
+        self._acknowledged[number] = acknowledged
         try:
-            await acknowledged
+            return await acknowledged
         finally:
             del self._acknowledged[number]
 
@@ -155,19 +158,14 @@ class MqttConnection:
     def _on_publish(self, _: object, __: object, message: int, *___: object) -> None:
         acknowledged = self._acknowledged.get(message)
         if acknowledged is not None and not acknowledged.done():
-            acknowledged.set_result(None)
+            acknowledged.set_result(())
 
     def _on_subscribe(
         self, _: object, __: object, number: int, reasons: Sequence[ReasonCode], *___: object
     ) -> None:
-        refused = next((reason for reason in reasons if reason.is_failure), None)
         acknowledged = self._acknowledged.get(number)
-        if acknowledged is None or acknowledged.done():
-            return
-        if refused is None:
-            acknowledged.set_result(None)
-        else:
-            acknowledged.set_exception(PermissionError(f"the broker refuses a subscription: {refused}"))
+        if acknowledged is not None and not acknowledged.done():
+            acknowledged.set_result(reasons)
 
     def _on_message(self, _: object, __: object, message: MQTTMessage) -> None:
         self._receive(message.topic, bytes(message.payload), message.retain)
