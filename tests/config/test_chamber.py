@@ -70,6 +70,7 @@ def test_a_valve_needs_co2_if_a_sensor_measures_it():
 def test_devices_on_pins_are_lamps_relays_and_contacts():
     no_lamp = Light(enabled=False)
     assert not chamber(AIR, light=no_lamp).has_pins
+    assert chambers_of(Config(light=no_lamp))[0].has_pins  # the default sensors
     assert chamber(AIR, light=no_lamp, relay=(FAN,)).has_pins
     assert chamber(Sensor(name="door", kind="gpio", pin=4, variable="door_open"), light=no_lamp).has_pins
     assert chamber(AIR, light=Light(channel=(ChannelOptions(name="red", pin=4),))).has_pins

@@ -194,10 +194,11 @@ class Chamber:
 
     @cached_property
     def has_pins(self) -> bool:
-        """Whether a device is on a GPIO pin that growd opens."""
-        on_pins = [output.pin for output in self.all_outputs]
+        """Whether a device is on a GPIO pin, or the sensors are the default ones, for a Raspberry Pi."""
+        outputs = [output.pin for output in self.all_outputs]
         inputs = [sensor.switch_pin for sensor in self.options.sensor]
-        return bool(self.light.channel) or any(pin is not None for pin in (*on_pins, *inputs))
+        is_default = self.options.sensor is type(self.config)().sensor
+        return is_default or bool(self.light.channel) or any(pin is not None for pin in (*outputs, *inputs))
 
     @cached_property
     def pwm_pins(self) -> dict[int, tuple[int, str]]:
