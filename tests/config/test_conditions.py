@@ -74,9 +74,11 @@ def test_limits_of_an_output_that_do_not_go_together_are_refused(options, senten
     assert sentence in refused(outputs=(replace(HEATER, **options), FAN))
 
 
-def test_a_limit_far_above_its_default_is_doubted_if_there_is_such_an_output():
+@pytest.mark.parametrize("variable", ["air_heater", "auxiliary_1"])
+def test_a_limit_far_above_its_default_is_doubted_if_there_is_such_an_output(variable):
     limits = InterlockOptions(heater_off_degc=60.0, water_heater_off_degc=50.0)
-    config = Config(sensor=(AIR,), output=(HEATER,), interlock=limits)
+    heater = replace(HEATER, variable=variable, drives=("air_temperature",))
+    config = Config(sensor=(AIR,), output=(heater,), interlock=limits)
     texts = [str(finding) for doubt in DOUBTS for finding in doubt(config, None)]
     assert len(texts) == 1
     assert "60 is far above the default of 40; set it below 55" in texts[0]

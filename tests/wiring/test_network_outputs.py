@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import aiomqtt
 import pytest
 from aiohttp.test_utils import unused_port
+from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
@@ -146,11 +147,13 @@ async def test_in_a_simulation_no_device_is_told(tmp_path: Path):
     assert (outcome.told, outcome.failures) == ([], [])
 
 
-async def test_a_device_that_goes_away_is_a_failure_and_is_commanded_when_it_is_back():
-    async with rigged(chamber_with(PLUG)) as rig:
+@pytest.mark.parametrize("variable", [None, "auxiliary_1"])
+async def test_a_device_that_goes_away_is_a_failure_and_is_commanded_when_it_is_back(variable):
+    plugged = replace(PLUG, variable=variable)
+    async with rigged(chamber_with(plugged)) as rig:
         await rig.clock.advance(10)
         client = rig.bus.node("client")
-        client.publish_arguments(f"{E}/commanded/air_heater", [1])
+        client.publish_arguments(f"{E}/commanded/{plugged.own_variable}", [1])
         await rig.clock.advance(5)
         heater = rig.machine.chamber.level
         assert heater("heater") == 1

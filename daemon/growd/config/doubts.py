@@ -12,7 +12,15 @@ from growd.config.findings import Finding
 from growd.config.outputs import ON_A_PIN
 from growd.device_kinds import SENSOR_KINDS
 from growd.output_roles import ROLES, OutputClass
-from growd.variables import CARBON_DIOXIDE, FAN, VALVE
+from growd.variables import (
+    CARBON_DIOXIDE,
+    FAN,
+    HUMIDITY,
+    TEMPERATURE,
+    VALVE,
+    WATER_LEVEL,
+    WATER_TEMPERATURE,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,12 +38,12 @@ _DOUBTFUL_FROM: Final = {
 """From these values on, a limit of the valve gives hardly any protection."""
 
 _DOUBTFUL_OF: Final = {
-    "air_heater": {"heater_off_degc": 55.0, "heater_on_s": 7_200.0, "heater_off_s": 7_200.0},
-    "water_heater": {"water_heater_off_degc": 45.0, "water_heater_on_s": 14_400.0},
-    "air_humidifier": {"humidifier_on_s": 14_400.0},
-    "water_fill": {"pump_on_s": 7_200.0},
+    (TEMPERATURE, "raises"): {"heater_off_degc": 55.0, "heater_on_s": 7_200.0, "heater_off_s": 7_200.0},
+    (WATER_TEMPERATURE, "raises"): {"water_heater_off_degc": 45.0, "water_heater_on_s": 14_400.0},
+    (HUMIDITY, "raises"): {"humidifier_on_s": 14_400.0},
+    (WATER_LEVEL, "raises"): {"pump_on_s": 7_200.0},
 }
-"""The same by the own variable of an output."""
+"""The same by what an output drives."""
 
 _HOT_DEGC: Final = 50.0  # no crop grows there
 
@@ -56,8 +64,8 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
         doubtful = {"light_off_degc": _HOT_DEGC} if chamber.lamp_channels else {}
         if VALVE in chamber.own_variables:
             doubtful |= _DOUBTFUL_FROM
-        for variable in chamber.own_variables:
-            doubtful |= _DOUBTFUL_OF.get(variable, {})
+        for output in chamber.outputs:
+            doubtful |= _DOUBTFUL_OF.get(output.first_moved, {})
         for option, most in doubtful.items():
             value, default = getattr(limits, option), getattr(InterlockOptions(), option)
             if value >= most:

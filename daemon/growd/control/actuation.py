@@ -14,8 +14,7 @@ from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
 from growd.control.retries import Retries
 from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
-from growd.output_roles import ROLES
-from growd.variables import VALVE
+from growd.output_roles import ROLES, OutputClass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.interlocks.base import Guard
+    from growd.output_roles import Role
     from growd.runtime.worker import Worker
 
     Counted = Callable[[str, float | None, float], None]
@@ -145,10 +145,7 @@ class Actuator(ABC):
     @property
     def _advice(self) -> str:
         """What to do after a failure."""
-        if VALVE in self._safe:
-            return "; the valve may be open: close the bottle"
-        roles = (ROLES[output] for output in self._safe if output in ROLES)
-        return next((f"; the {role.name} may be on" for role in roles if role.must_be_safe_off), "")
+        return ""
 
     @abstractmethod
     def _state(self) -> object:
@@ -275,7 +272,8 @@ class OutputActuator(Actuator):
     """Drives one output at a level, 0..1, by the commands for its own variable.
 
     It is at its safe level without a fresh command, and the guard limits it. `write(level)` runs in the
-    worker. The level is published on `<environment>/outputs/<device>` when it changes.
+    worker. The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it
+    does, by default that of its own variable.
     """
 
     def __init__(
@@ -294,6 +292,7 @@ class OutputActuator(Actuator):
         guard: Guard | None = None,
         repeat_s: float | None = None,
         counted: Counted = uncounted,
+        role: Role | None = None,
     ) -> None:
         super().__init__(
             bus,
@@ -311,7 +310,16 @@ class OutputActuator(Actuator):
             counted=counted,
         )
         self._variable = variable
+        self._role = role or ROLES.get(variable)
         self._level = self.node.advertise(output_level(environment, device), OUTPUT_LEVEL)
+
+    @property
+    def _advice(self) -> str:
+        if self._role is None or not self._role.must_be_safe_off:
+            return ""
+        if self._role.output_class is OutputClass.VALVE:
+            return "; the valve may be open: close the bottle"
+        return f"; the {self._role.name} may be on"
 
     @property
     def _outputs(self) -> tuple[Publisher, ...]:

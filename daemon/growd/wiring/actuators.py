@@ -122,6 +122,7 @@ class ChamberOutputs:
             repeat_s=output.repeat_s,
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
             counted=lambda _, level, lasted_s: self.counters.wrote(output.name, level, lasted_s),
+            role=output.role,
         )
 
     def _worker(self, name: str, devices: Iterable[OutputDevice[Any]], line: str = "") -> Worker:
