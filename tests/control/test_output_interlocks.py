@@ -752,6 +752,12 @@ class TestLimitsOfOutputs:
             await by_hand(on, "air_cooler", 1, 170)
             assert not runs(on, "air_cooler"), "after a kill the pause begins at the start"
 
+    async def test_a_cooler_that_is_dimmed_has_no_compressor_to_spare(self):
+        async with on_stage(output("air_cooler", kind="pwm")) as on:
+            await on.clock.advance(KNOWN_S)
+            await by_hand(on, "air_cooler", 1)
+            assert runs(on, "air_cooler")
+
     async def test_an_output_stays_on_for_its_minimum_but_not_against_an_interlock(self):
         async with on_stage(output("air_heater", minimum_on_s=120.0)) as on:
             await on.clock.advance(KNOWN_S)

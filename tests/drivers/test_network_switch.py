@@ -255,3 +255,8 @@ async def test_a_device_over_mqtt_becomes_safe_by_its_timer(protocol):
 def test_without_a_broker_there_is_no_output():
     with pytest.raises(SettingError, match="heater: there is no MQTT broker"):
         MqttOutput(None, lambda _: [], name="heater", safe_on=False)
+
+
+def test_an_answer_that_is_nested_too_deep_is_a_wrong_one():
+    with pytest.raises(HardwareUnavailableError, match="gives an unexpected answer"):
+        HttpSwitch(ShellyGen1("http://plug"), lambda *_: (200, 60_000 * b"["), name="heater")
