@@ -8,8 +8,10 @@ import pytest
 from growd.cli.hardware_check import check_hardware
 from growd.config import chambers_of, load
 from growd.config.profiles import PROFILES, profile_path, profile_text
+from growd.wiring.actuators import rated_outputs
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.simulator import simulated_hardware
+from growd_hwsim.parameters import ChamberParameters
 from support.jumping import JumpingClock, answer_at_once
 
 
@@ -48,6 +50,14 @@ def test_the_devices_of_the_profiles():
         assert variables == {"air_carbon_dioxide_valve_on", "air_flush_on"}
     lamp = load(profile_path("minimal")).light
     assert (lamp.switched, [channel.name for channel in lamp.channel]) == (True, ["white"])
+
+
+def test_the_use_of_the_simulated_lamp_and_valve_is_counted_as_it_is():
+    (chamber,), simulated = chambers_of(load(profile_path("climate"))), ChamberParameters()
+    rated = {each.name: each for each in rated_outputs(chamber)}
+    lamps = {name: rated[f"light {name}"].power_w for name in simulated.lamps}
+    assert lamps == {name: lamp.power_w for name, lamp in simulated.lamps.items()}
+    assert rated["valve"].flow_ml_min == 1_000 * simulated.valve_flow_l_min
 
 
 def test_the_profile_of_the_whole_climate_has_a_loop_for_each_of_its_variables():

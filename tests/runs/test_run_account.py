@@ -22,6 +22,7 @@ from support.run_points import (
 
 FAN = "air_flush_on"
 DAY = 86_400.0
+DLI = "light_daily_integral"
 
 
 def whole(figures, variable=WARMTH):
@@ -160,6 +161,39 @@ class TestDeviation:
             end=250,
         )
         assert figures.variable(CO2).deviation.longest_s == 100
+
+    def test_a_sum_is_compared_at_the_end_of_each_day_and_has_no_mean(self):
+        """Light from 05:00 to 21:00 of the first day, half of it on the second; the third has not ended."""
+        light = [(hours, min(12.0, 0.75 * (hours - 5))) for hours in range(6, 24)]
+        light += [(24 + hours, sum_ / 2) for hours, sum_ in light] + [(48, 0.0), (54, 0.75)]
+        figures = figures_of(
+            set_point(5 * 3_600, DLI, 12.0),
+            set_point(22 * 3_600, DLI, None),  # at night there is none
+            set_point(24 * 3_600, DLI, 12.0),
+            *(
+                value(hours * 3_600 + more, DLI, sum_)
+                for hours, sum_ in light
+                for more in range(0, 3_600, 600)
+            ),
+            start=4 * 3_600,
+            end=55 * 3_600,
+        )
+        found = figures.variable(DLI)
+        assert (found.whole.mean, found.day, found.whole.max, found.days.mean) == (
+            None,
+            None,
+            12.0,
+            3 * [None],
+        )
+        assert (found.days.mean_absolute, found.days.within) == ([0.0, 6.0, None], [1.0, 0.0, None])
+        deviation = found.deviation
+        assert (deviation.longest_s, deviation.longest_at) == (DAY, MIDNIGHT + DAY)
+        assert deviation.within == pytest.approx(20 / 44)
+
+    def test_the_sum_of_a_day_that_ended_without_a_value_is_not_compared(self):
+        points = [value(60, DLI, 12.0), event(120, "stop", "growd stopped"), value(DAY + 60, DLI, 0.1)]
+        found = figures_of(set_point(0, DLI, 12.0), *points, end=DAY + 120).variable(DLI)
+        assert found.deviation is None
 
     def test_a_released_set_point_is_not_zero(self):
         figures = figures_of(

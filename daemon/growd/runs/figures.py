@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.variables import CARBON_DIOXIDE, HUMIDITY, ILLUMINANCE, TEMPERATURE
+from growd.variables import CARBON_DIOXIDE, DAILY_LIGHT_INTEGRAL, HUMIDITY, ILLUMINANCE, TEMPERATURE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -53,6 +53,7 @@ TOLERANCES: Final = {
     "water_temperature": Tolerance(1.0),
     "water_potential_hydrogen": Tolerance(0.3),
     "water_electrical_conductivity": Tolerance(0.2, 0.1),
+    DAILY_LIGHT_INTEGRAL: Tolerance(0.0, 0.05),
 }
 """Those of CO2 and light are about the bands in which growd calls a set point reached."""
 
@@ -60,7 +61,10 @@ OTHER_TOLERANCE: Final = Tolerance(0.0, 0.1)
 
 
 class Statistics(msgspec.Struct, frozen=True):
-    """Of the values of a variable, each weighted with the time for which it held; None without data."""
+    """Of the values of a variable, each weighted with the time for which it held; None without data.
+
+    A sum, such as the light since midnight, has no `mean`.
+    """
 
     data_s: float
     min: float | None
@@ -70,6 +74,8 @@ class Statistics(msgspec.Struct, frozen=True):
 
 class Deviation(msgspec.Struct, frozen=True):
     """How far a variable was from its set point while both were known, `compared_s` seconds.
+
+    A sum is compared at the end of each day, and that counts for the whole day.
 
     `within` is the share of that time within the tolerance. The longest time without a pause outside of it
     began at `longest_at` (UNIX seconds), None if there was none.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+import msgspec
 
 from growd.runs.figures import (
     GRAMS_PER_LITRE,
@@ -12,14 +14,15 @@ from growd.runs.figures import (
     EventFigures,
     OutputFigures,
     Rating,
+    Statistics,
     VariableDays,
     VariableFigures,
 )
 from growd.runs.tally import Excursions, Held, Tally, short
-from growd.variables import VALVE, VARIABLES
+from growd.variables import DAILY_LIGHT_INTEGRAL, DEGREE_DAYS, PHOTOPERIOD, VALVE, VARIABLES
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+SUMS: Final = frozenset({DAILY_LIGHT_INTEGRAL, PHOTOPERIOD, DEGREE_DAYS})
+"""Variables that add up from midnight, or from the start of a run, on."""
 
 ON: Final = 0.5
 """A switch is on from this command on."""
@@ -31,7 +34,8 @@ class VariableAccount:
     """A measured variable: its value in force, and the sums of those before. Times are UNIX seconds.
 
     `begin` is the start of the run, before which nothing is counted. `by_hand` of its `values` are
-    measurements by hand.
+    measurements by hand. A sum, such as the light since midnight, has no mean, and is compared with the set
+    point once a day, at its end.
     """
 
     def __init__(self, variable: str, begin: float) -> None:
@@ -40,6 +44,11 @@ class VariableAccount:
         self.values = self.by_hand = 0
         self.whole, self.by_light = Tally(), (Tally(), Tally())  # all, and of darkness and light
         self.days: defaultdict[int, Tally] = defaultdict(Tally)
+        self._is_sum = variable in SUMS
+        self._compared = Tally() if self._is_sum else self.whole
+        self._days_compared = defaultdict(Tally) if self._is_sum else self.days
+        self._day, self._day_since = 0, begin
+        self._wanted: float | None = None  # the last set point of the day
         self._excursions = Excursions()
         self._tolerance = TOLERANCES.get(variable, OTHER_TOLERANCE)
         self._begin = begin
@@ -48,12 +57,13 @@ class VariableAccount:
 
     def count(self, now: float, day: int, *, is_light: bool | None) -> None:
         """Count the value in force up to now, in a day of the run, and in light or darkness."""
+        if self._is_sum:
+            self._judge_day(day)
         end = min(now, self._until)
         if self._value is not None and end > self._since:
             value, low, high = self._value
-            error = None if self.set_point is None else value - self.set_point
-            is_within = error is not None and abs(error) <= self._tolerance.band(self.set_point or 0.0)
-            held = Held(self._since, end, value, low, high, error, is_within)
+            held = self._held(self._since, end, value, None if self._is_sum else self.set_point)
+            held = held._replace(low=low, high=high)
             for tally in (self.whole, self.days[day]):
                 tally.add(held)
             if is_light is not None:
@@ -82,15 +92,37 @@ class VariableAccount:
         return VariableFigures(
             self.variable,
             known.unit if known else "",
-            self.whole.statistics(),
-            light.statistics() if has_light else None,
-            dark.statistics() if has_light else None,
-            self._excursions.deviation(self.whole, self._tolerance),
-            self._by_day([self.days.get(day) or Tally() for day in range(days)]),
+            self._statistics(self.whole),
+            self._statistics(light) if has_light else None,
+            self._statistics(dark) if has_light else None,
+            self._excursions.deviation(self._compared, self._tolerance),
+            self._by_day(days),
         )
 
-    def _by_day(self, tallies: Sequence[Tally]) -> VariableDays:
-        statistics = [tally.statistics() for tally in tallies]
+    def _held(self, begin: float, end: float, value: float, set_point: float | None) -> Held:
+        error = None if set_point is None else value - set_point
+        is_within = error is not None and abs(error) <= self._tolerance.band(set_point or 0.0)
+        return Held(begin, end, value, value, value, error, is_within)
+
+    def _judge_day(self, day: int) -> None:
+        """Compare the sum with the set point if a day has ended, at the last call."""
+        if day != self._day:
+            midnight = self._since
+            if self._value is not None and self._until >= midnight and self._wanted is not None:
+                held = self._held(self._day_since, midnight, self._value[0], self._wanted)
+                for tally in (self._compared, self._days_compared[self._day]):
+                    tally.add(held)
+                self._excursions.add(held)
+            self._day, self._day_since, self._wanted = day, midnight, None
+        self._wanted = self._wanted if self.set_point is None else self.set_point
+
+    def _statistics(self, tally: Tally) -> Statistics:
+        found = tally.statistics()
+        return msgspec.structs.replace(found, mean=None) if self._is_sum else found
+
+    def _by_day(self, days: int) -> VariableDays:
+        statistics = [self._statistics(self.days.get(day) or Tally()) for day in range(days)]
+        tallies = [self._days_compared.get(day) or Tally() for day in range(days)]
         return VariableDays(
             [one.data_s for one in statistics],
             [one.min for one in statistics],

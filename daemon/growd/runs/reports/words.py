@@ -161,12 +161,13 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "how_deviation": (
         (
             "The deviation is the mean distance from the set point in force, by recipe or by hand, while "
-            "both were known. An excursion is a time without a pause outside of the tolerance."
+            "both were known; that of a sum, such as the light of a day, is taken at the end of each day. An "
+            "excursion is a time without a pause outside of the tolerance."
         ),
         (
             "Die Abweichung ist der mittlere Abstand vom geltenden Sollwert, aus Rezept oder von Hand, "
-            "solange beide bekannt waren. Die längste Abweichung ist die längste Zeit ohne Pause "
-            "außerhalb der Toleranz."
+            "solange beide bekannt waren; der einer Summe, wie der des Lichts, gilt am Ende jedes Tages. Die "
+            "längste Abweichung ist die längste Zeit ohne Pause außerhalb der Toleranz."
         ),
     ),
     "how_outputs": (
