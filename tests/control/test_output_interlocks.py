@@ -828,11 +828,12 @@ class TestLimitsOfOutputs:
 
 
 class TestCarbonDioxideOfAnyKind:
-    BURNER = output("auxiliary_1", drives=("air_carbon_dioxide",), needs="air_carbon_dioxide")
+    BURNER = output("auxiliary_1", drives=("air_carbon_dioxide",))
+    EXHAUST = output("auxiliary_2", drives=("air_carbon_dioxide",), direction="lowers")
 
     async def test_the_ceiling_and_the_rest_hold_whatever_raises_it(self):
         gas = Sensor(name="gas", kind="topic", variable="air_carbon_dioxide", stale_after_s=DAY_S)
-        async with on_stage(self.BURNER, sensors=(gas,)) as on:
+        async with on_stage(self.BURNER, self.EXHAUST, sensors=(gas,)) as on:
             await post(on, gas, 600)
             on.want("auxiliary_1", 1)
             await on.clock.advance(5)
@@ -843,6 +844,7 @@ class TestCarbonDioxideOfAnyKind:
             assert on.has_tripped("carbon_dioxide_ceiling")
             await on.clock.advance(2)
             assert not runs(on, "auxiliary_1")
+            assert runs(on, "auxiliary_2")
             await post(on, gas, 600)
             for _ in range(30):
                 await post(on, gas, 600, 30)

@@ -17,7 +17,8 @@ from growd.control.interlocks.light import LightHours
 from growd.control.interlocks.node import PATIENCE_S, Interlocks
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.sensor_calibrations import SensorCalibrations
-from growd.variables import CARBON_DIOXIDE, FAN, TEMPERATURE
+from growd.output_roles import OutputClass
+from growd.variables import CARBON_DIOXIDE, TEMPERATURE
 from growd.wiring.output_interlocks import OutputInterlocks
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def interlocks_of(
         hold=hold,
     )
     interlocks.track(valves, _that_raise_carbon_dioxide(chamber))
-    interlocks.track(fans, [FAN])
+    interlocks.track(fans, _fans(chamber))
     interlocks.track(lamps, chamber.lamp_channels)
     for channel, times in channels.items():
         interlocks.track(times, [channel])
@@ -89,6 +90,11 @@ def _that_raise_carbon_dioxide(chamber: Chamber) -> frozenset[str]:
     """The own variables of valves, and of all else that raises CO2."""
     raising = (each for each in chamber.outputs if each.effects.get(CARBON_DIOXIDE))
     return frozenset(each.own_variable for each in raising)
+
+
+def _fans(chamber: Chamber) -> frozenset[str]:
+    """The own variables of exhaust fans."""
+    return frozenset(each.own_variable for each in chamber.outputs_of(OutputClass.FAN))
 
 
 def _of_valve(
@@ -125,11 +131,11 @@ def _of_lamp(
 
 def _ceiling(chamber: Chamber, valves: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
     limits = chamber.options.interlock
-    fans = {FAN} & chamber.own_variables if limits.ceiling_starts_fan else set[str]()
+    fans = _fans(chamber) if limits.ceiling_starts_fan else frozenset[str]()
     raising = _that_raise_carbon_dioxide(chamber)
     limit = limits.ceiling_ppm, limits.ceiling_hysteresis_ppm
     if CARBON_DIOXIDE in chamber.measured and raising:
         yield StaysHigh(readings, valves, raising, *limit)
     if CARBON_DIOXIDE in chamber.measured and raising | fans:
         sensors = chamber.sensor_names(CARBON_DIOXIDE)
-        yield CarbonDioxideCeiling(readings, raising | fans, *limit, sensors)
+        yield CarbonDioxideCeiling(readings, raising, *limit, sensors=sensors, fans=fans)

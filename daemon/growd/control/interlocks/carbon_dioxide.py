@@ -16,7 +16,7 @@ from growd.control.interlocks.limits import OnTooLong, Use, UseLimit
 from growd.control.interlocks.no_effect import Effect, NoEffect
 from growd.control.interlocks.words import VALVE_WORDS
 from growd.runtime.text import duration
-from growd.variables import CARBON_DIOXIDE, FAN, VALVE
+from growd.variables import CARBON_DIOXIDE, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ _UNCALIBRATED: Final = Correction()
 
 
 class CarbonDioxideCeiling(PersistentInterlock):
-    """CO2 above the limit for people: the valve is shut and the exhaust fan runs.
+    """CO2 above the limit for people: the valve is shut and the exhaust fans (`fans`) run.
 
     One sensor above the limit is enough, also if only its reading without calibrations is above. It releases
     when all known readings are below the limit by the hysteresis. The corrections for calibrations survive a
@@ -46,11 +46,14 @@ class CarbonDioxideCeiling(PersistentInterlock):
         holds: Iterable[str],
         ceiling_ppm: float,
         hysteresis_ppm: float,
+        *,
         sensors: Sequence[str],
+        fans: Iterable[str],
     ) -> None:
         limits = {"limit": (ceiling_ppm, "ppm"), "hysteresis": (hysteresis_ppm, "ppm")}
         self._is_high = False
-        super().__init__("carbon_dioxide_ceiling", holds, limits)
+        self._fans = frozenset(fans)
+        super().__init__("carbon_dioxide_ceiling", self._fans.union(holds), limits)
         self.reads = frozenset({CARBON_DIOXIDE})
         self._readings = readings
         self._ceiling = ceiling_ppm
@@ -74,7 +77,7 @@ class CarbonDioxideCeiling(PersistentInterlock):
                 self._trip_unread(UNREAD)
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
-        if output == FAN:
+        if output in self._fans:
             return 1.0 if self._is_high else level
         return 0.0
 
