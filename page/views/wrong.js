@@ -28,7 +28,8 @@ export function interlockName(name) {
 /** A sentence with names in place of paths: "CO₂ unknown has tripped", with the chamber if there are several. */
 export function readable(text) {
   const place = (environment) => (chambers.value.length > 1 ? `${environment.replaceAll("_", " ")}: ` : "");
-  return text.replace(/\b(\w+)\/interlocks\/(\w+)/g, (_, environment, name) => place(environment) + interlockName(name))
+  return text.replace(/\bthe interlock (\w+)/g, (_, name) => interlockName(name))
+    .replace(/\b(\w+)\/interlocks\/(\w+)/g, (_, environment, name) => place(environment) + interlockName(name))
     .replace(/\b(\w+)\/actuators\/(\w+)/g, (_, environment, name) => place(environment) + name);
 }
 
