@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from growd.runs.figures import RunFigures
 
 
-class Counters(msgspec.Struct, frozen=True):
+class CountedUse(msgspec.Struct, frozen=True):
     """The counters of an output, which began at `since` (UNIX seconds); None for what is not counted."""
 
     variable: str
@@ -24,7 +24,7 @@ class Counters(msgspec.Struct, frozen=True):
     energy_kwh: float | None = None
     volume_l: float | None = None
 
-    def after(self, start: Counters) -> Counters:
+    def after(self, start: CountedUse) -> CountedUse:
         """What was counted since `start`."""
         return msgspec.structs.replace(
             self,
@@ -34,7 +34,7 @@ class Counters(msgspec.Struct, frozen=True):
             volume_l=_add(self.volume_l, start.volume_l, -1),
         )
 
-    def plus(self, other: Counters) -> Counters:
+    def plus(self, other: CountedUse) -> CountedUse:
         """Together with another output of the same variable."""
         return msgspec.structs.replace(
             self,
@@ -58,13 +58,13 @@ def with_counted(figures: RunFigures, start: Any, end: Any) -> RunFigures:
     return msgspec.structs.replace(figures, outputs=[one for _, one in sorted(outputs.items())])
 
 
-def _used(start: Any, end: Any) -> dict[str, Counters]:
+def _used(start: Any, end: Any) -> dict[str, CountedUse]:
     """What was counted between both, by variable."""
     try:
-        first, last = (msgspec.convert(each or {}, dict[str, Counters]) for each in (start, end))
+        first, last = (msgspec.convert(each or {}, dict[str, CountedUse]) for each in (start, end))
     except msgspec.ValidationError:  # of another version
         return {}
-    found: dict[str, Counters] = {}
+    found: dict[str, CountedUse] = {}
     unknown = set()
     for name, counters in last.items():
         before = first.get(name)
@@ -77,7 +77,7 @@ def _used(start: Any, end: Any) -> dict[str, Counters]:
     return {variable: used for variable, used in found.items() if variable not in unknown}
 
 
-def _counted(one: OutputFigures, used: Counters) -> OutputFigures:
+def _counted(one: OutputFigures, used: CountedUse) -> OutputFigures:
     litres = None if used.volume_l is None else short(used.volume_l)
     is_gas = litres is not None and one.variable == VALVE
     return msgspec.structs.replace(
