@@ -176,20 +176,12 @@ class SimulatedHardware(Hardware):
         self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
         for each in self.chambers:
             each.present_faults = self.faults.in_chamber
-        self._pwm_pins = {pin for _, wired in self._wired for pin in wired.lamp_pins.values()}
-        self._pwm_pins |= {
-            pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm
+        self._pwm_pins = {
+            *(pin for _, wired in self._wired for pin in wired.lamp_pins.values()),
+            *(pin for _, wired in self._wired for pin, each in wired.relays.items() if each.hardware_pwm),
         }
         self._moved = {pin: move for each, wired in self._wired for pin, move in _moved(each, wired).items()}
-        self.network = SimulatedNetwork(
-            [
-                (output, functools.partial(_move, each, output.moves, output.channel))
-                for each, wired in self._wired
-                for output in wired.network
-            ],
-            monotonic,
-            self.faults.is_away,
-        )
+        self.network = self._network(monotonic)
         self.serial_chips: dict[str, UartSlave] = {}
         on_buses = [(chip, each) for each, wired in self._wired for chip in wired.i2c]
         self.chips: dict[tuple[int, int], I2CSlave] = {
@@ -202,39 +194,17 @@ class SimulatedHardware(Hardware):
         self.serial_ports = SerialPorts(
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
         )
-        at_ports = [(port, kind, each) for each, wired in self._wired for port, kind in wired.serial.items()]
-        for number, (port, kind, each) in enumerate(at_ports):
-            self.serial_chips[port] = self._sensor(kind, each, monotonic, seed + number)
-            self.serial_ports.attach(port, self.serial_chips[port])
+        self._attach(monotonic, seed)
         super().__init__(
             smbus_over(I2CKernel(self.adapters)),
             self.serial_ports.open,
-            SimulatedGpio(
-                monotonic,
-                on_change=self._on_pin,
-                is_refused=self.faults.is_refused,
-                hold=self.faults.hold_pin,
-                wires={pin: wire for each, wired in self._wired for pin, wire in self._switches(each, wired)},
-            ),
+            self._gpio(monotonic),
             sleep=sleep,
             monotonic=monotonic,
             clear_bus=self.clear_bus,
             pwm_files=self._pwm_sysfs(),
-            one_wire=SimulatedOneWire(
-                [
-                    self._thermometer(each, sensor)
-                    for each, wired in self._wired
-                    for sensor in wired.thermometers
-                ],
-                self.faults,
-                sleep,
-            ),
-            mqtt=SimulatedBroker(
-                [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt],
-                self.faults,
-                monotonic,
-                on_send=self.network.receive,
-            ),
+            one_wire=self._one_wire(sleep),
+            mqtt=self._broker(monotonic),
             ask_http=self.network.ask_http,
             bus_speed_hz=lambda number: self.wiring.bus_hz.get(number, USUAL_BUS_HZ),
         )
@@ -262,6 +232,41 @@ class SimulatedHardware(Hardware):
         self.faults.close()
         super().close()
         self.serial_ports.close()
+
+    def _network(self, monotonic: Callable[[], float]) -> SimulatedNetwork:
+        outputs = [
+            (output, functools.partial(_move, each, output.moves, output.channel))
+            for each, wired in self._wired
+            for output in wired.network
+        ]
+        return SimulatedNetwork(outputs, monotonic, self.faults.is_away)
+
+    def _attach(self, monotonic: Callable[[], float], seed: int) -> None:
+        """Attach the serial sensors to their ports."""
+        at_ports = [(port, kind, each) for each, wired in self._wired for port, kind in wired.serial.items()]
+        for number, (port, kind, each) in enumerate(at_ports):
+            self.serial_chips[port] = self._sensor(kind, each, monotonic, seed + number)
+            self.serial_ports.attach(port, self.serial_chips[port])
+
+    def _gpio(self, monotonic: Callable[[], float]) -> SimulatedGpio:
+        wires = {pin: wire for each, wired in self._wired for pin, wire in self._switches(each, wired)}
+        return SimulatedGpio(
+            monotonic,
+            on_change=self._on_pin,
+            is_refused=self.faults.is_refused,
+            hold=self.faults.hold_pin,
+            wires=wires,
+        )
+
+    def _one_wire(self, sleep: Callable[[float], None]) -> SimulatedOneWire:
+        sensors = [
+            self._thermometer(each, sensor) for each, wired in self._wired for sensor in wired.thermometers
+        ]
+        return SimulatedOneWire(sensors, self.faults, sleep)
+
+    def _broker(self, monotonic: Callable[[], float]) -> SimulatedBroker:
+        sensors = [self._publisher(each, sensor) for each, wired in self._wired for sensor in wired.mqtt]
+        return SimulatedBroker(sensors, self.faults, monotonic, on_send=self.network.receive)
 
     def _chip(
         self, wired: WiredChip, chamber: SimulatedChamber, monotonic: Callable[[], float], seed: int
