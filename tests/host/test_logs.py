@@ -8,12 +8,13 @@ import socket
 import struct
 import subprocess
 import sys
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from growd.host import logs
-from growd.host.logs import JournalHandler, OncePerMinute, is_journal, terminal_handler
+from growd.host.logs import JournalHandler, OncePerMinute, is_journal, terminal_handler, timed_by
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -217,6 +218,18 @@ def test_lines_have_colour_on_a_colour_terminal(
     log.error("the valve does not answer")
     assert ("\033[31m" in said.getvalue()) == is_coloured
     assert "ERROR   the valve does not answer" in said.getvalue()
+
+
+def test_lines_have_the_time_of_a_simulated_chamber_while_it_runs(log: logging.Logger):
+    said = io.StringIO()
+    log.addHandler(terminal_handler(said, {}))
+    at_four = time.mktime((2020, 6, 1, 4, 7, 0, 0, 0, -1))
+    with timed_by(lambda: at_four):
+        log.info("in the chamber")
+    log.info("afterwards")
+    inside, after = said.getvalue().splitlines()
+    assert inside == "04:07:00 INFO    in the chamber"
+    assert time.strptime(after[:8], "%H:%M:%S")
 
 
 @pytest.mark.parametrize("stream", [Terminal, io.StringIO])

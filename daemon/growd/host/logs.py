@@ -10,6 +10,7 @@ import os
 import sys
 import time
 from collections import OrderedDict
+from contextlib import contextmanager
 from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
@@ -48,6 +49,16 @@ def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> boo
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[OncePerMinute(handler)])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
     return to_journal
+
+
+@contextmanager
+def timed_by(now: Callable[[], float]) -> Iterator[None]:
+    """Lines have this UNIX time, such as that of a simulated chamber. Entries of the journal keep theirs."""
+    _Plain.converter = staticmethod(lambda _: time.localtime(now()))
+    try:
+        yield
+    finally:
+        _Plain.converter = logging.Formatter.converter
 
 
 def is_journal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:

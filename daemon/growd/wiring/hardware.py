@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from growd.bus import Bus
 from growd.config import ConfigError, chambers_of
+from growd.host import logs
 from growd.runtime.clock import AcceleratedClock, RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
@@ -115,5 +116,6 @@ async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) ->
         return
     async with Supervisor(clock, liveness) as supervisor:
         supervisor.start("simulated time", functools.partial(reserve_time, local, clock))
-        yield clock
+        with logs.timed_by(clock.time):
+            yield clock
     await release_time(local, clock)
