@@ -863,8 +863,10 @@ class TestCarbonDioxideOfAnyKind:
             await post(on, sensor, 6_000.0, 30)
             assert "was 6000 ppm although the valve is written off" in reason(on, name)
             assert any("close the bottle" in text for text in status(on).failures)
+            tripped_at = on.state(name)["since"]
             await post(on, sensor, 8_000.0)
             assert "was 8000 ppm" in reason(on, name)
+            assert on.state(name)["since"] == tripped_at
             await post(on, sensor, 4_400.0)
             assert not on.has_tripped(name)
 

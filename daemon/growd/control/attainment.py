@@ -33,6 +33,9 @@ FOLLOWED_S: Final = 120.0
 PROGRESS: Final = 0.9
 """An error that shrinks below this share of itself makes progress: its time starts again."""
 
+RUNAWAY: Final = 3.0
+"""From this many times `Loop.far` on it is a failure."""
+
 REASON_S: Final = 300.0
 """Another reason has to hold for this long: the text must not swap each time that an output switches."""
 
@@ -67,6 +70,14 @@ class _LoopState:
     def is_problem(self, now: float) -> bool:
         """Whether it has been missed for `MISSED_S`."""
         return self.since is not None and now - self.since >= MISSED_S
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it is several times too far where no output moves it back: one of them may run on."""
+        value, set_point = self.last
+        if value is None or set_point is None or self.loop.is_moved(is_low=value < set_point):
+            return False
+        return abs(value - set_point) >= RUNAWAY * self.loop.far
 
     def leave(self, state: Attainment, text: str) -> None:
         """Set a state in which the set point is not missed."""
@@ -164,7 +175,7 @@ class AttainmentWatch:
     def _problems(self) -> list[dict[str, Any]]:
         now = self._clock.monotonic()
         return [
-            {"text": f"{track.text}; for {duration(now - track.since)}", "is_failure": False}
+            {"text": f"{track.text}; for {duration(now - track.since)}", "is_failure": track.is_failure}
             for track in self._tracks
             if track.since is not None and track.is_problem(now)
         ]

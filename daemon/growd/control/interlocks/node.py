@@ -272,7 +272,8 @@ class Interlocks:
         tripped = reason if interlock.has_tripped else ""
         before = self._said.get(name, "")
         self._reported[name] = reason
-        self._since[name] = self._clock.time()
+        if not (tripped and before):  # another reason is not another trip
+            self._since[name] = self._clock.time()
         self._outputs[name].publish(self._state(interlock))
         self._said[name] = tripped
         if tripped and interlock.is_quiet:
