@@ -64,6 +64,7 @@ async def test_a_heater_of_each_kind_follows_commands_and_is_off_without(kind):
 @pytest.mark.parametrize("variable", ROLES)
 async def test_every_role_moves_its_part_of_the_chamber(variable):
     role = ROLES[variable]
+    assert role.moves in ACTUATORS or not role.drives
     flow = 100.0 if role.output_class == "dosing" else None
     output = Output(name="it", pin=17, variable=variable, needs="", flow_ml_min=flow, minimum_off_s=0.0)
     config = chamber_with(output)
