@@ -92,6 +92,7 @@ export const STRINGS = {
   from_recipe: ["from the recipe {id}", "aus dem Rezept {id}"],
   hand_by: ["by hand: {name}, {time}", "von Hand: {name}, {time}"],
   hand_over: ["overrides {what}", "anstelle von: {what}"],
+  hand_idle: ["without effect: nothing controls it", "ohne Wirkung: nichts regelt es"],
   no_effect: ["Nothing in this chamber controls it.", "In dieser Kammer regelt das nichts."],
   commanded_hand: ["Commanded by hand: {level}, {time} left", "Befehl von Hand: {level}, noch {time}"],
   held_interlock: ["Held by an interlock", "Von einer Verriegelung gehalten"],

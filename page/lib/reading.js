@@ -214,7 +214,7 @@ export function Commander({ environment, name }) {
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
     experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
-    hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}
+    hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}${hand.is_idle && `; ${t("hand_idle")}`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
     !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan", { name: variableName(sourceOf(status, environment, name)) })}</p>`,

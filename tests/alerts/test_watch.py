@@ -249,6 +249,15 @@ async def test_a_sensor_that_fails_is_no_alert_of_the_interlock_that_misses_it()
         assert len(await it.look()) == 1
 
 
+async def test_an_interlock_of_the_start_is_no_alert():
+    unread = "the state before the start has not been read yet"
+    async with watching(rule("interlock")) as it:
+        it.now(interlocks=[replace(INTERLOCK, tripped=True, reason=unread, is_quiet=True)])
+        assert await it.look() == []
+        it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2")])
+        assert len(await it.look()) == 1
+
+
 async def test_a_calculated_variable_alerts_only_if_a_rule_names_it():
     days = replace(VARIABLE, variable="air_growing_degree_days")
     for options, started in (({}, 0), ({"variable": "air_growing_degree_days"}, 1)):
@@ -444,6 +453,13 @@ async def test_short_room_for_the_database_raises_an_alert():
         assert await it.look() == [("start", worst)]
         it.now(retention=well)
         assert [phase for phase, _ in await it.look()] == ["end", "end"]
+    nothing = {
+        "retention": replace(well, shortage="storing_nothing", text=worst),
+        "problems": [Problem(f"{worst}; free some room", is_failure=True)],
+    }
+    async with watching(rule("database_room"), replace(rule("problem"), name="p")) as it:
+        it.now(**nothing)
+        assert await it.look() == [("start", worst)]
 
 
 @pytest.mark.parametrize(("kind", "reads"), [("disk_full", 3), ("too_hot", 3), ("interlock", 0)])

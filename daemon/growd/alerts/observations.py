@@ -179,9 +179,10 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:
-    """Whether no other rule reports the same: a sensor that fails is `device_failed`."""
+    """Whether it is no part of the start, and no other rule reports it: a sensor is `device_failed`."""
     is_sensor = name.endswith(_UNKNOWN) and not name.startswith("condition_")
-    return not (interlock.is_expected or is_sensor or name.endswith(_NOT_CONFIRMED))
+    is_routine = interlock.is_expected or interlock.is_quiet
+    return not (is_routine or is_sensor or name.endswith(_NOT_CONFIRMED))
 
 
 def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
@@ -271,9 +272,10 @@ def _database_room(_: AlertOptions, status: Status) -> Iterator[Observation]:
     found = status.retention
     if found is not None:
         text = found.text or "there is room for the database"
-        yield Observation("room", _level(is_raised=bool(found.text)), text)
-        # the worst step has a message of its own
-        yield Observation("storing", _level(is_raised=found.shortage == "storing_nothing"), text)
+        is_worst = found.shortage == "storing_nothing"  # which has a message of its own
+        level = Level.UNKNOWN if is_worst else _level(is_raised=bool(found.text))
+        yield Observation("room", level, text)
+        yield Observation("storing", _level(is_raised=is_worst), text)
 
 
 def _replication(_: AlertOptions, status: Status) -> Iterator[Observation]:
@@ -285,8 +287,10 @@ def _replication(_: AlertOptions, status: Status) -> Iterator[Observation]:
 
 def _problem(_: AlertOptions, status: Status) -> Iterator[Observation]:
     """The subject is the text without numbers, which may change while a problem lasts."""
+    room = status.retention.text if status.retention is not None else ""
     for problem in status.problems:
-        if problem.is_failure:
+        is_of_room = bool(room) and problem.text.startswith(room)  # which `database_room` reports
+        if problem.is_failure and not is_of_room:
             yield Observation(_NUMBERS.sub("#", problem.text), Level.RAISED, problem.text)
 
 

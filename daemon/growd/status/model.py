@@ -100,7 +100,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
 
     One that `is_expected` is part of normal operation. `reason` of one that has not tripped is a pause, such
     as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
-    cannot end.
+    cannot end. One that `is_quiet` has tripped only because growd has just started.
     """
 
     name: str
@@ -111,6 +111,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     limits: list[Limit] = []
     is_expected: bool = False
     is_failure: bool = False
+    is_quiet: bool = False
 
 
 class Reading(msgspec.Struct, frozen=True):

@@ -305,6 +305,7 @@ class Interlocks:
                 **self._state(each),
                 "is_expected": each.is_expected,
                 "is_failure": each.is_failure,
+                "is_quiet": each.is_quiet,
                 "limits": [
                     {"name": name, "value": value, "unit": unit}
                     for name, (value, unit) in each.limits.items()
