@@ -16,6 +16,9 @@ from growd.config import (
     Simulator,
     chambers_of,
 )
+from growd.config.devices import OwnSensor
+from growd.device_kinds import SENSOR_KINDS
+from growd_drivers.kinds import SensorKind
 
 AIR = Sensor(name="air", kind="scd30")
 SECOND = Sensor(name="second", kind="mhz19", port="/dev/serial0", interval_s=60.0)
@@ -74,6 +77,13 @@ def test_devices_on_pins_are_lamps_relays_and_contacts():
     assert chamber(AIR, light=no_lamp, relay=(FAN,)).has_pins
     assert chamber(Sensor(name="door", kind="gpio", pin=4, variable="door_open"), light=no_lamp).has_pins
     assert chamber(AIR, light=Light(channel=(ChannelOptions(name="red", pin=4),))).has_pins
+
+
+def test_a_sensor_of_another_package_on_a_pin_needs_the_pins(monkeypatch):
+    kind = SensorKind("Contact", "growd_odd:Driver", {"door_open": "door_open"}, opens="gpio", api=1)
+    monkeypatch.setitem(SENSOR_KINDS, "odd_contact", kind)
+    contact = OwnSensor(name="door", kind="odd_contact", own={"line": 4})
+    assert chamber(contact, light=Light(enabled=False)).has_pins
 
 
 def test_the_reach_of_a_lamp():

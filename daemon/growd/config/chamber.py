@@ -195,10 +195,10 @@ class Chamber:
     @cached_property
     def has_pins(self) -> bool:
         """Whether a device is on a GPIO pin, or the sensors are the default ones, for a Raspberry Pi."""
-        outputs = [output.pin for output in self.all_outputs]
-        inputs = [sensor.switch_pin for sensor in self.options.sensor]
         is_default = self.options.sensor is type(self.config)().sensor
-        return is_default or bool(self.light.channel) or any(pin is not None for pin in (*outputs, *inputs))
+        has_output = bool(self.light.channel) or any(output.pin is not None for output in self.all_outputs)
+        has_input = any(SENSOR_KINDS[sensor.kind].opens == "gpio" for sensor in self.options.sensor)
+        return is_default or has_output or has_input
 
     @cached_property
     def pwm_pins(self) -> dict[int, tuple[int, str]]:

@@ -181,7 +181,8 @@ class MqttLink:
     def _problems(self) -> list[dict[str, Any]]:
         lost = [f"{self.problem}; its sensors and outputs fail"] if self.problem else []
         refused = [
-            f"{self._name} refuses the topic {topic} ({reason}): permit the user to read it"
+            f"{self._name} refuses the topic {topic} ({reason}): "
+            "permit the user to read it, then restart growd"
             for topic, reason in self._refused.items()
         ]
         return [{"text": text, "is_failure": True} for text in (*lost, *refused)]
