@@ -51,7 +51,7 @@ function lightText({ total, days, uncertainty }) {
 }
 
 /** What growd made of the points of a run. */
-function Figures({ environment, figures: { variables, outputs, light, events, gaps } }) {
+function Figures({ environment, figures: { start, end, variables, outputs, light, events, gaps } }) {
   const text = (value, { unit, variable }) => (value === null ? "–" : number(shown(value, unit), variableOf(environment, variable).precision));
   const small = (words) => html`<br /><span class="faint small">${words}</span>`;
   return html`<${Rows} heads=${["data_variable", "charts_mean", "runs_within"]} rows=${variables.map((each) => {
@@ -61,8 +61,8 @@ function Figures({ environment, figures: { variables, outputs, light, events, ga
     })} />
     <${Facts} of=${[
       [t("runs_light"), light && lightText(light)],
-      ...outputs.filter((each) => each.on_s > 0).map(({ variable, on_s: on, known_s: known, starts, litres }) => [variableName(variable), facts(
-        t("runs_on", { time: duration(on), share: percent(known ? on / known : 0) }), starts > 0 && t("runs_starts", { count: starts }), litres !== null && quantity(litres, "L", 1))]),
+      ...outputs.filter((each) => each.on_s > 0).map(({ variable, on_s: on, known_s: known, starts, litres, energy_kwh: energy }) => [variableName(variable), facts(
+        t("runs_on", { time: duration(on), share: percent(on / (known || end - start || 1)) }), starts > 0 && t("runs_starts", { count: starts }), litres !== null && quantity(litres, "L", 3), energy > 0 && quantity(energy, "kWh", 3))]),
       ...events.filter(({ lasted_s: lasted }) => lasted > 0).map(({ kind, source, count, lasted_s: lasted }) => [`${kind.replaceAll("_", " ")} ${source}`, t("runs_happened", { count, time: duration(lasted) })]),
       [t("runs_gaps"), gaps.length > 0 && t("runs_happened", { count: gaps.length, time: duration(gaps.reduce((sum, { begin, end }) => sum + end - begin, 0)) })],
     ]} />`;

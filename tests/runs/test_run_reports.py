@@ -425,3 +425,10 @@ class TestTexts:
         assert (english.typed(5.9), german.typed(1212.5), english.typed(6.0)) == ("5.9", "1.212,5", "6")
         assert (english.moment(1e308), english.day(-1e308)) == ("–", "–")  # noqa: RUF001
         assert (english.moment(MIDNIGHT), german.moment(MIDNIGHT)) == ("2026-09-22 00:00", "22.09.2026 00:00")
+
+    def test_small_amounts_have_three_digits_and_no_more_than_three_decimals(self):
+        english, german = Language("en", UTC), Language("de", UTC)
+        amounts = (0.001, 0.0363, 1.5504, 23.4567, 1_234.5, 0.0, 0.0001, None)
+        shown = ["0.001", "0.036", "1.55", "23.5", "1,234", "0.0", "0.000", "–"]  # noqa: RUF001
+        assert [english.amount(value) for value in amounts] == shown
+        assert german.amount(0.0363) == "0,036"

@@ -58,6 +58,12 @@ class Language:
             shown = shown.lstrip("-")
         return shown.translate(str.maketrans(",.", ".,")) if self.code == "de" else shown
 
+    def amount(self, value: float | None) -> str:
+        """What an output used, with three digits, of which at most three are decimals."""
+        if not value or not math.isfinite(value):
+            return self.number(value)
+        return self.number(value, max(0, min(3, 2 - math.floor(math.log10(abs(value))))))
+
     def value(self, value: float | None, variable: str) -> str:
         """A value of a variable with the decimals with which it is stored, at most two."""
         known = VARIABLES.get(variable)

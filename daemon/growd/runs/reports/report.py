@@ -224,7 +224,7 @@ def _use(figures: RunFigures, language: Language) -> list[Element]:
     if valve.litres is None:
         found.append(element("p", say("co2_no_flow"), class_="faint"))
     else:
-        litres, grams = language.number(valve.litres), language.number(valve.grams)
+        litres, grams = language.amount(valve.litres), language.amount(valve.grams)
         found.append(element("p", say("co2_used", litres=litres, grams=grams)))
     if len(figures.days) > 1:
         minutes = [

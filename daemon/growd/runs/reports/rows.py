@@ -98,9 +98,9 @@ def _of_output(name: str, runs: Sequence[RunFigures], language: Language) -> Ite
     on = language.inside("on_time")
     yield _row(f"{title}: {on}", runs, lambda run: of(run, "on_s"), language.duration)
     energy = language.inside("energy")
-    yield _row(f"{title}: {energy}", runs, lambda run: of(run, "energy_kwh"), language.number)
+    yield _row(f"{title}: {energy}", runs, lambda run: of(run, "energy_kwh"), language.amount)
     if name == VALVE:
-        yield _row(language.say("litres"), runs, lambda run: of(run, "litres"), language.number)
+        yield _row(language.say("litres"), runs, lambda run: of(run, "litres"), language.amount)
 
 
 def _row(

@@ -108,7 +108,7 @@ def outputs(figures: RunFigures, language: Language) -> Element:
         if any(value is not None for value in used):
             heads.append(say(key))
             for row, value in zip(rows, used, strict=True):
-                row.append(language.number(value))
+                row.append(language.amount(value))
     return table(heads, rows, numbers=range(1, len(heads)))
 
 
@@ -126,7 +126,7 @@ def carbon_dioxide_days(valve: OutputFigures, figures: RunFigures, language: Lan
             starts,
         ]
         if valve.days_litres:
-            row.append(language.number(valve.days_litres[n] if is_known else None))
+            row.append(language.amount(valve.days_litres[n] if is_known else None))
         rows.append(row)
     return table(heads, rows, numbers=range(1, len(heads)), kind="days")
 
