@@ -33,6 +33,15 @@ def refused(tmp_path, text: str, sensors: str = AIR) -> str:
     return str(caught.value)
 
 
+def test_one_address_of_a_plain_device_is_one_relay_in_any_spelling(tmp_path):
+    plain = 'kind = "http"\nurl_on = "http://plug/on?n={}"\nurl_off = "http://plug/off?n={}"\n'
+    heater = HEATER.replace("pin = 17\n", plain.replace("{}", "1"))
+    fan = FAN.replace("pin = 18\n", plain)
+    loaded(tmp_path, heater + fan.replace("{}", "2"))
+    said = refused(tmp_path, heater + fan.replace("{}", "1").replace("http://plug", "HTTP://PLUG:80"))
+    assert "heater and fan are the same relay of one device" in said
+
+
 @pytest.mark.parametrize(
     ("protocol", "topic"),
     [("plain", "plug"), ("tasmota", "cmnd/plug/POWER1"), ("shelly_gen2", "plug/rpc")],

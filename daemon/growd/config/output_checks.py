@@ -220,7 +220,8 @@ def _place_of(output: Output) -> tuple[str, ...]:
         return (str(output.own["port"]),)
     if output.kind == "http":
         plain = output.protocol == "plain"
-        return (output.url_on,) if plain else (_same_address(output.url), str(output.relay_number))
+        address = _same_address(output.url_on if plain else output.url)
+        return (address,) if plain else (address, str(output.relay_number))
     if output.kind == "mqtt":
         return (output.topic, "" if output.protocol == "plain" else str(output.relay_number))
     return ()
@@ -233,7 +234,8 @@ def _same_address(address: str) -> str:
         port = "" if parts.port in (None, _PORTS.get(parts.scheme)) else f":{parts.port}"
     except ValueError:
         return address
-    return f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}"
+    query = f"?{parts.query}" if parts.query else ""
+    return f"{parts.scheme}://{parts.hostname}{port}{parts.path.rstrip('/')}{query}"
 
 
 def _of_role(path: OptionPath, output: Output) -> Iterator[Finding]:
