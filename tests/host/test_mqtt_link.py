@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -131,6 +132,40 @@ async def test_without_a_connection_publishing_fails_at_once(own_port: int):
         await until(lambda: bool(line.problem))
         with pytest.raises(ConnectionError, match=f"localhost:{own_port} can't be reached: "):
             await asyncio.to_thread(line.link.send, TOPIC, b"ON")
+
+
+@pytest.mark.parametrize(
+    ("head", "repeated"),
+    [
+        (b"\x30\x80\x80\x80\x64", bytes(4096)),  # PUBLISH of 200 MiB
+        (
+            b"",
+            b"".join(b"\x34\x08\x00\x02ab" + number.to_bytes(2) + b"21" for number in range(1, 4096)),
+        ),  # QoS 2
+    ],
+    ids=["huge", "QoS 2"],
+)
+async def test_a_huge_message_ends_the_connection_before_it_is_whole(head, repeated):
+    whole = 200 * 2**20
+    most = 0
+
+    async def flood(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal most
+        sent = 0
+        writer.write(b"\x20\x02\x00\x00" + head)  # CONNACK first
+        with contextlib.suppress(OSError):
+            while sent < whole:
+                writer.write(repeated)
+                await writer.drain()
+                sent += len(repeated)
+                most = max(most, sent)
+        writer.close()
+
+    async with await asyncio.start_server(flood, "127.0.0.1", 0) as server:
+        line = Line(0, Broker("127.0.0.1", server.sockets[0].getsockname()[1], None, PATIENCE_S))
+        async with line.running():
+            await until(lambda: "more than 262144 bytes, or of QoS 2" in line.problem)
+            assert most < whole
 
 
 async def test_messages_that_a_broker_does_not_acknowledge_are_bounded():

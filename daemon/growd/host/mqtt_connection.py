@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
+import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from paho.mqtt import client as paho
 from paho.mqtt.enums import CallbackAPIVersion
@@ -23,6 +25,9 @@ _TICK_S: Final = 1.0
 _LOST: Final = "the connection was lost"
 AT_LEAST_ONCE: Final = 1
 _MOST_UNACKNOWLEDGED: Final = 100  # messages to a broker that does not answer; further ones fail at once
+_MOST_BYTES: Final = 262_144  # that come without a whole message: paho has no limit of a message's size
+_RECEIVED_AT_ONCE: Final = 65_536  # paho reads up to a hundred times this before it returns
+_TCP_INFO: Final = slice(128, 136)  # tcpi_bytes_received of struct tcp_info (Linux, uapi/linux/tcp.h)
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,8 @@ class MqttConnection:
         self._loop = asyncio.get_running_loop()
         self._accepted = self._loop.create_future()
         self._lost = asyncio.Event()
+        self._reason = _LOST
+        self._whole_until = 0  # bytes that had come with the last whole message
         self._acknowledged: dict[int, asyncio.Future[Sequence[ReasonCode]]] = {}
         self._client = client = paho.Client(
             CallbackAPIVersion.VERSION2, identifier, reconnect_on_failure=False
@@ -90,10 +97,11 @@ class MqttConnection:
         except asyncio.CancelledError:  # the thread can't be cancelled
             connecting.add_done_callback(self._close_late)
             raise
-        if (socket := self._client.socket()) is None:
+        if (link := self._socket) is None:
             raise ConnectionError(_LOST)
         self._client.on_socket_close = self._on_socket_close
-        self._loop.add_reader(socket, self._read)
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_AT_ONCE)
+        self._loop.add_reader(link, self._read)
         try:
             async with asyncio.timeout(self._broker.timeout_s):
                 await self._accepted
@@ -121,7 +129,7 @@ class MqttConnection:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await self._lost.wait()
-        raise ConnectionError(_LOST)
+        raise ConnectionError(self._reason)
 
     def close(self) -> None:
         """End the connection, if there is one."""
@@ -145,9 +153,28 @@ class MqttConnection:
     def _read(self) -> None:
         try:
             self._client.loop_read()
+            has_too_much = self._received() - self._whole_until > _MOST_BYTES
         except Exception as error:  # noqa: BLE001  paho raises several if the broker breaks the protocol
-            self._fail(f"the broker sends an invalid message: {error!r}")
-            self.close()
+            self._give_up(f"the broker sends an invalid message: {error!r}")
+        else:
+            if has_too_much:
+                self._give_up(f"the broker sends a message of more than {_MOST_BYTES} bytes, or of QoS 2")
+
+    def _received(self) -> int:
+        """How many bytes have come, 0 without a connection."""
+        if (link := self._socket) is None:
+            return 0
+        info = link.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _TCP_INFO.stop)
+        return int.from_bytes(info[_TCP_INFO], sys.byteorder)
+
+    @property
+    def _socket(self) -> socket.socket | None:
+        return cast("socket.socket | None", self._client.socket())
+
+    def _give_up(self, reason: str) -> None:
+        self._reason = reason
+        self._fail(reason)
+        self.close()
 
     def _on_connect(self, _: object, __: object, ___: object, reason: ReasonCode, *____: object) -> None:
         if reason.is_failure:
@@ -156,6 +183,7 @@ class MqttConnection:
             self._accepted.set_result(None)
 
     def _on_publish(self, _: object, __: object, message: int, *___: object) -> None:
+        self._whole_until = self._received()
         acknowledged = self._acknowledged.get(message)
         if acknowledged is not None and not acknowledged.done():
             acknowledged.set_result(())
@@ -163,15 +191,17 @@ class MqttConnection:
     def _on_subscribe(
         self, _: object, __: object, number: int, reasons: Sequence[ReasonCode], *___: object
     ) -> None:
+        self._whole_until = self._received()
         acknowledged = self._acknowledged.get(number)
         if acknowledged is not None and not acknowledged.done():
             acknowledged.set_result(reasons)
 
     def _on_message(self, _: object, __: object, message: MQTTMessage) -> None:
+        self._whole_until = self._received()
         self._receive(message.topic, bytes(message.payload), message.retain)
 
-    def _on_socket_close(self, _: object, __: object, socket: SocketLike) -> None:
-        self._loop.remove_reader(socket)
+    def _on_socket_close(self, _: object, __: object, link: SocketLike) -> None:
+        self._loop.remove_reader(link)
         self._lost.set()
         self._fail(_LOST)
 
