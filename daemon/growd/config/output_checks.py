@@ -107,7 +107,7 @@ def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
     if output.unit == "switch" and output.kind in ("pwm", "hardware_pwm"):
         reason = (
             f"{output.name} is for {output.own_variable}, which is only on or off; take "
-            'kind = "relay", which also switches a MOSFET board'
+            'kind = "relay", which also switches a MOSFET board, or dim it with variable = "auxiliary_1"'
         )
         yield Finding((*path, "kind"), reason)
 
