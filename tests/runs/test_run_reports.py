@@ -177,7 +177,7 @@ class TestReport:
             "Light integral: 4.33 mol/m²",
             "67 lux",
             "±15 %",
-            "CO₂: 1.0 l, 1.8 g",
+            "CO₂: 1.00 l, 1.84 g",
             "2026-09-22",
             "Harvest, fresh",
             "1,250.5",  # the sum, with what was weighed after the end
