@@ -51,6 +51,9 @@ class LoopKind:
     lowering_kp: float | None = None
     """kp of the outputs that lower it, if it differs."""
 
+    overshoot_goes: bool = True
+    """Whether too much that its own outputs gave goes by itself, as CO2 leaks."""
+
     needs_raising: bool = False
     """Without an output that raises it there is no controller."""
 
@@ -105,7 +108,9 @@ LOOPS: Final[dict[str, LoopKind]] = {
         method="dose", band=0.05, lowers_band=0.2, tolerance=(0.05, 0.1), far=0.5,
         ml_per_unit_litre=4.0, lowering_ml_per_unit_litre=600.0, dose_step=0.5,
     ),
-    WATER_LEVEL: LoopKind(method="on_off", band=5.0, lowers_band=5.0, tolerance=(0.0, 10.0), far=15.0),
+    WATER_LEVEL: LoopKind(
+        method="on_off", band=5.0, lowers_band=5.0, overshoot_goes=False, tolerance=(0.0, 10.0), far=15.0,
+    ),
     DISSOLVED_OXYGEN: LoopKind(method="on_off", band=0.5, lowers_band=1.0, tolerance=(0.1, 1.0)),
     SOIL_MOISTURE: LoopKind(method="on_off", band=3.0, lowers_band=5.0, tolerance=(0.0, 6.0), far=30.0),
 }  # fmt: skip

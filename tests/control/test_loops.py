@@ -11,7 +11,8 @@ from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 from growd.config import Light
 from growd.config.loops import LoopGains, LoopOptions
 from growd.control.loop import LoopController
-from growd.control.loop_laws import TURN_S, DosePlan
+from growd.control.loop_laws import TURN_S, DosePlan, Hysteresis
+from growd.loops import LOOPS
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,
@@ -353,6 +354,16 @@ async def test_water_is_filled_up_to_its_level():
         await loop.clock.advance(1_800)
         assert loop.true(WATER_LEVEL) == pytest.approx(80.0, abs=5)
         assert loop.starts["water_fill"] <= 2
+
+
+@pytest.mark.parametrize(("overshoot_goes", "demand"), [(False, -1.0), (True, 0.0)])
+def test_a_tank_that_its_own_filling_overfilled_is_drained(overshoot_goes, demand):
+    law = Hysteresis(can_lower=True, overshoot_goes=overshoot_goes)
+    for now, level in enumerate((60.0, 79.0, 84.0)):
+        assert law.update(80.0, 80.0, level, (5.0, 5.0), 10.0 * now) == (1.0 if level < 80 else 0.0)
+    assert law.update(80.0, 80.0, 92.0, (5.0, 5.0), 60.0) == demand
+    assert law.update(80.0, 80.0, 92.0, (5.0, 5.0), 6_000.0) == demand
+    assert not LOOPS[WATER_LEVEL].overshoot_goes
 
 
 async def test_a_set_point_in_ml_per_hour_is_given_in_doses():

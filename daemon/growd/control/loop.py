@@ -127,7 +127,7 @@ class LoopController(Controller):
         self._lamp = lamp
         self._pid = Pid(settings.gains, -1.0, 1.0, integral_minimum=0.0)
         self._sides = Sides(can_raise=bool(raises) or not lowers, can_lower=bool(lowers))
-        self._hysteresis = Hysteresis(can_lower=bool(lowers))
+        self._hysteresis = Hysteresis(can_lower=bool(lowers), overshoot_goes=self._kind.overshoot_goes)
         self._doses = DosePlan()
         self._withheld = 0.0  # the part of the last demand that no device got
         self._desired: float | None = None

@@ -30,11 +30,12 @@ DOSE_SHARE: Final = 0.7
 class Hysteresis:
     """On and off: 1 from `band` below the set point up to it, -1 from `lowers_band` above what is reachable.
 
-    An overshoot of its own does not count as too much: it goes by itself.
+    An overshoot of its own does not count as too much if it goes by itself (`overshoot_goes`).
     """
 
-    def __init__(self, *, can_lower: bool) -> None:
+    def __init__(self, *, can_lower: bool, overshoot_goes: bool = True) -> None:
         self._can_lower = can_lower
+        self._overshoot_goes = overshoot_goes
         self._state = 0.0
         self._raised_at = -math.inf  # when it last was 1
         self._overshoot = 0.0  # the peak after that
@@ -67,7 +68,7 @@ class Hysteresis:
         """Track the peak of what was last given, until the value is down to `much`."""
         if self._state > 0:
             self._raised_at = now
-        if now - self._raised_at <= IN_FLIGHT_S:
+        if self._overshoot_goes and now - self._raised_at <= IN_FLIGHT_S:
             self._overshoot = max(self._overshoot, value)
         elif value <= much:
             self._overshoot = 0.0
