@@ -11,10 +11,11 @@ from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
 import aiohttp
+import msgspec
 import pytest
 
 from growd.cli.run import _make_safe
-from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOptions, Simulator, load
+from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, RelayOptions, Simulator, load
 from growd.config.profiles import profile_path
 from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
@@ -235,6 +236,20 @@ def test_the_outputs_are_saved_only_when_they_change(data: Path):
     keep_run(data, Config(simulator=REAL, relay=(FAN,)))
     assert file.stat().st_ino != before.st_ino
     assert last_run(data).outputs == [SafePin("fan", 24, 0)]
+
+
+def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(tmp_path: Path):
+    plugs = tuple(
+        Output(name=f"plug_{each}", kind="http", url=f"http://192.168.1.{each}", drives=("air_temperature",))
+        for each in range(100)
+    )
+    many = Config(simulator=REAL, relay=(FAN,), output=plugs)
+    keep_run(tmp_path, many)
+    run, before = last_run(tmp_path), (tmp_path / FILE_NAME).stat()
+    assert [pin.device for pin in run.outputs] == ["fan"]
+    assert [msgspec.convert(each, Output) for each in run.network.values()] == [*plugs]
+    keep_run(tmp_path, many)
+    assert (tmp_path / FILE_NAME).stat().st_ino == before.st_ino
 
 
 def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(tmp_path: Path, data: Path):

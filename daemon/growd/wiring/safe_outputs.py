@@ -60,8 +60,8 @@ class SafePin(msgspec.Struct, frozen=True):
 class LastRun(msgspec.Struct):
     """The outputs of the last run with real hardware, and whether a simulated run came after it.
 
-    `network` has the sections of those that are driven over HTTP, by their names. `check` is the CRC-32 of
-    all: a damaged number would be another pin.
+    `network` has the given options of those that are driven over HTTP, by their names. `check` is the CRC-32
+    of all: a damaged number would be another pin.
     """
 
     outputs: list[SafePin] = []
@@ -130,8 +130,8 @@ def keep_run(data: Path, config: Config) -> None:
     """
     last = last_run(data)
     if not config.simulator.enabled:
-        over_http = {name: each for name, each in _in_the_network(config) if each.kind == "http"}
-        run = LastRun(safe_pins(config), network=msgspec.to_builtins(over_http))
+        over_http = {name: _given(each) for name, each in _in_the_network(config) if each.kind == "http"}
+        run = LastRun(safe_pins(config), network=over_http)
     elif last.outputs or last.network:
         run = LastRun(last.outputs, is_simulated=True, network=last.network)
     else:
@@ -219,6 +219,12 @@ def _in_the_network(config: Config) -> Iterator[tuple[str, Output]]:
         for output in chamber.all_outputs:
             if output.kind in IN_THE_NETWORK:
                 yield chamber.device(output.name), output
+
+
+def _given(output: Output) -> dict[str, Any]:
+    """The options that differ from their defaults, as JSON: few, so that the file stays small."""
+    given, usual = (msgspec.json.decode(msgspec.json.encode(each)) for each in (output, Output(name="")))
+    return {name: value for name, value in given.items() if value != usual[name]}
 
 
 def _last_in_the_network(run: LastRun) -> Iterator[tuple[str, Output]]:
