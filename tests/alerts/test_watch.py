@@ -249,6 +249,15 @@ async def test_a_sensor_that_fails_is_no_alert_of_the_interlock_that_misses_it()
         assert len(await it.look()) == 1
 
 
+async def test_a_condition_says_what_it_holds():
+    name, reason = f"{ENV}/interlocks/condition_door", "door_open is on"
+    held = replace(INTERLOCK, name=name, tripped=True, reason=reason, holds=["heater", "valve"])
+    async with watching(rule("interlock")) as it:
+        it.now(interlocks=[held])
+        words = "the interlock condition_door has tripped: door_open is on; it holds heater and valve"
+        assert await it.look() == [("start", f"environment_1: {words}")]
+
+
 async def test_an_interlock_of_the_start_is_no_alert():
     unread = "the state before the start has not been read yet"
     async with watching(rule("interlock")) as it:

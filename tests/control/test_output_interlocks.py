@@ -878,6 +878,8 @@ class TestConditions:
     async def test_the_heater_is_off_while_the_door_is_open(self):
         async with on_stage(output("air_heater"), sensors=(AIR, DOOR), condition=(self.DOOR_OPEN,)) as on:
             await on.clock.advance(KNOWN_S)
+            (door,) = [each for each in status(on).interlocks if each.name.endswith("condition_door")]
+            assert door.holds == ["air_heater"]
             await by_hand(on, "air_heater", 1)
             assert runs(on, "air_heater")
             async with with_events(on) as published:

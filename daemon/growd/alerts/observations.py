@@ -171,6 +171,8 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
         name = rest.removeprefix("interlocks/")
         if (name == rule.device or _is_news(name, each)) and _is_of(rule, environment, device=name):
             hint = "; it holds until it is reset" if each.needs_reset else ""
+            if name.startswith("condition_") and each.holds:  # its name says what it reads, not what it does
+                hint += f"; it holds {' and '.join(each.holds)}"
             words = f"has tripped: {each.reason}{hint}" if each.tripped else "has released"
             text = f"{environment}: the interlock {name} {words}"
             place = Place(environment=environment, device=name)

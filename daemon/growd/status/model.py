@@ -100,7 +100,8 @@ class InterlockStatus(msgspec.Struct, frozen=True):
 
     One that `is_expected` is part of normal operation. `reason` of one that has not tripped is a pause, such
     as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
-    cannot end. One that `is_quiet` has tripped only because growd has just started.
+    cannot end. One that `is_quiet` has tripped only because growd has just started. `holds`: the outputs that
+    it may hold, by name, or by their own variables.
     """
 
     name: str
@@ -112,6 +113,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     is_expected: bool = False
     is_failure: bool = False
     is_quiet: bool = False
+    holds: list[str] = []
 
 
 class Reading(msgspec.Struct, frozen=True):

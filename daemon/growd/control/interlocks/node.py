@@ -306,6 +306,7 @@ class Interlocks:
                 "is_expected": each.is_expected,
                 "is_failure": each.is_failure,
                 "is_quiet": each.is_quiet,
+                "holds": sorted(each.devices or each.holds),
                 "limits": [
                     {"name": name, "value": value, "unit": unit}
                     for name, (value, unit) in each.limits.items()
