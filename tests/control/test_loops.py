@@ -11,7 +11,7 @@ from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 from growd.config import Light
 from growd.config.loops import LoopGains, LoopOptions
 from growd.control.loop import LoopController
-from growd.control.loop_laws import TURN_S, DosePlan, Hysteresis
+from growd.control.loop_laws import DRIFTS_S, TURN_S, DosePlan, Hysteresis
 from growd.loops import LOOPS
 from growd.variables import (
     ACIDITY,
@@ -321,6 +321,15 @@ def test_acid_and_base_do_not_take_turns():
     assert plan.until_end(10.0 + TURN_S) == 5.0  # half, since the last dose was too much
     assert plan.is_due(5_000.0, 0.5, bands) == 1  # the same direction goes on
     assert plan.is_due(5_000.0, -0.5, bands) == 0
+
+
+def test_doses_keep_their_size_while_the_value_drifts_both_ways_for_days():
+    plan, now = DosePlan(), 0.0
+    for direction in (1, -1) * 5:
+        now += 2 * DRIFTS_S
+        assert plan.is_due(now, 0.4 * direction, (0.1, 0.3)) == direction
+        plan.begin(now, direction, 10.0)
+        assert plan.until_end(now) == 10.0
 
 
 def test_a_new_set_point_may_take_the_other_direction_at_once():

@@ -20,6 +20,9 @@ NOT_GIVEN_S: Final = 10.0
 TURN_S: Final = 3600.0
 """Acid and base, or nutrients and fresh water, are this far apart: they must not take turns."""
 
+DRIFTS_S: Final = 2 * TURN_S
+"""A turn that comes so late follows the plants and the water, and not the last dose."""
+
 LEAST_SCALE: Final = 0.125
 """Doses are halved three times at most."""
 
@@ -120,7 +123,7 @@ class DosePlan:
 
     A dose removes `DOSE_SHARE` of the error. No dose begins before the water has mixed since an output was
     last on. After a dose the other direction begins only `TURN_S` later, and from a larger error. A value
-    that has gone past the set point that far was given too much: then doses are half as large.
+    that is past the set point that far before `DRIFTS_S` was given too much: then doses are half as large.
     """
 
     def __init__(self) -> None:
@@ -157,7 +160,7 @@ class DosePlan:
 
     def begin(self, now: float, direction: int, seconds: float) -> None:
         """Give a dose of this length, or a share of it."""
-        if self._is_turn(direction):
+        if self._is_turn(direction) and now < self._end + DRIFTS_S:
             self._scale = max(LEAST_SCALE, self._scale / 2)
         self._is_step = False
         self._direction, self._end = direction, now + self._scale * seconds
