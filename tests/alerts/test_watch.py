@@ -19,6 +19,7 @@ from growd.config.alerts import AlertOptions as Rule
 from growd.control.topics import declare_environment
 from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
+from growd.runtime.text import duration
 from growd.status.model import (
     AttainmentStatus,
     CalibrationDue,
@@ -402,6 +403,23 @@ async def test_a_problem_is_reported_once_while_its_numbers_change():
         it.now(problems=[])
         assert [phase for phase, _ in await it.look()] == ["end"]
         assert it.alerts[-1].now == "solved: 2 message could not be recorded"
+
+
+async def test_a_problem_is_reported_once_for_each_chamber_whatever_its_value_and_however_long_it_lasts():
+    async with watching(rule("problem")) as it:
+        for value, seconds in (
+            ("4", 59),
+            ("4.1", 61),
+            ("-4", 3_600),
+            ("4", 3_660),
+            ("4", 86_400),
+            ("4", 90_000),
+        ):
+            missed = f"pH is {value} pH: adjust it by hand; for {duration(seconds)}"
+            found = [Problem(f"environment_{each}: {missed}", is_failure=True) for each in (1, 2)]
+            it.now(problems=found)
+            await it.look()
+    assert [alert.text.partition(":")[0] for alert in it.alerts] == ["environment_1", "environment_2"]
 
 
 async def test_a_problem_that_comes_and_goes_is_not_reported():

@@ -30,7 +30,9 @@ _HYSTERESIS_MB: Final = 100.0
 _HYSTERESIS_DEGC: Final = 5.0
 _NOT_CONFIRMED: Final = "_not_confirmed"
 _UNKNOWN: Final = "_unknown"
-_NUMBERS: Final = re.compile(r"\d+")
+_NUMBERS: Final = re.compile(r"(?<!\w)-?\d+(?:\.\d+)?(?: (?:d|h|min|s)\b(?: \d+ (?:h|min|s)\b)?)?")
+"""Numbers that are no part of a name, and durations such as "1 h 5 min", which have one part or two."""
+
 _LEVELS: Final = {
     "idle": Level.CLEAR,
     "reached": Level.CLEAR,
@@ -288,7 +290,7 @@ def _replication(_: AlertOptions, status: Status) -> Iterator[Observation]:
 
 
 def _problem(_: AlertOptions, status: Status) -> Iterator[Observation]:
-    """The subject is the text without numbers, which may change while a problem lasts."""
+    """The subject is the text without numbers and durations, which may change while a problem lasts."""
     room = status.retention.text if status.retention is not None else ""
     for problem in status.problems:
         is_of_room = bool(room) and problem.text.startswith(room)  # which `database_room` reports
