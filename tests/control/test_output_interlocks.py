@@ -518,7 +518,6 @@ class TestFillingWithoutEffect:
     async def test_a_tank_that_is_emptied_by_hand_is_no_fault_of_the_drain(self):
         drain = output("water_drain", longest_on_s=DAY_S)
         async with on_stage(drain, sensors=(LEVEL,)) as on:
-            on.want("water_level", 80)
             on.want("water_drain", 1)
             for level in [*range(60, 4, -4), *[4] * 20]:
                 await post(on, LEVEL, level, 60)
