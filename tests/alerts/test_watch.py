@@ -268,6 +268,19 @@ async def test_an_interlock_of_the_start_is_no_alert():
         assert len(await it.look()) == 1
 
 
+async def test_an_alert_of_an_interlock_that_the_start_trips_again_goes_on_until_its_release():
+    tripped = replace(INTERLOCK, tripped=True, reason="the water was low")
+    async with watching(rule("interlock")) as before:
+        before.now(interlocks=[tripped])
+        await before.look()
+    opened = [*before.watch.open.values()]
+    async with watching(rule("interlock"), on=Scene(before.clock), opened=opened) as it:
+        it.now(interlocks=[replace(tripped, reason="it has not been measured yet", is_quiet=True)])
+        assert await it.look(int(1.5 * GONE_S / PERIOD_S)) == []
+        it.now(interlocks=[replace(INTERLOCK, is_quiet=True)])
+        assert [phase for phase, _ in await it.look()] == ["end"]
+
+
 async def test_a_calculated_variable_alerts_only_if_a_rule_names_it():
     days = replace(VARIABLE, variable="air_growing_degree_days")
     for options, started in (({}, 0), ({"variable": "air_growing_degree_days"}, 1)):

@@ -179,14 +179,15 @@ def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             text = f"{environment}: the interlock {name} {words}"
             place = Place(environment=environment, device=name)
             is_urgent = each.is_failure and not each.needs_reset
-            yield Observation(each.name, _level(is_raised=each.tripped), text, place, is_urgent)
+            is_of_start = each.tripped and each.is_quiet and name != rule.device
+            level = Level.UNKNOWN if is_of_start else _level(is_raised=each.tripped)
+            yield Observation(each.name, level, text, place, is_urgent)
 
 
 def _is_news(name: str, interlock: InterlockStatus) -> bool:
-    """Whether it is no part of the start, and no other rule reports it: a sensor is `device_failed`."""
+    """Whether no other rule reports the same: a sensor that fails is `device_failed`."""
     is_sensor = name.endswith(_UNKNOWN) and not name.startswith("condition_")
-    is_routine = interlock.is_expected or interlock.is_quiet
-    return not (is_routine or is_sensor or name.endswith(_NOT_CONFIRMED))
+    return not (interlock.is_expected or is_sensor or name.endswith(_NOT_CONFIRMED))
 
 
 def _not_confirmed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
