@@ -361,8 +361,12 @@ class SwitchActuator(OutputActuator):
         return (self._level, self._switch)
 
     def _possible(self, level: float) -> float:
+        return float(level >= ON_FROM)
+
+    def _permitted(self, output: str, level: float) -> float:
+        permitted = super()._permitted(output, level)  # always asked, so that it says what it holds
         rests = self._clock.monotonic() - self._safe_since < self._rest_s
-        return self._safe[self._variable] if rests else float(level >= ON_FROM)
+        return self._safe[output] if rests and permitted == level else permitted
 
     def _note(self, changes: dict[str, float], failures: Mapping[str, Exception], lasted_s: float) -> None:
         before = self._written.get(self._variable, self._safe[self._variable])
