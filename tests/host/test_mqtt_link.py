@@ -14,7 +14,7 @@ from growd.bus import Bus
 from growd.config import Config, ConfigError, Simulator, load
 from growd.config.mqtt import Mqtt
 from growd.host.mqtt import MqttLink
-from growd.host.mqtt_connection import Broker
+from growd.host.mqtt_connection import Broker, Unfinished
 from growd.runtime.clock import RealClock
 from growd.wiring.mqtt import mqtt_link, read_broker
 from support.broker import PASSWORD, USER, broker
@@ -166,6 +166,17 @@ async def test_a_huge_message_ends_the_connection_before_it_is_whole(head, repea
         async with line.running():
             await until(lambda: "more than 262144 bytes, or of QoS 2" in line.problem)
             assert most < whole
+
+
+def test_the_answers_to_pings_of_a_quiet_year_are_no_huge_message():
+    unfinished, received = Unfinished(), 4_096  # of certificates
+    for _ in range(365 * 24 * 60):
+        received += 31  # by TLS
+        unfinished.forget(60.0)
+        assert not unfinished.is_too_much(received)
+    assert unfinished.is_too_much(received + 300_000)
+    unfinished.end(received + 300_000)
+    assert not unfinished.is_too_much(received + 400_000)
 
 
 async def test_messages_that_a_broker_does_not_acknowledge_are_bounded():

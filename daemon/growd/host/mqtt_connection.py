@@ -26,6 +26,7 @@ _LOST: Final = "the connection was lost"
 AT_LEAST_ONCE: Final = 1
 _MOST_UNACKNOWLEDGED: Final = 100  # messages to a broker that does not answer; further ones fail at once
 _MOST_BYTES: Final = 262_144  # that come without a whole message: paho has no limit of a message's size
+_OF_PINGS_S: Final = 10.0  # bytes per second, at most, of answers to pings, which are no messages
 _RECEIVED_AT_ONCE: Final = 65_536  # paho reads up to a hundred times this before it returns
 _TCP_INFO: Final = slice(128, 136)  # tcpi_bytes_received of struct tcp_info (Linux, uapi/linux/tcp.h)
 
@@ -40,6 +41,26 @@ class Broker:
     timeout_s: float
     user: str = ""
     password: str = ""
+
+
+class Unfinished:
+    """The bytes since the last whole message, without pings. `received` counts from the start."""
+
+    def __init__(self) -> None:
+        self._whole_until = 0.0
+
+    def end(self, received: int) -> None:
+        """A message is whole."""
+        self._whole_until = received
+
+    def forget(self, seconds: float) -> None:
+        """Take off what the answers to pings have in this time."""
+        self._whole_until += seconds * _OF_PINGS_S
+
+    def is_too_much(self, received: int) -> bool:
+        """Whether a message grows beyond what growd takes."""
+        self._whole_until = min(self._whole_until, received)
+        return received - self._whole_until > _MOST_BYTES
 
 
 class MqttConnection:
@@ -67,7 +88,7 @@ class MqttConnection:
         self._accepted = self._loop.create_future()
         self._lost = asyncio.Event()
         self._reason = _LOST
-        self._whole_until = 0  # bytes that had come with the last whole message
+        self._unfinished = Unfinished()
         self._acknowledged: dict[int, asyncio.Future[Sequence[ReasonCode]]] = {}
         self._client = client = paho.Client(
             CallbackAPIVersion.VERSION2, identifier, reconnect_on_failure=False
@@ -129,6 +150,7 @@ class MqttConnection:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_TICK_S):
                     await self._lost.wait()
+            self._unfinished.forget(_TICK_S)
         raise ConnectionError(self._reason)
 
     def close(self) -> None:
@@ -153,7 +175,7 @@ class MqttConnection:
     def _read(self) -> None:
         try:
             self._client.loop_read()
-            has_too_much = self._received() - self._whole_until > _MOST_BYTES
+            has_too_much = self._unfinished.is_too_much(self._received())
         except Exception as error:  # noqa: BLE001  paho raises several if the broker breaks the protocol
             self._give_up(f"the broker sends an invalid message: {error!r}")
         else:
@@ -183,7 +205,7 @@ class MqttConnection:
             self._accepted.set_result(None)
 
     def _on_publish(self, _: object, __: object, message: int, *___: object) -> None:
-        self._whole_until = self._received()
+        self._unfinished.end(self._received())
         acknowledged = self._acknowledged.get(message)
         if acknowledged is not None and not acknowledged.done():
             acknowledged.set_result(())
@@ -191,13 +213,13 @@ class MqttConnection:
     def _on_subscribe(
         self, _: object, __: object, number: int, reasons: Sequence[ReasonCode], *___: object
     ) -> None:
-        self._whole_until = self._received()
+        self._unfinished.end(self._received())
         acknowledged = self._acknowledged.get(number)
         if acknowledged is not None and not acknowledged.done():
             acknowledged.set_result(reasons)
 
     def _on_message(self, _: object, __: object, message: MQTTMessage) -> None:
-        self._whole_until = self._received()
+        self._unfinished.end(self._received())
         self._receive(message.topic, bytes(message.payload), message.retain)
 
     def _on_socket_close(self, _: object, __: object, link: SocketLike) -> None:
