@@ -47,9 +47,8 @@ def interlocks_of(
     made = [*outputs.first(), *_of_valve(chamber, valves, fans, readings)]
     made += [*_of_lamp(chamber, lamps, readings, zone), *outputs.others()]
     made += [InputUnknown(readings, variable, several) for variable, several in needed.items()]
-    made += _ceiling(
-        chamber, valves, readings
-    )  # the last, since its command for the fan overrides the others
+    # the last, since its command for the fan overrides the others
+    made += _ceiling(chamber, valves, readings)
     used = {variable for each in made for variable in each.reads}
     judged = [variable for variable in chamber.measured if variable in used]
     interlocks = Interlocks(

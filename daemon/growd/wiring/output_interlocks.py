@@ -12,9 +12,7 @@ from growd.control.interlocks.on_times import HOUR_S, OnTimes
 from growd.control.interlocks.words import Words
 from growd.control.topics import feedback
 from growd.output_roles import OutputClass
-from growd.variables import (
-    VARIABLES,
-)
+from growd.variables import VARIABLES
 from growd.wiring.class_interlocks import ClassInterlocks, counters_of
 
 if TYPE_CHECKING:
