@@ -230,6 +230,28 @@ class TestHeaterWithoutEffect:
             assert not runs(on, "water_heater")
 
 
+class TestStillRisingOfWater:
+    NAME = "water_temperature_still_rising"
+
+    async def course(self, on, begin, end):
+        """Half an hour from one temperature to another."""
+        for step in range(91):
+            await post(on, WARMTH, begin + (end - begin) * step / 90)
+            await on.clock.advance(20)
+
+    async def test_cold_water_that_warms_to_the_room_is_no_fault(self):
+        async with on_stage(output("water_heater"), sensors=(WARMTH,)) as on:
+            await self.course(on, 15.0, 15.0)
+            await self.course(on, 15.0, 20.0)
+            assert not on.has_tripped(self.NAME)
+
+    async def test_water_that_warms_beyond_the_room_trips_without_a_set_point(self):
+        async with on_stage(output("water_heater"), sensors=(WARMTH,)) as on:
+            await self.course(on, 24.0, 24.0)
+            await self.course(on, 24.0, 29.0)
+            assert on.has_tripped(self.NAME)
+
+
 class TestStillRising:
     NAME = "air_temperature_still_rising"
     OUTPUTS = (output("air_heater"), output("air_cooler", minimum_off_s=0.0), output("air_flush_on"))

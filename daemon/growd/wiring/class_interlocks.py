@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on
@@ -35,6 +36,8 @@ _VENTING: Final = (OutputClass.COOLER, OutputClass.FAN, OutputClass.OTHER)
 _PROBE_S: Final = 600.0
 _OVERFLOW_S: Final = 120.0
 _FORGET_DOSES_S: Final = 21_600.0
+_WARM_ROOM_DEGC: Final = 26.0
+"""Water, and all else but air, warms up to here by itself."""
 _MARGINS: Final = {ACIDITY: 0.15, CONDUCTIVITY: 0.1, WATER_LEVEL: 2.0}
 """How near the set point a working controller stays, where it is not the band of its loop."""
 
@@ -159,6 +162,7 @@ class ClassInterlocks:
             chilling=self._times_of(coolers - fans),
             window_s=self._limits.heater_off_s,
             rise_degc=self._heat_limit(variable, "off_rise_degc"),
+            warm_degc=-inf if variable == TEMPERATURE else _WARM_ROOM_DEGC,
             suspects=[partial(_stuck, each) for each in confirmed],
         )
 

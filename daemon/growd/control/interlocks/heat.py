@@ -87,7 +87,8 @@ class StillRising(PersistentInterlock):
     """A temperature rises although the heater is off: its relay may be welded.
 
     It trips if all heaters were off for `window_s`, the temperature rose by `rise_degc` in that time and is
-    above its set point, and no lamp was switched on for twice that time. After a cooler (`cooling`) stops,
+    above its set point (without one, above `warm_degc`, which cold water reaches by itself), and no lamp was
+    switched on for twice that time. After a cooler (`cooling`) stops,
     the course begins anew. It trips at once if one of `suspects` returns a name: the feedback of a heater
     that stays on. Until a reset, the heaters are held off and everything that cools runs, while the
     temperature is too high. A cooler (`chilling`, without fans) that has to work for `IDLE_S` in the dark is
@@ -109,6 +110,7 @@ class StillRising(PersistentInterlock):
         chilling: OnTimes,
         window_s: float,
         rise_degc: float,
+        warm_degc: float = -math.inf,
         suspects: Sequence[Callable[[], str]] = (),
     ) -> None:
         self._coolers = frozenset(coolers)
@@ -127,6 +129,7 @@ class StillRising(PersistentInterlock):
         self._readings = readings
         self._window = window_s
         self._rise = rise_degc
+        self._warm = warm_degc
         self._suspects = tuple(suspects)
         self._set_point: float | None = None
         self._recent: deque[float] = deque(maxlen=SMOOTHED)
@@ -240,8 +243,8 @@ class StillRising(PersistentInterlock):
         if self._times.rest(now) < self._window or not lamp_is_calm:
             return
         lowest = min((at for since, at in self._course if now - since <= self._window), default=value)
-        is_above = self._set_point is None or value >= self._set_point + MARGIN_DEGC
-        if value - lowest >= self._rise and is_above:
+        least = self._warm if self._set_point is None else self._set_point + MARGIN_DEGC
+        if value - lowest >= self._rise and value >= least:
             self._cool_to = lowest + MARGIN_DEGC
             self.reason = (
                 f"{self._variable} rose from {lowest:.1f} to {value:.1f} degC while the heater was off for "
