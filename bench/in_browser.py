@@ -26,7 +26,7 @@ PLACE = "environment_1"
 SLOWER = 6
 PHONE: ViewportSize = {"width": 360, "height": 740}
 MANUAL = (
-    "light_ppfd", "water_temperature", "water_potential_hydrogen", "water_electrical_conductivity",
+    "soil_moisture", "water_temperature", "water_potential_hydrogen", "water_electrical_conductivity",
     "water_oxidation_reduction_potential", "water_dissolved_oxygen", "water_level_low", "water_level_high",
     "air_oxygen",
 )  # fmt: skip
