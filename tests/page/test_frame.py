@@ -95,6 +95,7 @@ async def test_a_view_that_was_not_loaded_is_loaded_by_another_try(shared: Progr
         await tab.page.get_by_role("link", name="Journal").click()
         await expect(tab.page.get_by_text("could not be loaded")).to_be_visible()
         await expect(tab.page.get_by_text("newer version")).to_have_count(0)
+        assert "journal.js" in tab.errors.pop()
         await tab.page.get_by_role("button", name="Try again").click()
         await expect(tab.page.get_by_role("button", name="Save").first).to_be_visible()
 

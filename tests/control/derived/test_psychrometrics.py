@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from growd.control.derived.psychrometrics import (
@@ -69,6 +69,8 @@ def test_the_simulated_chamber_has_the_same_vapour(degc):
 
 
 @given(st.floats(-40, 85), st.floats(0, 100))
+@example(-11.0, 0.0)
+@example(-40.0, 1e-3)
 def test_every_air_that_a_sensor_can_measure_has_values_within_the_ranges(degc, percent):
     assert -100 <= dew_point_degc(degc, percent) <= 85
     assert 0 <= vapour_pressure_deficit_kpa(degc, percent) <= 60

@@ -16,7 +16,8 @@ _OFFSET_DEGC: Final = 243.04
 _ZERO_DEGC_K: Final = 273.15
 _WATER_G_MOL: Final = 18.016
 _GAS_CONSTANT: Final = 8.314  # J/(mol K)
-_DRIEST_PERCENT: Final = 1e-3  # a dew point of -100 degC at 0 degC; that of dry air does not exist
+_DRIEST_PERCENT: Final = 1e-6
+_DRIEST_DEGC: Final = -100.0
 
 
 def saturation_pressure_kpa(temperature_degc: float) -> float:
@@ -32,11 +33,12 @@ def vapour_pressure_deficit_kpa(temperature_degc: float, humidity_percent: float
 def dew_point_degc(temperature_degc: float, humidity_percent: float) -> float:
     """The temperature at which the vapour of this air condenses; the inverse of the Magnus form.
 
-    Lawrence (2005, Bull. Am. Meteorol. Soc. 86:225), equation 8.
+    Lawrence (2005, Bull. Am. Meteorol. Soc. 86:225), equation 8. It is -100 degC at least, since dry air has
+    no dew point.
     """
     part = math.log(max(humidity_percent, _DRIEST_PERCENT) / 100.0)
     part += _SLOPE * temperature_degc / (temperature_degc + _OFFSET_DEGC)
-    return _OFFSET_DEGC * part / (_SLOPE - part)
+    return max(_DRIEST_DEGC, _OFFSET_DEGC * part / (_SLOPE - part))
 
 
 def absolute_humidity_g_m3(temperature_degc: float, humidity_percent: float) -> float:
