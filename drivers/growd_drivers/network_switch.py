@@ -9,7 +9,6 @@ Sources: Shelly API Reference, "/relay/{index}" (Gen1) and "Switch.Set" (Gen2); 
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -232,6 +231,8 @@ def ask_http(
 
     Blocking, for worker threads: it runs an event loop of its own.
     """
+    import asyncio  # noqa: PLC0415  imported only for an output in the network, after the pins are safe
+
     try:
         return asyncio.run(_get(address, login, limit_s))
     except TimeoutError:
@@ -239,7 +240,9 @@ def ask_http(
 
 
 async def _get(address: str, login: DeviceLogin | None, limit_s: float) -> tuple[int, bytes]:
-    import aiohttp  # noqa: PLC0415  imported only for an output in the network
+    import asyncio  # noqa: PLC0415  likewise
+
+    import aiohttp  # noqa: PLC0415  likewise
 
     schemes = () if login is None else login.schemes
     user = ("", "") if login is None else login[:2]

@@ -18,6 +18,7 @@ _INSTALLED: Final = Path("/etc/growd/credentials")
 _OF_A_FOLDER: Final = "secret_"
 """Before the names of a folder's files, as LoadCredential=secret:... in systemd/growd.service has them."""
 
+_LONGEST_SECRET: Final = 4_096
 _OPEN_TO_OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP
 
 
@@ -54,3 +55,20 @@ def read_secret(where: str, path: Path, *, is_private: bool = True) -> bytes:
     if is_private and mode & _OPEN_TO_OTHERS:
         raise ConfigError(f"{where} is open to others (mode {mode:04o}); chmod 600 closes it")
     return content
+
+
+def read_line(where: str, file: str) -> str:
+    """The secret in the one line of a file, "" without a file. Blocking.
+
+    Raises `ConfigError`, whose message begins with `where`.
+    """
+    if not file:
+        return ""
+    path = secret_path(file)
+    try:
+        secret = read_secret(f"{where}: {path}", path).decode().strip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{where}: {path} is not UTF-8") from None
+    if not secret or len(secret) > _LONGEST_SECRET or not secret.isprintable():
+        raise ConfigError(f"{where}: {path} must have one line, of 1 to {_LONGEST_SECRET} characters")
+    return secret

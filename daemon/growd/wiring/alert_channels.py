@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-from growd.wiring.files import read_line, trusting
+from growd.config.secrets import read_line
+from growd.wiring.files import trusting
 
 if TYPE_CHECKING:
     import ssl

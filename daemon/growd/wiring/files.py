@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
@@ -12,8 +12,6 @@ from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:
     from growd.config import Replication
-
-_LONGEST_SECRET: Final = 4_096
 
 
 def shipped_folder(name: str) -> tuple[Path, bool]:
@@ -46,23 +44,6 @@ def read_credentials(
     if ":" in user:  # it ends the user name in Basic authentication (RFC 7617, section 2)
         raise ConfigError(f"{where}: the user must not contain a colon")
     return user, password
-
-
-def read_line(where: str, file: str) -> str:
-    """The secret in the one line of a file, "" without a file. Blocking.
-
-    Raises `ConfigError`, whose message begins with `where`.
-    """
-    if not file:
-        return ""
-    path = secret_path(file)
-    try:
-        secret = read_secret(f"{where}: {path}", path).decode().strip("\r\n")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{where}: {path} is not UTF-8") from None
-    if not secret or len(secret) > _LONGEST_SECRET or not secret.isprintable():
-        raise ConfigError(f"{where}: {path} must have one line, of 1 to {_LONGEST_SECRET} characters")
-    return secret
 
 
 def read_trust(replication: Replication) -> ReplicationTrust:

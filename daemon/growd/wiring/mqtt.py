@@ -7,9 +7,10 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
+from growd.config.secrets import read_line
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
-from growd.wiring.files import read_line, trusting
+from growd.wiring.files import trusting
 from growd.wiring.outputs import messages_of
 
 if TYPE_CHECKING:

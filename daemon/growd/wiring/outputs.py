@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, Type
 
 from growd.config import ConfigError, chambers_of
 from growd.config.outputs import OwnOutput
+from growd.config.secrets import read_line
 from growd.device_kinds import OWN_OUTPUTS
-from growd.wiring.files import read_line
 from growd.wiring.own_drivers import OwnOutputDriver
 from growd_drivers.errors import DriverError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on

@@ -6,7 +6,6 @@ no lock, no database, no network. A start does it first; `growd safe` does only 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import threading
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.config import Chamber
+    from growd.host.mqtt_connection import Broker
     from growd_drivers.gpio import GpioModule
     from growd_drivers.hardware import Hardware
     from growd_drivers.hardware_pwm import PwmFiles
@@ -262,7 +262,11 @@ def _tell(config: Config, output: Output, name: str, results: dict[str, str]) ->
         if output.kind == "http":
             http_switch(output, ask_http)  # which makes it safe
         else:
-            asyncio.run(_publish(config, output))
+            import asyncio  # noqa: PLC0415  imported only for such an output: pins must be safe soon
+
+            from growd.wiring.mqtt import read_broker  # noqa: PLC0415  likewise
+
+            asyncio.run(_publish(read_broker(config.mqtt), output))
     except (DriverError, ConfigError, OSError) as error:
         results[name] = str(error) if str(error).startswith(name) else f"{name}: {error}"
     except Exception as error:  # noqa: BLE001  the others must be told
@@ -271,11 +275,9 @@ def _tell(config: Config, output: Output, name: str, results: dict[str, str]) ->
         results[name] = ""
 
 
-async def _publish(config: Config, output: Output) -> None:
-    from growd.host.mqtt_connection import MqttConnection  # noqa: PLC0415  imported only if configured
-    from growd.wiring.mqtt import read_broker  # noqa: PLC0415  likewise
+async def _publish(broker: Broker, output: Output) -> None:
+    from growd.host.mqtt_connection import MqttConnection  # noqa: PLC0415  likewise
 
-    broker = await asyncio.to_thread(read_broker, config.mqtt)
     connection = MqttConnection(broker, f"growd-safe-{os.getpid()}-{output.name}")
     try:
         await connection.open()
