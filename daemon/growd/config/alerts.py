@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from growd.config.base import Name, Port, Section
 from growd.config.findings import Finding, of_other_kinds
-from growd.config.web import without_login
+from growd.runtime.addresses import without_login
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:

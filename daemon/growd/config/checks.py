@@ -12,7 +12,8 @@ from growd.config.findings import Finding
 from growd.config.mqtt import faults_of_mqtt
 from growd.config.retention import faults_of_retention
 from growd.config.tls import faults_of_tls
-from growd.config.web import faults_of_web, without_login
+from growd.config.web import faults_of_web
+from growd.runtime.addresses import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,8 +18,8 @@ from growd.config.outputs import (
     Output,
     OwnOutput,
 )
-from growd.config.web import without_login
 from growd.output_roles import OutputClass, role_of
+from growd.runtime.addresses import without_login
 from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:

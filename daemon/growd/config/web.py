@@ -7,6 +7,7 @@ from ipaddress import ip_network
 from typing import TYPE_CHECKING, Final
 
 from growd.config.findings import Finding
+from growd.runtime.addresses import is_host, without_login
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -16,20 +17,6 @@ if TYPE_CHECKING:
 _NAME: Final = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
 _HOST: Final = re.compile(_NAME)
 _ORIGIN: Final = re.compile(rf"\*|https?://({_NAME}|\[[0-9a-fA-F:.]+\])(:[0-9]{{1,5}})?")
-
-
-def is_host(name: str) -> bool:
-    """Whether each label has 1 to 63 characters (RFC 1035)."""
-    try:
-        name.encode("idna")
-    except UnicodeError:
-        return False
-    return True
-
-
-def without_login(url: str) -> str:
-    """A URL, valid or not, without a login."""
-    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", url)
 
 
 def faults_of_web(http: Http) -> Iterator[Finding]:
