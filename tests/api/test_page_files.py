@@ -12,8 +12,9 @@ import pytest
 import pytest_asyncio
 from yarl import URL
 
-from growd.api.page_files import PageFiles, read_page
+from growd.api.page_files import PageFiles
 from growd.server.client_limits import ClientLimits, Clients
+from growd.server.served_page import read_page
 from growd_hwsim.fault_kinds import KINDS
 from support.checkout import ROOT
 from support.daemon import serving
@@ -25,6 +26,8 @@ OWN = {
     "views/now.js": "1;\n",
 }
 API_PAGE = {"api.html", "api.css", "api.js", "vendor/rapidoc.js"}
+FLEET = {"fleet.html", "fleet.css", "fleet.js", "fleet_strings.js", "lib/fleet_list.js"}
+FLEET_PAGE = FLEET | {"views/fleet_devices.js"}
 INDEX = '<script type="module" src="page/main.js"></script><link href="page/style.css"><a href="api/">x</a>'
 
 
@@ -35,6 +38,7 @@ def folder(tmp_path):
         **OWN,
         "index.html": INDEX,
         "api.html": '<script src="../page/main.js"></script>',
+        "fleet.html": "",
         "README.md": "not served",
         ".main.js": "not served",
         "package.json": json.dumps(
@@ -241,7 +245,7 @@ async def test_programs_get_the_addresses_of_all_resources(site, path):
     for name in ("topic_data", "topic_stream", "history"):
         assert answer.json[name].removeprefix(prefix) in paths
     routed = {path.split("/")[1] for path in paths}
-    beside = {"health", "ready", "metrics"}
+    beside = {"health", "ready", "metrics", "rosbridge"}
     assert set(answer.json) == routed | beside | {"openapi.json"}
     await site.get(f"/_svc{path}", Accept="*/*")
     assert json.loads(site.text) == answer.json
@@ -299,8 +303,8 @@ def test_the_first_view_takes_at_most_60_kb(shipped):
 
 
 def test_all_views_take_at_most_145_kb(shipped):
-    """With the libraries and both languages, without the API page."""
-    assert_at_most(145_000, shipped, shipped.keys() - API_PAGE)
+    """With the libraries and both languages, without the API page and the page of a fleet."""
+    assert_at_most(145_000, shipped, shipped.keys() - API_PAGE - FLEET_PAGE)
 
 
 def assert_at_most(limit, shipped, names):
