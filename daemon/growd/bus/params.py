@@ -83,6 +83,7 @@ class Parameters:
     def __init__(self, saved: Mapping[str, Any] | None = None, store: ParameterStore | None = None) -> None:
         self._tree = Tree(saved)
         self._rules = ParameterRules()
+        self._declarations = 0  # how often a parameter was declared or undeclared
         self._store = store
         self._out_of_sync: frozenset[str] = frozenset()  # leaves whose stored value may differ
         self._waiting: list[_Set] = []
@@ -159,6 +160,7 @@ class Parameters:
         self._tree.put(name, value)
         parameter = Parameter(self, name, field, node, read_only=read_only)
         self._rules.add(parameter)
+        self._declarations += 1
         return parameter
 
     def show(self, parameter: Parameter, value: Any) -> None:
@@ -170,6 +172,7 @@ class Parameters:
     def undeclare(self, parameter: Parameter) -> None:
         """Keep its value as that of an undeclared parameter."""
         self._rules.remove(parameter.name)
+        self._declarations += 1
 
     def declared(self, name: str) -> Parameter | None:
         return self._rules.declared.get(name)
@@ -214,6 +217,7 @@ class Parameters:
 
     async def _save_together(self, sets: list[_Set]) -> None:
         """Save these sets in one write, then change the tree, as if each were alone."""
+        declarations = self._declarations
         accepted, write = self._planned_together(sets)
         if not accepted:
             return
@@ -221,13 +225,14 @@ class Parameters:
             await self._save(write)
         except Exception as error:  # noqa: BLE001  the callers get it
             if len(accepted) == 1:
-                accepted[0].finish(error)
+                accepted[0][0].finish(error)
             else:  # a value that can't be saved must not prevent the others
-                for each in accepted:
+                for each, _ in accepted:
                     await self._save_together([each])
             return
         made = _Write()
-        outcomes = [(each, self._make(each, made)) for each in accepted]
+        holds = declarations == self._declarations  # then the plans hold too
+        outcomes = [(each, self._make(each, change if holds else None, made)) for each, change in accepted]
         if made != write:  # a node has declared something meanwhile
             self._out_of_sync = self._out_of_sync.union(
                 write.changed, write.removed, made.changed, made.removed
@@ -237,30 +242,34 @@ class Parameters:
         for each, outcome in outcomes:
             each.finish(outcome)
 
-    def _planned_together(self, sets: list[_Set]) -> tuple[list[_Set], _Write]:
+    def _planned_together(self, sets: list[_Set]) -> tuple[list[tuple[_Set, TreeChange]], _Write]:
         """The sets that are possible in this order, and what the store has to write; refuses the others."""
         draft = self._tree if len(sets) == 1 else self._tree.copy()
-        accepted, write = [], _Write()
+        accepted: list[tuple[_Set, TreeChange]] = []
+        write = _Write()
         for each in sets:
             try:
-                changed, removed = self._planned(draft, each)
+                change = self._planned(draft, each)
             except Exception as error:  # noqa: BLE001  the caller gets it
                 each.finish(error)
                 continue
             if draft is not self._tree:
-                draft.change(changed, removed)
-            write.add(each, changed, removed)
-            accepted.append(each)
+                draft.change(*change)
+            write.add(each, *change)
+            accepted.append((each, change))
         return accepted, write
 
-    def _make(self, each: _Set, made: _Write) -> Any:
-        """Change the tree by a saved set: the answer, or the error if a declaration now forbids it."""
+    def _make(self, each: _Set, change: TreeChange | None, made: _Write) -> Any:
+        """Change the tree by a saved set: the answer, or the error if a declaration now forbids it.
+
+        Without a `change` it is planned again.
+        """
         try:
-            changed, removed = self._planned(self._tree, each)
-            self._tree.change(changed, removed)
+            change = change or self._planned(self._tree, each)
+            self._tree.change(*change)
         except Exception as error:  # noqa: BLE001  the caller gets it
             return error
-        made.add(each, changed, removed)
+        made.add(each, *change)
         name, value = next(iter(each.values.items()))
         return None if value is _DELETED and name not in self._tree else self._tree.get(name)
 
