@@ -12,10 +12,12 @@ from math import inf, nextafter
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
+
 from growd.bus.errors import InvalidValueError
 from growd.runs.account import Bucket, RunAccount
 from growd.runs.counted import with_counted
-from growd.runs.figures import NO_RATINGS
+from growd.runs.figures import NO_RATINGS, RunFigures
 from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, series_of
 from growd.store.exporting.pages import MOST_ROWS, slices
 from growd.store.exporting.source import ExportedPoint, Span, exported_point
@@ -25,7 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
     from datetime import tzinfo
 
-    from growd.runs.figures import Rating, RunFigures
+    from growd.runs.figures import Rating
+    from growd.store.couch import Document
     from growd.store.exporting.source import PointSource, Series, SourceReader
     from growd.store.rollups.document import Rollup
 
@@ -86,6 +89,18 @@ def end_of(run: Mapping[str, Any], now: float) -> float:
     """The UNIX time at which the figures of a run end."""
     end = now if run.get("ended") is None else float(run["ended"])
     return max(end, float(run["started"]))
+
+
+def kept_figures(run: Document) -> RunFigures | None:
+    """The figures that an ended run keeps; None without them, and if they are of another form."""
+    if run.get("ended") is None or not run.get("figures"):
+        return None
+    try:
+        kept = msgspec.convert(run["figures"], RunFigures)
+        check_times(kept.start, kept.end)
+    except (msgspec.ValidationError, InvalidValueError):
+        return None
+    return kept
 
 
 def check_times(start: float, end: float) -> None:

@@ -15,7 +15,6 @@ from growd.runs.archive import RunArchive
 from growd.runs.circumstances import counters_of
 from growd.runs.figure_keeper import FigureKeeper
 from growd.runs.figures import Rating
-from growd.runs.reports.reading import PHOTO_TYPES, ReadPhoto
 from growd.runs.reports.service import FigurePoints, RunReports
 from growd.runs.run_figures import RunPoints, run_figures
 from growd.runs.run_points import retired_until
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.control.wear import Rated
+    from growd.runs.reports.reading import ReadPhoto
     from growd.store.couch import Document
     from growd.store.database import Database
     from growd.store.history.history import History
@@ -142,6 +142,8 @@ def _sum(values: Sequence[float | None], factor: float = 1.0) -> float | None:
 
 async def _photo(database: Database, note_id: str, name: str, most: int) -> ReadPhoto | None:
     """A photo of a note of at most so many bytes; None if there is none of this name."""
+    from growd.runs.reports.reading import PHOTO_TYPES, ReadPhoto  # noqa: PLC0415  only reports need it
+
     couch, events = database.couch, database.names.events
     note = await couch.get(events, note_id) or {}
     about = (note.get("_attachments") or {}).get(name) or {}

@@ -34,7 +34,6 @@ from growd_hwsim.hardware import (
 from growd_hwsim.i2c import I2CSlave
 from growd_hwsim.network_switches import WiredNetwork
 from growd_hwsim.parameters import ChamberParameters
-from growd_hwsim.replay import ReplayedChamber, load_recording
 from growd_hwsim.uart import UartSlave
 
 if TYPE_CHECKING:
@@ -128,6 +127,8 @@ def _modelled(config: Config, clock: Clock) -> SimulatedChamber:
 
 def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
     """The recording."""
+    from growd_hwsim.replay import ReplayedChamber, load_recording  # noqa: PLC0415  only with a recording
+
     simulator = config.simulator
     return ReplayedChamber(
         load_recording(Path(simulator.replay)),

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.bus.errors import UnknownNameError
 from growd.runs.account import LIGHTS
-from growd.runs.figures import RunFigures
 from growd.runs.reports.plots import WIDTH, Course, Steps
-from growd.runs.run_figures import check_times
 from growd.store.history.history import HistoryQuery
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from growd.runs.figures import RunFigures
     from growd.store.couch import Document
     from growd.store.history.history import History
 
@@ -139,18 +138,6 @@ async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[t
                 found[key] = _photo(key[1], read)
                 left -= read.size if read.content is not None else 0
     return found
-
-
-def kept_figures(run: Document) -> RunFigures | None:
-    """The figures that an ended run keeps; None without them, and if they are of another form."""
-    if run.get("ended") is None or not run.get("figures"):
-        return None
-    try:
-        kept = msgspec.convert(run["figures"], RunFigures)
-        check_times(kept.start, kept.end)
-    except (msgspec.ValidationError, InvalidValueError):
-        return None
-    return kept
 
 
 def _photo(name: str, read: ReadPhoto) -> ShownPhoto:

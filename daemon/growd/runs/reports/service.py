@@ -5,15 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from contextlib import asynccontextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.errors import BusyError
 from growd.runs.counted import with_counted
-from growd.runs.reports.comparison import comparison
-from growd.runs.reports.language import Language
-from growd.runs.reports.reading import RunReading, kept_figures
-from growd.runs.reports.report import report
-from growd.runs.run_figures import RunProgress, end_of
+from growd.runs.run_figures import RunProgress, end_of, kept_figures
 from growd.runs.run_points import PointsRetiredError
 from growd.store.errors import StoreError
 
@@ -89,6 +86,11 @@ class RunReports:
     async def report(self, run_id: str, language: str) -> bytes:
         """The report of a run as HTML."""
         async with self._working():
+            await _import_pages()
+            from growd.runs.reports.language import Language  # noqa: PLC0415  see _import_pages
+            from growd.runs.reports.reading import RunReading  # noqa: PLC0415
+            from growd.runs.reports.report import report  # noqa: PLC0415
+
             run = await self._archive.find(run_id)
             reading = RunReading(run, await self._figures(run), self._history)
             now = self._time()
@@ -100,6 +102,11 @@ class RunReports:
     async def comparison(self, run_ids: Sequence[str], language: str) -> bytes:
         """A comparison of runs as HTML."""
         async with self._working():
+            await _import_pages()
+            from growd.runs.reports.comparison import comparison  # noqa: PLC0415  see _import_pages
+            from growd.runs.reports.language import Language  # noqa: PLC0415
+            from growd.runs.reports.reading import RunReading  # noqa: PLC0415
+
             readings = []
             for run_id in run_ids:
                 run = await self._archive.find(run_id)
@@ -147,3 +154,9 @@ class RunReports:
             newest = progress.copied()
             await newest.read(points, end)
             return with_counted(newest.figures(), run.get("counters"), counters)
+
+
+async def _import_pages() -> None:
+    """Import in a thread what makes pages: it takes a megabyte, and most growds make none."""
+    for module in ("comparison", "language"):
+        await asyncio.to_thread(import_module, f"growd.runs.reports.{module}")
