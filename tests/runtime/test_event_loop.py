@@ -1,10 +1,11 @@
-"""What the program does to the process before its event loop runs."""
+"""What the program does to the process before and after its event loop starts."""
 
 from __future__ import annotations
 
 import gc
+from pathlib import Path
 
-from growd.runtime.event_loop import run_on_loop
+from growd.runtime.event_loop import return_free_memory, run_on_loop
 
 
 def test_objects_from_before_the_loop_are_not_garbage_collected():
@@ -16,3 +17,17 @@ def test_objects_from_before_the_loop_are_not_garbage_collected():
     finally:
         gc.unfreeze()
     assert frozen > 10 * looked_through
+
+
+def test_memory_that_is_free_below_memory_in_use_is_returned():
+    blocks = [bytearray(8_000) for _ in range(4_000)]
+    last = blocks.pop()
+    blocks.clear()
+    before = resident_pages()
+    return_free_memory()
+    assert before - resident_pages() > 4_000
+    assert len(last) == 8_000
+
+
+def resident_pages() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1])

@@ -1,8 +1,9 @@
-"""The event loop of the daemon, and its limit of open files."""
+"""The event loop of the daemon, its limit of open files, and its memory."""
 
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import gc
 import resource
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +18,13 @@ def allow_open_files() -> None:
     """Raise the soft limit to the hard limit: the usual 1 024 is less than clients may need."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+
+
+def return_free_memory() -> None:
+    """Give memory that is free in the process back to the kernel: after a start a megabyte, in 0.5 ms."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)  # malloc_trim(3), of glibc
+    if trim is not None:
+        trim(0)
 
 
 def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
