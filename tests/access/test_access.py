@@ -195,10 +195,9 @@ class TestQuestions:
         assert (await daemon.read(("a", "b"))).status == 401
         assert len(database.asked) == 2
 
-    async def test_what_is_remembered_is_bounded_and_strangers_push_out_nobody(
-        self, daemon, database, users, monkeypatch
-    ):
-        monkeypatch.setattr(sessions, "MOST_REMEMBERED", 10)
+    async def test_what_is_remembered_is_bounded_and_strangers_push_out_nobody(self, daemon, database, users):
+        known = daemon.api.access._sessions
+        known._known._most = known._refused._most = 10
         login = await users.add("growd_reader")
         assert (await daemon.read(login)).status == 200
         asked = len(database.asked)
@@ -208,10 +207,8 @@ class TestQuestions:
         assert (await daemon.read(login)).status == 200
         assert len(database.asked) == asked + 30
 
-    async def test_strangers_do_not_keep_those_waiting_who_are_known(
-        self, daemon, database, users, monkeypatch
-    ):
-        monkeypatch.setattr(sessions, "MOST_WAITING", 6)
+    async def test_strangers_do_not_keep_those_waiting_who_are_known(self, daemon, database, users):
+        daemon.api.access._sessions._limits = sessions.SessionLimits(waiting=6)
         login = await users.add("growd_reader")
         assert (await daemon.read(login)).status == 200
         daemon.time.now += STALE_S
@@ -229,7 +226,7 @@ class TestQuestions:
             for i in range(6)
         ]
         asked = len(database.asked)
-        await until(lambda: len(database.asked) == asked + sessions.AT_ONCE)
+        await until(lambda: len(database.asked) == asked + sessions.SessionLimits().at_once)
         assert (await daemon.read(login)).status == 200
         busy = await daemon.read(Authorization="Bearer more")
         assert (busy.status, busy.json["error"]) == (503, "busy")

@@ -99,10 +99,12 @@ class Attempt:
 class Attempts:
     """Counts failed logins, in real time."""
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, monotonic: Callable[[], float] = time.monotonic, free_of_address: int = FREE_OF_ADDRESS
+    ) -> None:
         self._monotonic = monotonic
         self._users = _Ledger(FREE)
-        self._addresses = _Ledger(FREE_OF_ADDRESS)
+        self._addresses = _Ledger(free_of_address)
 
     def __len__(self) -> int:
         """How much is remembered."""

@@ -40,9 +40,6 @@ MOST_BYTES: Final = 8 * 1024  # of credentials; a JWT has one or two thousand
 MOST_ANSWER: Final = 64 * 1024
 REFUSED_S: Final = 5.0  # how long a refusal is cached
 RETRY_S: Final = 5.0  # how long to wait before asking again during an outage
-MOST_REMEMBERED: Final = 1_024  # valid logins, and as many invalid ones
-AT_ONCE: Final = 4  # questions; CouchDB is slow on wrong passwords on purpose
-MOST_WAITING: Final = 64  # questions about unknown logins
 _RETRY_AFTER: Final = {"Retry-After": "5"}
 _LOCKED_S: Final = 300
 _BASIC: Final = "Basic "  # CouchDB is case-sensitive here
@@ -88,6 +85,18 @@ class _SessionAnswer(msgspec.Struct):
     user: _UserContext = msgspec.field(name="userCtx")
 
 
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How many valid and invalid logins are remembered, and how many are asked for at once, or wait.
+
+    CouchDB is slow on wrong and on new passwords on purpose.
+    """
+
+    remembered: int = 1_024
+    at_once: int = 4
+    waiting: int = 64
+
+
 @dataclass(slots=True)
 class _Known:
     """A login that was confirmed at `confirmed` and is not checked again before `fresh`."""
@@ -104,10 +113,14 @@ class _NoAnswerError(Exception):
 class _Bounded(OrderedDict[bytes, T], Generic[T]):
     """A bounded cache; the least recently used entry is dropped."""
 
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
     def keep(self, key: bytes, value: T) -> None:
         self[key] = value
         self.move_to_end(key)
-        if len(self) > MOST_REMEMBERED:
+        if len(self) > self._most:
             self.popitem(last=False)
 
 
@@ -124,18 +137,20 @@ class Sessions:
         section: Access,
         attempts: Attempts,
         monotonic: Callable[[], float] = time.monotonic,
+        limits: SessionLimits = SessionLimits(),
     ) -> None:
         self.section = section
         self._ask = ask
+        self._limits = limits
         self._attempts = attempts
         self._monotonic = monotonic
         self._secret = os.urandom(32)
-        self._known: _Bounded[_Known] = _Bounded()
-        self._refused: _Bounded[tuple[float, ApiError]] = _Bounded()
+        self._known: _Bounded[_Known] = _Bounded(limits.remembered)
+        self._refused: _Bounded[tuple[float, ApiError]] = _Bounded(limits.remembered)
         self._questions: dict[bytes, asyncio.Task[Session | ApiError]] = {}
         # known users do not wait behind unknown ones
-        self._turns = asyncio.Semaphore(AT_ONCE)
-        self._turns_of_known = asyncio.Semaphore(AT_ONCE)
+        self._turns = asyncio.Semaphore(limits.at_once)
+        self._turns_of_known = asyncio.Semaphore(limits.at_once)
         self._is_silent = False
 
     def __len__(self) -> int:
@@ -176,7 +191,7 @@ class Sessions:
     def _begin(
         self, key: bytes, credentials: Credentials, address: str, known: _Known | None
     ) -> asyncio.Task[Session | ApiError]:
-        if known is None and len(self._questions) >= MOST_WAITING:
+        if known is None and len(self._questions) >= self._limits.waiting:
             sentence = "too many logins are being checked; try again"
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", sentence, _RETRY_AFTER)
         question = asyncio.create_task(
