@@ -53,7 +53,7 @@ async def test_a_large_document_is_whole_and_the_connection_stays(size):
     document = random.Random(size).randbytes(size)
 
     def replace(answer):
-        answer._document = document
+        answer.document = document
 
     async with client_of_server_with(replace) as client:
         for _ in range(2):

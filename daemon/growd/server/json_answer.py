@@ -16,6 +16,8 @@ from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 from growd.server.client_request import NO_STORE
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from aiohttp.abc import AbstractStreamWriter
     from aiohttp.http import StreamWriter
 
@@ -35,7 +37,7 @@ class JsonAnswer(web.StreamResponse):
 
     def __init__(self, body: bytes, status: int = 200) -> None:
         super().__init__(status=status)
-        self._document = body
+        self.document = body
         self._request: ClientRequest | None = None
         self._closes = False
         self._is_sent = False
@@ -73,7 +75,7 @@ class JsonAnswer(web.StreamResponse):
         request = cast("ClientRequest", self._request)
         writer = cast("StreamWriter", request.writer)
         head = self._head(request).encode("latin-1")
-        body = memoryview(b"" if request.method == "HEAD" else self._document)
+        body = memoryview(b"" if request.method == "HEAD" else self.document)
         await writer.write(b"".join((head, body[:PIECE])), drain=False)
         for start in range(PIECE, len(body), PIECE):  # so that the transport holds no copy of all
             if request.protocol.writing_paused:
@@ -83,7 +85,7 @@ class JsonAnswer(web.StreamResponse):
             await writer.drain()
 
     def _head(self, request: ClientRequest) -> str:
-        own = f"{_STATUS_LINES[self.status]}Content-Length: {len(self._document)}\r\n"
+        own = f"{_STATUS_LINES[self.status]}Content-Length: {len(self.document)}\r\n"
         own += f"{request.answer_headers.lines}{_common_lines(int(time.time()))}"
         for name, value in self.headers.items():
             own += _line(name, value)
@@ -97,6 +99,17 @@ class JsonAnswer(web.StreamResponse):
 def json_answer(value: Any, status: int = 200) -> JsonAnswer:
     """`value` encoded as JSON."""
     return JsonAnswer(msgspec.json.encode(value), status)
+
+
+def names_answer(names: Iterable[str]) -> JsonAnswer:
+    """A list of names."""
+    return JsonAnswer(_encoded_names(tuple(names)))
+
+
+@lru_cache(4)
+def _encoded_names(names: tuple[str, ...]) -> bytes:
+    """As JSON. The lists of topics, services, parameters and nodes rarely change."""
+    return msgspec.json.encode({"results": names})
 
 
 @lru_cache(1)
