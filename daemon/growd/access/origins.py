@@ -135,7 +135,8 @@ class OriginGuard:
             return _leave(request, _API_METHODS if is_api else _DATABASE_METHODS) if is_preflight else None
         if _is_own(request, host, origin):
             return None
-        if self._allows_any and (wanted if is_preflight else request.method) in READING:
+        reads = (wanted if is_preflight else request.method) in READING
+        if self._allows_any and reads and hdrs.UPGRADE not in request.headers:  # a websocket may write too
             request.answer_headers = self._readable
             return _leave(request, "GET, HEAD") if is_preflight else None
         if is_api:

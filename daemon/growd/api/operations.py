@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 import msgspec
 
@@ -31,7 +31,7 @@ from growd.runtime.clock import RealClock
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
-from growd.server.json_answer import JsonAnswer, json_answer
+from growd.server.json_answer import JsonAnswer, json_answer, names_answer
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:
@@ -109,6 +109,7 @@ class Api:
         self.operations = _operations(self.limits)
         self.routes = _routes(self.operations)
         self.clients = clients or Clients()
+        self.clock = clock or RealClock()
         self.root = root
         self.prefix = f"{root}/api/{VERSION}"
         self.bodies = BodyReader(self.limits.body_bytes, self.limits.body_stall_s, self.limits.body_whole_s)
@@ -118,12 +119,13 @@ class Api:
             queue=self.limits.stream_queue,
             heartbeat_s=self.limits.heartbeat_s,
             clients=self.clients,
-            clock=clock or RealClock(),
+            clock=self.clock,
             wall_time=bus.clock.time,
         )
         self.pages: dict[str, Page] = {}
         """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
         self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
+        self.pages[f"{root}/rosbridge"] = self._serve_rosbridge
         self.files: Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
         """Answers for everything beneath `<root>/page/`, by the rest of the path; see `page_files.py`."""
         self._folder = f"{root}/page/"
@@ -171,13 +173,38 @@ class Api:
         except Exception:  # the last resort: the client gets the same form of error
             if request.writer.output_size:
                 raise  # an answer has begun
-            _log.exception("%s %s failed", request.method, path)
-            response = ApiError(500, "internal_error", "internal error; see growd's log").response()
+            response = _unexpected(request.method, path).response()
         if self.access is not None:
             response = self.access.finish(request, path, response)
         if "Expect" in request.headers and not request.content.at_eof():
             response.force_close()  # a body may follow or not (RFC 9110, section 10.1.1)
         return response
+
+    async def perform(self, request: web.BaseRequest, method: str, path: str, body: Any = None) -> Any:
+        """What an operation answers a client that has no request of its own for it.
+
+        `request` is the one with which it began; its login, client and address count. Only operations that
+        answer with one JSON document can be performed. Raises `ApiError` and `BusError`.
+        """
+        if self.access is not None:
+            await self.access.admit(request, path, reads=self._only_reads(method, path))
+        operation, name = self._find(method, path)
+        checked = None if operation.body is None else operation.body.check(body)
+        call = Call(request, name, operation.read_query(""), checked)
+        try:
+            response = cast("JsonAnswer", await operation.handler(self, call))
+        except (ApiError, BusError):
+            raise
+        except Exception:  # noqa: BLE001  the last resort, as for a request
+            raise _unexpected(method, path) from None
+        answer = msgspec.json.decode(response.document)
+        if response.status != HTTPStatus.OK:
+            raise ApiError(response.status, answer["error"], answer["ERROR"])
+        return answer
+
+    def lasting(self, request: web.BaseRequest) -> AbstractContextManager[None]:
+        """Check the login again during the body, in which `request` is answered."""
+        return nullcontext() if self.access is None else self.access.lasting(request)
 
     def end_streams(self) -> None:
         """End all streams and refuse new ones."""
@@ -200,14 +227,7 @@ class Api:
             if request.method not in READING:
                 raise _not_allowed(request.method, ("GET", "HEAD"))
             return await page(request)
-        resource, raw_name = self._locate(path)
-        operations = self.routes.get((resource, bool(raw_name)))
-        if operations is None:
-            raise self._no_such_path(path)
-        operation = operations.get(request.method)
-        if operation is None:
-            raise _not_allowed(request.method, operations)
-        name = _own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
+        operation, name = self._find(request.method, path)
         values = operation.read_query(query)
         if operation.body is None or (operation.body.with_photos and is_form(request)):
             return await operation.handler(self, Call(request, name, values, None))
@@ -218,13 +238,24 @@ class Api:
         finally:
             self.bodies.release(given)
 
+    def _find(self, method: str, path: str) -> tuple[Operation, str]:
+        """The operation at a path, and the name of what it is about, or ""."""
+        resource, raw_name = self._locate(path)
+        operations = self.routes.get((resource, bool(raw_name)))
+        if operations is None:
+            raise self._no_such_path(path)
+        operation = operations.get(method)
+        if operation is None:
+            raise _not_allowed(method, operations)
+        return operation, own_name(operation.kind, decode_name(raw_name)) if raw_name else ""
+
     def _only_reads(self, method: str, path: str) -> bool:
         """Whether a request changes nothing."""
         services = f"{self.prefix}/service/"
         if method != "POST" or not path.startswith(services):
             return method in READING
         try:
-            name = _own_name("service", decode_name(path.removeprefix(services)))
+            name = own_name("service", decode_name(path.removeprefix(services)))
             return self.bus.services.get(name).only_reads
         except (ApiError, BusError):
             return False
@@ -239,8 +270,13 @@ class Api:
     async def _list_addresses(self, _: web.BaseRequest) -> web.StreamResponse:
         named = {each.resource: f"{self.prefix}/{each.resource}/{{{each.kind}}}" for each in OPERATIONS}
         whole = {each.resource: f"{self.prefix}/{each.resource}" for each in OPERATIONS if not each.kind}
-        beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics")}
+        beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics", "rosbridge")}
         return json_answer(named | whole | beside)
+
+    async def _serve_rosbridge(self, request: web.BaseRequest) -> web.StreamResponse:
+        from growd.api.rosbridge import serve_rosbridge  # noqa: PLC0415  most growds never need it
+
+        return await serve_rosbridge(self, request)
 
     def _no_such_path(self, path: str) -> ApiError:
         sentence = f"there is no path {shown(path)}; {self.prefix}/openapi.json lists all paths"
@@ -251,7 +287,7 @@ class Api:
     async def list_parameters(self, call: Call) -> web.StreamResponse:
         parameters = self.bus.parameters
         names = parameters.declared_names() if call.query["declared"] else parameters.names()
-        return json_answer({"results": names})
+        return names_answer(names)
 
     async def get_parameter(self, call: Call) -> web.StreamResponse:
         return json_answer({"result": self.bus.parameters.get(call.name)})
@@ -266,7 +302,7 @@ class Api:
     # services
 
     async def list_services(self, _: Call) -> web.StreamResponse:
-        return json_answer({"results": self.bus.services.names()})
+        return names_answer(self.bus.services.names())
 
     async def get_service(self, call: Call) -> web.StreamResponse:
         service = self.bus.services.get(call.name)
@@ -303,7 +339,7 @@ class Api:
     # topics
 
     async def list_topics(self, _: Call) -> web.StreamResponse:
-        return json_answer({"results": self.bus.topics.names()})
+        return names_answer(self.bus.topics.names())
 
     async def get_topic(self, call: Call) -> web.StreamResponse:
         topic = self.bus.topics.get(call.name)
@@ -321,17 +357,19 @@ class Api:
         return user or named or address_of(request)
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
-        with self._lasting(call):
+        with self.lasting(call.request):
             return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
 
     async def stream_topics(self, call: Call) -> web.StreamResponse:
-        throttle, heartbeat = call.query["throttle"], call.query["heartbeat"]
-        topics = [_own_name("topic", name) for name in call.query["topic"]]
-        with self._lasting(call):
-            return await self.streams.serve_many(call.request, topics, throttle=throttle, heartbeat=heartbeat)
-
-    def _lasting(self, call: Call) -> AbstractContextManager[None]:
-        return nullcontext() if self.access is None else self.access.lasting(call.request)
+        topics = [own_name("topic", name) for name in call.query["topic"]]
+        with self.lasting(call.request):
+            return await self.streams.serve_many(
+                call.request,
+                topics,
+                latest=call.query["latest"],
+                throttle=call.query["throttle"],
+                heartbeat=call.query["heartbeat"],
+            )
 
     async def next_message(self, call: Call) -> web.StreamResponse:
         if call.query["last"]:
@@ -397,7 +435,7 @@ class Api:
     # nodes
 
     async def list_nodes(self, _: Call) -> web.StreamResponse:
-        return json_answer({"results": self.bus.node_names()})
+        return names_answer(self.bus.node_names())
 
     async def get_node(self, call: Call) -> web.StreamResponse:
         node = self.bus.find_node(call.name)
@@ -430,6 +468,7 @@ class Api:
 
 
 _TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="longest time to wait")
+_LATEST: Final = Field("latest", Kind.BOOL, default=True, doc="begin with the last message")
 _HEARTBEAT: Final = Field(
     "heartbeat", Kind.FLOAT64, 1, 3_600, "s", default=0.0, doc="send a heartbeat after this time of silence"
 )
@@ -483,8 +522,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET", "topic_stream", "topic", "Follow the messages of a topic", Api.stream_topic,
-        query=(Field("latest", Kind.BOOL, default=True, doc="begin with the last message"),),
-        answer="stream", refusals=(404, 406, 429, 503),
+        query=(_LATEST,), answer="stream", refusals=(404, 406, 429, 503),
     ),
     Operation(
         "GET", "stream", "", "Follow the messages of many topics, beginning with the last of each",
@@ -494,6 +532,7 @@ OPERATIONS: Final = (
                 Field("topic", Kind.STRING, max_length=MAX_NAME + 1, doc="the name of a topic"),
                 most=MOST_TOPICS, least=1, is_name=True,
             ),
+            _LATEST,
             Field(
                 "throttle", Kind.FLOAT64, 0, 3_600, "s", default=0.0,
                 doc="send of each topic the newest message, at most one in this time; 0: all messages",
@@ -569,6 +608,12 @@ def _routes(operations: Iterable[Operation]) -> dict[tuple[str, bool], dict[str,
     return routes
 
 
+def _unexpected(method: str, path: str) -> ApiError:
+    """Log the exception that is being handled; clients get no details."""
+    _log.exception("%s %s failed", method, path)
+    return ApiError(500, "internal_error", "internal error; see growd's log")
+
+
 def _not_allowed(method: str, allowed: Iterable[str]) -> ApiError:
     allow = ", ".join(allowed)
     sentence = f"{method} is not allowed here; allowed: {allow}"
@@ -579,7 +624,7 @@ def _unavailable(error: StoreError) -> ApiError:
     return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
 
 
-def _own_name(kind: str, name: str) -> str:
+def own_name(kind: str, name: str) -> str:
     """Growd's name for a name of the control panel openag_ui.
 
     The topic `environments/<env>/<variable>/<category>` is `<env>/<category>/<variable>` here, the service

@@ -9,7 +9,6 @@ from aiohttp import hdrs, web
 from growd.api.operation import Call, Operation, Repeated
 from growd.bus.errors import UnknownNameError
 from growd.bus.fields import Field, Kind
-from growd.runs.reports.elements import POLICY
 from growd.runs.reports.rows import MOST_RUNS
 from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
@@ -54,6 +53,8 @@ def _reports(api: Api, run: str) -> RunReports:
 
 def _page(page: bytes) -> web.Response:
     """A page with its own content security policy: no scripts, and nothing from elsewhere."""
+    from growd.runs.reports.elements import POLICY  # noqa: PLC0415  imported with the first page
+
     headers = {"Content-Security-Policy": POLICY, hdrs.CONTENT_TYPE: "text/html; charset=utf-8"}
     return web.Response(body=page, headers=headers)
 

@@ -87,7 +87,7 @@ class BodyReader:
                     await asyncio.sleep(0)
             if length is None and body:
                 _check_type(request)
-            return RequestBody(_decoded(body), _weight(len(body)), client) if body else _NONE
+            return RequestBody(decoded(body), _weight(len(body)), client) if body else _NONE
         except BaseException:
             self._let_go(client, _weight(len(body)))
             raise
@@ -170,16 +170,17 @@ def _weight(size: int) -> int:
     return size if size > SMALL else 0
 
 
-def _decoded(body: bytes | bytearray) -> Any:
+def decoded(body: bytes | bytearray, what: str = "body") -> Any:
+    """The value of a JSON text; see `BodyReader.read` for what is refused. `what` is its name."""
     try:
         value = _decode(body)
     except RecursionError:
         raise _too_deep() from None
     except UnicodeDecodeError as error:
-        raise ApiError(400, "invalid_utf8", f"the body is not UTF-8: {error.reason}") from None
+        raise ApiError(400, "invalid_utf8", f"the {what} is not UTF-8: {error.reason}") from None
     except ValueError as error:  # msgspec's errors are ValueErrors too
         reason = str(error).removeprefix("JSON is malformed: ")
-        raise ApiError(400, "malformed_json", f"the body is not well-formed JSON: {reason}") from None
+        raise ApiError(400, "malformed_json", f"the {what} is not well-formed JSON: {reason}") from None
     _check_shape(body)
     return value
 

@@ -105,18 +105,25 @@ class Streams:
         return response
 
     async def serve_many(
-        self, request: web.BaseRequest, topics: Sequence[str], *, throttle: float, heartbeat: float
+        self,
+        request: web.BaseRequest,
+        topics: Sequence[str],
+        *,
+        latest: bool,
+        throttle: float,
+        heartbeat: float,
     ) -> web.StreamResponse:
         """Stream the messages of `topics` as `TopicsStream` does, until the client disconnects.
 
-        Begin with the last messages, without those that the client has had by its `Last-Event-ID`. `ApiError`
-        429 if too many clients wait.
+        If `latest`, begin with the last messages, without those that the client has had by its
+        `Last-Event-ID`. `ApiError` 429 if too many clients wait.
         """
         form = negotiate(_accepted(request), TOPICS_FORMATS)
         response = _response(request, form)
         depth = self._queue + len(topics)
         with self.subscription(*topics, client=client_of(request), depth=depth) as subscription:
-            progress = TopicsProgress(subscription.topics, self._last, request.headers.get("Last-Event-ID"))
+            seen = request.headers.get("Last-Event-ID")
+            progress = TopicsProgress(subscription.topics, self._last, seen, latest=latest)
             stream = TopicsStream(
                 subscription,
                 form,

@@ -163,13 +163,15 @@ class ClientConnection(asyncio.Protocol):
         self._body = request.content
         self._finish_head()
 
+    def upgrade(self) -> None:
+        """From now on the client sends messages of a websocket, which aiohttp bounds, and no requests."""
+        self._body = None
+        self._take_ahead()
+
     def end(self) -> None:
         """The request was answered."""
         body, self._body = self._body, None
-        self._ahead = 0
-        if self._is_paused and self._transport is not None:
-            self._transport.resume_reading()
-        self._is_paused = False
+        self._take_ahead()
         if body is not None and body.is_eof():  # else aiohttp closes the connection
             self._is_waiting = True
             self._admission.mark_idle(self)
@@ -317,6 +319,13 @@ class ClientConnection(asyncio.Protocol):
         if self._ahead > AHEAD and transport is not None and transport.is_reading():
             transport.pause_reading()
             self._is_paused = True
+
+    def _take_ahead(self) -> None:
+        """Read again what waits behind a request."""
+        self._ahead = 0
+        if self._is_paused and self._transport is not None:
+            self._transport.resume_reading()
+        self._is_paused = False
 
     def _finish_head(self) -> None:
         self._is_waiting = False

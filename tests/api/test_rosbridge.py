@@ -1,0 +1,479 @@
+"""rosbridge over a real websocket: operations, forms of messages, refusals, bounds, hostile clients."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from aiohttp import WSMsgType
+
+from growd.access.origins import WebPolicy
+from growd.api.operations import Limits
+from growd.api.requests import SMALL
+from growd.api.rosbridge import _ROSAPI, MOST_CALLS, MOST_SUBSCRIPTIONS
+from growd.bus.messages import Quality
+from growd.server.client_limits import ClientLimits, Clients
+from support.checkout import ROOT
+from support.clock import ManualClock
+from support.daemon import CALIBRATE, CO2, LIGHT, NAMES, POSITION, START, STOP, serving
+from support.waiting import PATIENCE_S, until
+
+OTHER_SITE = "http://shop.example"
+
+NUMBER = "std_msgs/Float64"
+OWNED = f'clients can\'t publish on the topic "{CO2}": it belongs to the node scd30'
+FIELDS = f"a message of {NUMBER} has the fields [data: float64], not "
+KNOWN = "a message must be an object with an op of advertise, unadvertise, publish, subscribe, "
+REFUSED = [
+    ("publish", {"topic": CO2, "msg": {"data": 1}}, OWNED),
+    ("advertise", {"topic": CO2}, OWNED),
+    ("publish", {"topic": LIGHT, "msg": {"data": -1}}, "data: expected float64 from 0 to 200000 lux, got -1"),
+    ("publish", {"topic": LIGHT, "msg": {}}, FIELDS + "an object with 0 members"),
+    ("publish", {"topic": LIGHT, "msg": {"data": 1, "x": 2}}, FIELDS),
+    ("publish", {"topic": LIGHT, "msg": 5}, FIELDS + "5"),
+    ("publish", {"topic": LIGHT}, "publish: the field msg is missing"),
+    ("publish", {"topic": "nothing", "msg": {}}, 'there is no topic named "nothing"'),
+    ("subscribe", {"topic": "nothing"}, 'there is no topic named "nothing"'),
+    ("subscribe", {"topic": 5}, "topic: expected string of at most 256 characters, got 5"),
+    ("subscribe", {}, "subscribe: the field topic is missing"),
+    ("subscribe", {"topic": CO2, "type": "a/B"}, f'the topic {CO2} has the type {NUMBER}, not "a/B"'),
+    ("advertise", {"topic": LIGHT, "type": "a/B"}, f'the topic {LIGHT} has the type {NUMBER}, not "a/B"'),
+    ("subscribe", {"topic": CO2, "compression": "cbor"}, 'compression: expected none, got "cbor"'),
+    ("subscribe", {"topic": CO2, "fragment_size": 500}, "fragment_size: expected none, got 500"),
+    (
+        "subscribe",
+        {"topic": CO2, "throttle_rate": -1},
+        "throttle_rate: expected float64 from 0 to 3600000 ms",
+    ),
+    ("subscribe", {"topic": CO2, "queue_length": "all"}, "queue_length: expected int64 of at least 0, got"),
+    ("set_level", {"level": "debug"}, "level: expected none or error or warning or info, got"),
+    ("fragment", {"data": "x", "num": 0, "total": 1}, KNOWN),
+    ("auth", {"mac": "x"}, KNOWN),
+]
+
+
+class Ros:
+    """A client that speaks rosbridge."""
+
+    def __init__(self, socket):
+        self.socket = socket
+
+    async def send(self, op, **members):
+        await self.socket.send_str(json.dumps({"op": op, **members}))
+
+    async def next(self):
+        message = await self.socket.receive(PATIENCE_S)
+        assert message.type is WSMsgType.TEXT, message
+        return json.loads(message.data)
+
+    async def ask(self, op, **members):
+        """The answer to an operation."""
+        await self.send(op, **members)
+        return await self.next()
+
+    async def call(self, service, args=None):
+        """The values and the result of a service."""
+        answer = await self.ask("call_service", id="c", service=service, args=args)
+        assert answer.keys() == {"op", "id", "service", "values", "result"}
+        assert (answer["op"], answer["id"], answer["service"]) == ("service_response", "c", service)
+        return answer["values"], answer["result"]
+
+    async def refused(self, op, **members):
+        """The sentence of a refusal."""
+        answer = await self.ask(op, id="x", **members)
+        assert answer.keys() == {"op", "id", "level", "msg"}
+        assert (answer["op"], answer["id"], answer["level"]) == ("status", "x", "error")
+        return answer["msg"]
+
+    async def answered(self):
+        """Everything that was sent before was done."""
+        assert (await self.call("/rosapi/nodes"))[1]
+
+
+@asynccontextmanager
+async def connected(daemon, **options):
+    url = f"{daemon.origin}/_svc/rosbridge"
+    async with daemon.session.ws_connect(url, max_msg_size=0, **options) as socket:
+        yield Ros(socket)
+
+
+async def refused_handshake(daemon, **headers):
+    with pytest.raises(aiohttp.WSServerHandshakeError) as caught:
+        async with connected(daemon, headers=headers):
+            pass
+    return caught.value.status
+
+
+class TestTopics:
+    async def test_a_subscriber_gets_the_last_message_and_all_that_follow(self, daemon):
+        daemon.sensor[CO2].publish(612.5)
+        async with connected(daemon) as ros:
+            first = await ros.ask("subscribe", id="s", topic=f"/{CO2}", type="std_msgs/Float64")
+            assert first == {"op": "publish", "topic": f"/{CO2}", "msg": {"data": 612.5}}
+            daemon.sensor[CO2].publish(613.0)
+            assert (await ros.next())["msg"] == {"data": 613.0}
+
+    async def test_a_message_with_several_fields_is_an_object(self, daemon):
+        daemon.sensor[POSITION].publish({"x": 1.0, "y": 2.0, "z": 3.0})
+        async with connected(daemon) as ros:
+            answer = await ros.ask("subscribe", topic=POSITION, type="geometry_msgs/msg/Vector3")
+            assert answer == {"op": "publish", "topic": POSITION, "msg": {"x": 1.0, "y": 2.0, "z": 3.0}}
+
+    @pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
+    @pytest.mark.parametrize("value", [None, 612.5])
+    async def test_an_unusable_value_is_never_a_number(self, daemon, quality, value):
+        daemon.sensor[CO2].publish(value, quality)
+        async with connected(daemon) as ros:
+            answer = await ros.ask("subscribe", topic=CO2)
+            assert answer["msg"] == {"data": None, "quality": quality}
+
+    async def test_the_old_names_of_topics(self, daemon):
+        daemon.sensor[CO2].publish(612.5)
+        async with connected(daemon) as ros:
+            old = "/environments/environment_1/air_carbon_dioxide/measured"
+            assert (await ros.ask("subscribe", topic=old))["topic"] == old
+
+    async def test_two_subscriptions_of_a_topic_get_each_message_once(self, daemon):
+        async with connected(daemon) as ros:
+            await ros.send("subscribe", id="a", topic=CO2)
+            await ros.send("subscribe", id="b", topic=CO2)
+            await ros.answered()
+            daemon.sensor[CO2].publish(1.0)
+            assert (await ros.next())["msg"] == {"data": 1.0}
+            await ros.send("unsubscribe", id="a", topic=CO2)
+            assert (await ros.next())["msg"] == {"data": 1.0}  # as to a new subscriber
+            await ros.send("unsubscribe", id="b", topic=CO2)
+            await ros.answered()
+            daemon.sensor[CO2].publish(2.0)
+            await ros.answered()
+            assert "http" not in daemon.bus.topics.get(CO2).subscribers
+
+    async def test_unsubscribe_without_an_id_ends_all(self, daemon):
+        async with connected(daemon) as ros:
+            for identity in "ab":
+                await ros.send("subscribe", id=identity, topic=CO2)
+            await ros.send("unsubscribe", topic=CO2)
+            await ros.answered()
+            await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
+
+    async def test_the_newest_message_follows_the_throttle(self):
+        clock = ManualClock()
+        async with serving(clock=clock) as daemon, connected(daemon) as ros:
+            daemon.sensor[CO2].publish(1.0)
+            assert (await ros.ask("subscribe", topic=CO2, throttle_rate=2000))["msg"] == {"data": 1.0}
+            for value in (2.0, 3.0, 4.0):
+                daemon.sensor[CO2].publish(value)
+            await ros.answered()
+            await clock.advance(2)
+            assert (await ros.next())["msg"] == {"data": 4.0}
+
+    async def test_a_queue_keeps_the_messages_of_a_throttle(self):
+        clock = ManualClock()
+        async with serving(clock=clock) as daemon, connected(daemon) as ros:
+            daemon.sensor[CO2].publish(1.0)
+            await ros.ask("subscribe", topic=CO2, throttle_rate=2000, queue_length=2)
+            for value in (2.0, 3.0, 4.0):
+                daemon.sensor[CO2].publish(value)
+            for expected in (3.0, 4.0):
+                await ros.answered()
+                await clock.advance(2)
+                assert (await ros.next())["msg"] == {"data": expected}
+
+    async def test_publish(self, daemon):
+        async with connected(daemon) as ros:
+            await ros.send(
+                "advertise", topic=f"/{LIGHT}", type="std_msgs/Float64", latch=True, queue_size=100
+            )
+            await ros.send("publish", topic=f"/{LIGHT}", msg={"data": 8000})
+            await ros.send("unadvertise", topic=f"/{LIGHT}")
+            await ros.answered()
+            assert daemon.bus.topics.get(LIGHT).last.value == 8000.0
+            await ros.send("publish", topic=POSITION, msg={"z": 3, "x": 1, "y": 2})
+            await ros.answered()
+            assert daemon.bus.topics.get(POSITION).last.value == {"x": 1.0, "y": 2.0, "z": 3.0}
+
+    async def test_a_release_is_a_message_with_null(self, daemon):
+        daemon.bus.topics.get(LIGHT).is_releasable = True
+        async with connected(daemon) as ros:
+            await ros.send("publish", topic=LIGHT, msg={"data": None})
+            await ros.answered()
+            assert daemon.bus.topics.get(LIGHT).last.value is None
+
+    async def test_a_hint_is_a_warning(self, daemon):
+        daemon.bus.topics.get(LIGHT).note = "there is no lamp"
+        async with connected(daemon) as ros:
+            answer = await ros.ask("publish", id="p", topic=LIGHT, msg={"data": 1})
+            assert answer == {"op": "status", "id": "p", "level": "warning", "msg": "there is no lamp"}
+            await ros.send("set_level", level="error")
+            await ros.send("publish", id="p", topic=LIGHT, msg={"data": 1})
+            await ros.answered()
+
+    @pytest.mark.parametrize(("operation", "members", "sentence"), REFUSED)
+    async def test_refusals(self, daemon, operation, members, sentence):
+        before = daemon.state()["topics"]
+        async with connected(daemon) as ros:
+            if operation in {"fragment", "auth"}:
+                assert (await ros.ask(operation, **members))["msg"].startswith(sentence)
+            else:
+                assert (await ros.refused(operation, **members)).startswith(sentence)
+            await ros.answered()
+        assert daemon.state()["topics"] == before
+
+
+class TestServices:
+    async def test_arguments_by_name_and_in_order(self, daemon):
+        async with connected(daemon) as ros:
+            expected = {"success": True, "message": "started demo_day"}
+            assert await ros.call(f"/{START}", {"recipe_id": "demo_day"}) == (expected, True)
+            assert await ros.call(START, ["demo_day"]) == (expected, True)
+            assert await ros.call(STOP) == ({"success": True, "message": "stopped"}, True)
+        assert len(daemon.runner.calls) == 3
+
+    @pytest.mark.parametrize(
+        ("service", "args", "sentence"),
+        [
+            (START, {"recipe_id": "unknown"}, "there is no recipe named unknown"),
+            (START, {}, f"{START}: the argument recipe_id is missing"),
+            (START, [1], "recipe_id: expected string of at most 200 characters, got 1"),
+            (CALIBRATE, [10], "reference: expected float64 from 400 to 2000 ppm, got 10"),
+            ("nothing", None, 'there is no service named "nothing"'),
+            ("rosapi/nothing", None, 'there is no service named "rosapi/nothing"'),
+            ("rosapi/topic_type", None, "rosapi/topic_type: the argument topic is missing"),
+            ("rosapi/topic_type", {"topic": "nothing"}, 'there is no topic named "nothing"'),
+            ("rosapi/get_param", ["nothing"], 'there is no parameter named "nothing"'),
+            (
+                "rosapi/set_param",
+                {"name": "a", "value": "{"},
+                "the value is not well-formed JSON: Input data was truncated",
+            ),
+        ],
+    )
+    async def test_refusals(self, daemon, service, args, sentence):
+        async with connected(daemon) as ros:
+            assert await ros.call(service, args) == (sentence, False)
+
+    async def test_a_slow_service_holds_up_nothing_else(self, daemon):
+        go_on = asyncio.Event()
+
+        async def wait():
+            await go_on.wait()
+            return {"success": True, "message": ""}
+
+        daemon.bus.node("slow").serve("slow", "std_srvs/Trigger", wait)
+        async with connected(daemon) as ros:
+            for _ in range(MOST_CALLS):
+                await ros.send("call_service", id="slow", service="slow")
+            values, result = await ros.call(STOP)
+            assert not result
+            assert values == f"{MOST_CALLS} calls of services by this connection are under way, the maximum"
+            await ros.send("publish", topic=LIGHT, msg={"data": 5})
+            await until(lambda: daemon.bus.topics.get(LIGHT).last)
+            go_on.set()
+            assert [(await ros.next())["id"] for _ in range(MOST_CALLS)] == ["slow"] * MOST_CALLS
+            assert (await ros.call(STOP))[1]
+
+    async def test_a_defect_of_a_service_ends_no_connection(self, daemon):
+        async def fail():
+            raise RuntimeError("a defect")
+
+        daemon.bus.node("defective").serve("defective", "std_srvs/Trigger", fail)
+        async with connected(daemon) as ros:
+            assert await ros.call("defective") == ("internal error; see growd's log", False)
+            await ros.answered()
+
+    async def test_parameters(self, daemon):
+        name = "/sensors/scd30/interval"
+        async with connected(daemon) as ros:
+            assert await ros.call("rosapi/get_param", {"name": name}) == ({"value": "5.0"}, True)
+            done = {"successful": True, "reason": ""}
+            assert await ros.call("rosapi/set_param", {"name": name, "value": "7.5"}) == (done, True)
+            assert daemon.store.kept[name[1:]] == 7.5
+            assert name in (await ros.call("rosapi/get_param_names"))[0]["names"]
+            sentence, result = await ros.call("rosapi/set_param", {"name": name, "value": "0.1"})
+            assert (sentence, result) == (
+                "sensors/scd30/interval: expected float64 from 2 to 1800 s, got 0.1",
+                False,
+            )
+            assert await ros.call("rosapi/delete_param", {"name": name}) == (done, True)
+            assert daemon.bus.parameters.get(name) == 5.0
+
+    async def test_rosapi(self, daemon):
+        async with connected(daemon) as ros:
+            topics, _ = await ros.call("/rosapi/topics")
+            assert dict(zip(topics["topics"], topics["types"], strict=True))[f"/{CO2}"] == "std_msgs/Float64"
+            assert (await ros.call("/rosapi/topic_type", [f"/{CO2}"]))[0]["type"] == "std_msgs/Float64"
+            services, _ = await ros.call("/rosapi/services")
+            assert services == {"services": [f"/{START}", f"/{STOP}", f"/{CALIBRATE}"]}
+            assert (await ros.call("/rosapi/service_type", [f"/{START}"]))[0] == {"type": "growd/StartRecipe"}
+            nodes, _ = await ros.call("/rosapi/nodes")
+            assert nodes == {"nodes": ["/http", "/recipe_runner", "/scd30"]}
+
+    def test_the_documentation_names_all_services_of_rosapi(self):
+        text = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
+        (sentence,) = re.findall(r"Of `rosapi` there are (.*?); calls of others are refused", text)
+        named = re.findall(r"`(\w+)`", sentence)
+        assert [f"rosapi/{name}" for name in named] == list(_ROSAPI)
+
+
+class TestBounds:
+    async def test_other_requests_get_an_http_answer(self, daemon):
+        async with daemon.session.get(f"{daemon.origin}/_svc/rosbridge") as answer:
+            assert answer.status == 426
+            assert (await answer.json())["error"] == "upgrade_required"
+        async with daemon.session.post(f"{daemon.origin}/_svc/rosbridge") as answer:
+            assert answer.status == 405
+
+    @pytest.mark.parametrize("origins", [(), ("*",), ("http://else.example",)])
+    async def test_pages_of_other_sites_get_no_websocket(self, origins):
+        async with serving(policy=WebPolicy(hosts=NAMES, origins=origins)) as daemon:
+            assert await refused_handshake(daemon, Origin=OTHER_SITE) == 403
+            assert await refused_handshake(daemon, Origin="null") == 403
+            assert len(daemon.api.streams) == 0
+
+    async def test_pages_of_growd_and_of_named_origins_may(self):
+        async with serving(policy=WebPolicy(hosts=NAMES, origins=(OTHER_SITE, "*"))) as daemon:
+            for origin in (OTHER_SITE, daemon.origin):
+                async with connected(daemon, headers={"Origin": origin}) as ros:
+                    await ros.answered()
+
+    async def test_a_foreign_host_is_refused(self, daemon):
+        assert await refused_handshake(daemon, Host="evil.example") == 421
+
+    async def test_garbage_is_refused_and_the_connection_stays(self, daemon):
+        async with connected(daemon) as ros:
+            for text in (
+                "",
+                "{",
+                "[]",
+                "5",
+                "null",
+                '{"op": []}',
+                '{"op": 1}',
+                "[" * 5000,
+                '{"op": "\\ud800"}',
+            ):
+                await ros.socket.send_str(text)
+                answer = await ros.next()
+                assert (answer["op"], answer["level"]) == ("status", "error")
+            await ros.socket.send_bytes(b"\x00\x01")
+            assert (await ros.next())["msg"].startswith("a message must be JSON in a text frame")
+            for strange in ({"id": {}}, {"id": "x" * 257}, {"id": 5}):
+                await ros.send("subscribe", topic=CO2, **strange)
+                assert (await ros.next())["msg"].startswith("id: expected string of at most 256 characters")
+            await ros.answered()
+
+    async def test_a_message_that_is_too_large_ends_the_connection(self, daemon):
+        async with connected(daemon) as ros:
+            await ros.socket.send_str("x" * (SMALL + 1))
+            message = await ros.socket.receive(PATIENCE_S)
+            assert (message.type, message.data) == (WSMsgType.CLOSE, 1009)
+        await until(lambda: len(daemon.api.streams) == 0)
+
+    async def test_more_bytes_than_may_wait_behind_a_request(self, daemon):
+        async with connected(daemon) as ros:
+            for value in range(1000):
+                await ros.send("publish", topic=LIGHT, msg={"data": value}, padding="x" * 100)
+            await ros.answered()
+        assert daemon.bus.topics.get(LIGHT).last.value == 999
+
+    async def test_subscriptions_of_a_connection(self, daemon):
+        async with connected(daemon) as ros:
+            for number in range(MOST_SUBSCRIPTIONS):
+                await ros.send("subscribe", id=f"{number}", topic=CO2)
+            assert (
+                await ros.refused("subscribe", topic=LIGHT)
+                == "this connection has 200 subscriptions, the maximum"
+            )
+            for number in range(3_000):
+                await ros.send("subscribe", id=f"more {number}", topic=LIGHT)
+                assert (await ros.next())["level"] == "error"
+            subscriptions = daemon.bus.topics.get(CO2)._subscriptions
+            assert len(subscriptions) == 1
+        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
+
+    async def test_a_connection_is_a_stream(self):
+        async with serving(limits=Limits(streams=1)) as daemon, connected(daemon) as ros:
+            assert await refused_handshake(daemon) == 429
+            await ros.answered()
+
+    async def test_messages_count_as_requests(self):
+        limits = ClientLimits(requests_hz=1)
+        clients = Clients(limits, is_own=lambda _: False, monotonic=lambda: 0.0)
+        async with serving(clients=clients) as daemon, connected(daemon) as ros:
+            await ros.answered()
+            assert await ros.call(STOP) == ("127.0.0.1 sends more than 1 requests a second", False)
+        assert daemon.runner.calls == []
+
+    async def test_a_slow_reader_loses_the_oldest_messages_and_is_told(self):
+        async with serving(limits=Limits(stream_queue=3)) as daemon, connected(daemon) as ros:
+            await ros.send("subscribe", topic=CO2)
+            await ros.answered()
+            for value in range(10):  # in one turn of the loop
+                daemon.sensor[CO2].publish(float(value))
+            told = await ros.next()
+            assert told == {
+                "op": "status",
+                "level": "warning",
+                "msg": f"7 messages of {CO2} dropped: this client reads too slowly",
+            }
+            assert [(await ros.next())["msg"]["data"] for _ in range(3)] == [7.0, 8.0, 9.0]
+
+    async def test_a_client_that_reads_nothing_uses_little_memory(self):
+        text = "environment_1/desired/recipe_start"
+        async with serving() as daemon, connected(daemon) as ros:
+            await ros.send("subscribe", topic=text)
+            await ros.answered()
+            ros.socket._response.connection.transport.pause_reading()
+            for number in range(2_000):
+                daemon.sensor[text].publish(f"{number} {'x' * 10_000}")
+                await asyncio.sleep(0)
+            (subscription,) = daemon.bus.topics.get(text)._subscriptions
+            assert len(subscription) <= daemon.api.limits.stream_queue
+            assert subscription.dropped > 0
+            ros.socket._response.connection.transport.resume_reading()
+            texts = []
+            while not texts or not texts[-1].startswith("1999 "):
+                message = await ros.next()
+                if message["op"] == "publish":
+                    texts.append(message["msg"]["data"])
+            assert len(texts) < 2_000
+
+    async def test_pings_are_answered(self, daemon):
+        async with connected(daemon, autoping=False) as ros:
+            await ros.socket.ping(b"there?")
+            message = await ros.socket.receive(PATIENCE_S)
+            assert (message.type, message.data) == (WSMsgType.PONG, b"there?")
+
+    async def test_a_client_that_answers_no_ping_is_disconnected(self):
+        async with (
+            serving(limits=Limits(heartbeat_s=1.0)) as daemon,
+            connected(daemon, autoping=False) as ros,
+        ):
+            assert (await ros.socket.receive(PATIENCE_S)).type is WSMsgType.PING
+            assert (await ros.socket.receive(PATIENCE_S)).type in {
+                WSMsgType.CLOSED,
+                WSMsgType.ERROR,
+                WSMsgType.CLOSE,
+            }
+            await until(lambda: len(daemon.api.streams) == 0)
+
+    async def test_the_end_of_growd_closes_it(self, daemon):
+        async with connected(daemon) as ros:
+            await ros.send("subscribe", topic=CO2)
+            await ros.answered()
+            daemon.api.end_streams()
+            message = await ros.socket.receive(PATIENCE_S)
+            assert (message.type, message.data) == (WSMsgType.CLOSE, 1001)
+        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
+
+    async def test_a_client_that_vanishes_leaves_nothing(self, daemon):
+        async with connected(daemon) as ros:
+            await ros.send("subscribe", topic=CO2)
+            await ros.answered()
+            ros.socket._response.connection.transport.abort()
+        await until(lambda: len(daemon.api.streams) == 0)
+        await until(lambda: not daemon.bus.topics.get(CO2).subscribers)
