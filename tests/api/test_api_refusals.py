@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from growd.api.operations import Limits
-from growd.api.requests import _decoded as decoded
+from growd.api.requests import decoded
 from growd.bus.parameter_rules import MAX_PARAMETERS
 from support.daemon import CALIBRATE, CO2, LIGHT, POSITION, START, STOP, serving
 from support.raw_http import raw_client
@@ -235,7 +235,7 @@ class TestBrokenBodies:
                 turn += 1
                 await asyncio.sleep(0)
 
-        monkeypatch.setattr("growd.api.requests._decoded", noted)
+        monkeypatch.setattr("growd.api.requests.decoded", noted)
         counting = asyncio.create_task(count_turns())
         async with AsyncExitStack() as stack:
             clients = [await stack.enter_async_context(raw_client(daemon.port)) for _ in range(4)]

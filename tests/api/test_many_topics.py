@@ -118,6 +118,16 @@ class TestBeginning:
             daemon.sensor[CO2].publish(3)
             assert await events.brief() == [(DOOR, True), (CO2, None), (CO2, 3.0)]
 
+    async def test_it_begins_with_no_message_on_request(self, daemon):
+        daemon.sensor[CO2].publish(1)
+        for last_id in (None, "spoilt"):
+            async with opened(daemon, CO2, DOOR, latest="false", last_id=last_id) as events:
+                assert await events.brief() == []
+                daemon.sensor[DOOR].publish(True)
+                assert await events.brief() == [(DOOR, True)]
+                daemon.sensor[CO2].publish(2)
+                assert await events.brief() == [(CO2, 2.0)]
+
     async def test_lines_of_json_if_accept_asks_for_them(self, daemon):
         daemon.sensor[CO2].publish(1, time=2.5)
         async with opened(daemon, CO2, DOOR, accept=LINES) as lines:

@@ -45,6 +45,11 @@ def test_a_refusal_says_which_value_does_not_fit(query, said):
     assert str(refusal.value) == said
 
 
+def test_too_few_values_are_counted():
+    with pytest.raises(BusError, match="x: expected at least 2 values, got 1"):
+        Repeated(Field("x", Kind.STRING), most=3, least=2).check(["a"])
+
+
 def test_a_query_of_too_many_fields_is_refused_before_it_is_split():
     assert OPERATION.read_query("&".join(["name=a", *["b"] * (MOST_FIELDS - 1)]))["name"] == ["a"]
     with pytest.raises(ApiError) as refusal:

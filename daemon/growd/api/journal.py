@@ -49,6 +49,7 @@ ENTRY: Final = Body(
             doc="the id of an entry whose text this one replaces",
         ),
     ),
+    required=False,
     with_photos=True,
 )  # fmt: skip
 JOURNAL_QUERY: Final = (

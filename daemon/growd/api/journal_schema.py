@@ -26,6 +26,7 @@ _PHOTO: Final = _object(
     size={"type": "integer", "description": "bytes"},
     waiting={"type": "boolean", "description": "whether the database does not have it yet"},
 )
+_PHOTO_FILE: Final = {"type": "string", "format": "binary", "contentMediaType": "image/*"}
 ENTRY_SCHEMA: Final = _object(
     id=_TEXT,
     time=_NUMBER,
@@ -51,7 +52,7 @@ ENTRIES_SCHEMA: Final = _object(
 
 def form_schema(entry: dict[str, Any]) -> dict[str, Any]:
     """The body of an entry with photos."""
-    photos = {"type": "array", "items": {"type": "string", "contentMediaType": "image/*"}, "maxItems": 8}
+    photos = {"type": "array", "items": _PHOTO_FILE, "maxItems": 8}
     schema = {"type": "object", "properties": {"entry": entry, "photo": photos}}
     encoding = {"entry": {"contentType": "application/json"}, "photo": {"contentType": ", ".join(TYPES)}}
     return {"multipart/form-data": {"schema": schema, "encoding": encoding}}

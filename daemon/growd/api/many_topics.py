@@ -73,10 +73,12 @@ class TopicsProgress:
 
     The id `KEY-VERSION-P-Q` says: the client had the last message of each topic up to this version, except
     those of the topics at the positions P and Q. The key stands for the run of growd and the topics; with
-    another key the client has had nothing.
+    another key the client has had nothing. Without `latest` it has had all, whatever its id says.
     """
 
-    def __init__(self, topics: Sequence[Topic], last: LastMessages, seen: str | None) -> None:
+    def __init__(
+        self, topics: Sequence[Topic], last: LastMessages, seen: str | None, *, latest: bool = True
+    ) -> None:
         self.topics = topics
         self._last = last
         names = "\n".join(topic.name for topic in topics)
@@ -85,7 +87,7 @@ class TopicsProgress:
         self._versions: list[int] = []
         self.look()
         self._had = [
-            version if version <= self._version and position not in missing else 0
+            version if not latest or (version <= self._version and position not in missing) else 0
             for position, version in enumerate(self._versions)
         ]
 
@@ -121,7 +123,7 @@ def _read_id(seen: str | None, key: str) -> tuple[int, frozenset[int]]:
 
 
 class TopicsStream:
-    """What one client gets of its topics. It begins with the last messages that the client has not had.
+    """What one client gets of its topics. It begins with the last messages that `progress` has as missing.
 
     With a `throttle` a client gets of each topic the newest message, at most one in so many seconds. Without
     one it gets all messages. If it reads so slowly that the subscription dropped some, it gets their number

@@ -36,8 +36,16 @@ def _object(**properties: Any) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(properties)}
 
 
-(_FIGURES,), _PARTS_OF_FIGURES = msgspec.json.schema_components(
-    [RunFigures], ref_template="#/components/schemas/{name}"
+def _generable(schema: Any) -> Any:
+    """The schema with `{}` for `false`: generators of clients want it, and maxItems leaves nothing for it."""
+    if isinstance(schema, dict):
+        whole = {name: _generable(each) for name, each in schema.items()}
+        return whole | {"items": {}} if schema.get("items") is False else whole
+    return [_generable(each) for each in schema] if isinstance(schema, list) else schema
+
+
+_PARTS_OF_FIGURES = _generable(
+    msgspec.json.schema_components([RunFigures], ref_template="#/components/schemas/{name}")[1]
 )
 ANSWERS: dict[str, dict[str, Any]] = {
     "object": {"type": "object"},
@@ -71,8 +79,8 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "run": RUN_SCHEMA,
     "entry": ENTRY_SCHEMA,
     "entries": ENTRIES_SCHEMA,
-    "photo": {"type": "string", "contentMediaType": "image/*"},
-    "figures": _FIGURES,
+    "photo": {"type": "string", "format": "binary", "contentMediaType": "image/*"},
+    "figures": _PARTS_OF_FIGURES.pop("RunFigures"),
     "page": {"type": "string", "description": "HTML"},
 }
 STREAMED: Final = {"stream": FORMATS, "topics": TOPICS_FORMATS}
@@ -308,10 +316,10 @@ def _arguments(service: Service) -> list[dict[str, Any]]:
 
 
 def _body(body: Body) -> dict[str, Any]:
-    types = body.json_types() if body.required else [*body.json_types(), "null"]
-    schema: dict[str, Any] = _members(body.members) if body.members else {"type": types}
-    if "array" in types:
-        schema["items"] = {}
+    types = body.json_types()
+    schema: dict[str, Any] = _members(body.members) if body.members else {"type": types, "items": {}}
+    if not body.required and not body.members:  # generators of clients make no optional body of several types
+        schema = {"not": {"type": ["string", "number", "boolean"]}}
     if body.doc:
         schema["description"] = body.doc
     content = {JSON_TYPE: {"schema": schema}}

@@ -38,7 +38,8 @@ class Call(NamedTuple):
 class Body:
     """The body of an operation: JSON types, and the members of an object if they are fixed.
 
-    `with_photos`: it may be a form too, which the handler reads.
+    Without `required` it may be missing: then it has no members. `with_photos`: it may be a form too, which
+    the handler reads.
     """
 
     types: tuple[type[Any], ...]
@@ -49,7 +50,7 @@ class Body:
 
     def check(self, value: Any) -> Any:
         if value is None and not self.required:
-            return None
+            return self._checked_members({}) if self.members else None
         if not isinstance(value, self.types):
             wanted = " or ".join(f"an {kind}" for kind in self.json_types())
             said = "it is empty or null" if value is None else f"it is {shown(value)}"
@@ -95,8 +96,10 @@ class Repeated:
     def check(self, values: Sequence[Any]) -> list[Any]:
         if len(values) > self.most:
             raise InvalidValueError(self.name, f"at most {self.most} values", len(values))
-        if len(values) < self.least:
+        if not values and self.least:
             raise InvalidArgumentsError(f"the query lacks the parameter {shown(self.name)}")
+        if len(values) < self.least:
+            raise InvalidValueError(self.name, f"at least {self.least} values", len(values))
         return [self.field.check(value) for value in values]
 
 
