@@ -13,16 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from growd.cli.client import (
-    DaemonClient,
-    DaemonRefusedError,
-    Login,
-    NotReachedError,
-    UsageError,
-    address_of,
-    trusting_only,
-)
+from growd.cli.client import address_of
 from growd.cli.options import DaemonOptions
+from growd.client.address import Login
+from growd.client.connection import DaemonClient
+from growd.client.errors import NotReachedError, RefusedError, UsageError
+from growd.client.trust import trusting_only
 from growd.config import Http
 from support.daemon import CO2, START
 from support.program import GROWD
@@ -301,7 +297,7 @@ async def test_a_change_is_sent_once(*, is_reused: bool):
 
 async def test_a_refusal_has_the_message_of_the_daemon(daemon: Daemon):
     with DaemonOptions(url=daemon.origin).client() as client:
-        with pytest.raises(DaemonRefusedError, match='there is no topic named "nothing like it"') as refused:
+        with pytest.raises(RefusedError, match='there is no topic named "nothing like it"') as refused:
             await asked(client, "topic", "nothing like it")
         assert (refused.value.status, refused.value.code) == (404, "not_found")
 
@@ -339,11 +335,11 @@ async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncI
 
 
 async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("growd.cli.client._ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("growd.client.connection.ANSWER_BYTES", 100_000)
     async with answering(b"200 OK", b"x" * 50_000) as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,
-            pytest.raises(NotReachedError, match=r"a program other than growd answers .* \(not HTTP\)"),
+            pytest.raises(NotReachedError, match=r"the answer of http.* is longer than 64 MiB"),
         ):
             await asked(client, "node")
     async with answering(b"200 OK", b"x", pause_s=0.05) as url:

@@ -9,13 +9,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from growd.cli.client import UsageError
 from growd.cli.output import text_of
+from growd.client.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from growd.cli.client import DaemonClient
+    from growd.client.connection import DaemonClient
 
 # JSON Schema types, and their names in the daemon and ROS.
 _KINDS: Final = {"number": "float64", "integer": "int64", "boolean": "bool", "string": "string"}

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from growd.cli.client import ClientError, NotReachedError
+from growd.client.errors import GrowdError, NotReachedError
 from growd.status.model import Status  # noqa: TC001  msgspec reads it
 
 if TYPE_CHECKING:
-    from growd.cli.client import DaemonClient
+    from growd.client.connection import DaemonClient
 
 
 class _Names(msgspec.Struct):
@@ -27,11 +27,11 @@ def is_running(client: DaemonClient) -> bool:
         client.get("node", kind=_Names)
     except NotReachedError:
         return False
-    except ClientError:
+    except GrowdError:
         return True
     return True
 
 
 def status_of(client: DaemonClient) -> Status:
-    """The status of the daemon, in one request. Raises `ClientError`."""
+    """The status of the daemon, in one request. Raises `GrowdError`."""
     return client.get("node", "status", kind=_Node).status

@@ -64,7 +64,7 @@ class ChamberPlace:
         """Its database: the configured CouchDB, that of the running growd, or the embedded one.
 
         The embedded one is started if growd does not run; growd can't start meanwhile. Raises `BackupError`,
-        `ClientError`, `ConfigError`, `CouchError` and `StartError`.
+        `GrowdError`, `ConfigError`, `CouchError` and `StartError`.
         """
         url = self.config.couchdb.url
         if url:
@@ -126,7 +126,7 @@ class ChamberPlace:
 
 @asynccontextmanager
 async def front_door(daemon: DaemonOptions) -> AsyncIterator[Couch]:
-    """The database behind the running growd. Raises `ClientError` and `ConfigError`."""
+    """The database behind the running growd. Raises `GrowdError` and `ConfigError`."""
     address = await asyncio.to_thread(daemon.address)
     login, tls = await asyncio.to_thread(lambda: (daemon.login(address), daemon.tls(address)))
     pair = (login.user, login.password) if login else None

@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from growd.cli.asking import is_running
-from growd.cli.client import ClientError, DaemonClient, address_of, trusting
+from growd.cli.client import HINTS, address_of
 from growd.cli.database_check import findings_of, print_findings
 from growd.cli.hardware_check import check_hardware, described
 from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
 from growd.cli.pi_check import pi_options, report_pi
 from growd.cli.setup_pi import configuration_at
+from growd.client.connection import DaemonClient
+from growd.client.errors import GrowdError
+from growd.client.trust import trusting
 from growd.config import Config, ConfigError, load
 from growd.config.secrets import secret_path
 from growd.raspberry_pi.model import PiError
@@ -94,7 +97,7 @@ def check(
             if file is None and configuration.simulator.enabled:
                 _print_warning("there is no configuration, so the hardware is simulated; add --config FILE")
             sys.exit(0 if _all_answer(configuration) else 1)
-    except (ConfigError, DriverError, SimulationError, ClientError, PiError) as error:
+    except (ConfigError, DriverError, SimulationError, GrowdError, PiError) as error:
         refuse(error)
     _check_database(configuration)
     for name, sentence in described(configuration):
@@ -146,14 +149,14 @@ def _print_finding(finding: DeviceAnswer) -> None:
 
 
 def _check_not_running(config: Config) -> None:
-    """A running daemon owns the pins. Raises `ClientError` if one answers."""
+    """A running daemon owns the pins. Raises `GrowdError` if one answers."""
     address = address_of(config.http, None, config.tls)
     # any server; no login is sent
     tls = trusting(None, insecure=True) if address.scheme == "https" else None
-    with DaemonClient(address, tls=tls) as client:
+    with DaemonClient(address, tls=tls, hints=HINTS) as client:
         is_there = is_running(client)
     if is_there:
-        raise ClientError(
+        raise GrowdError(
             f"growd is running at {address} and owns the hardware: use `growd status` to see its devices, "
             "or stop it first"
         )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import click
 import msgspec
 
-from growd.cli.client import ClientError, DaemonClient, DaemonRefusedError
 from growd.cli.options import DaemonOptions, client_options
 from growd.cli.output import output_options, print_result
+from growd.client.errors import GrowdError, RefusedError
 from growd.config import ConfigError
 from growd.variables import SHORT_NAMES, similar_variable
 
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from click.shell_completion import CompletionItem
+
+    from growd.client.connection import DaemonClient
 
 T = TypeVar("T")
 
@@ -80,12 +82,12 @@ def look_up(client: DaemonClient, resource: str, name: str, *, kind: type[T]) ->
     """GET a resource; the error for an unknown name has suggestions."""
     try:
         return client.get(resource, name, kind=kind)
-    except DaemonRefusedError as error:
+    except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         query = "declared=true" if resource == "param" else ""  # undeclared ones may be misspelt
         meant = did_you_mean(name, client.get(resource, kind=_Names, query=query).results)
-        raise DaemonRefusedError(f"{error}{meant}", error.status, error.code) from None
+        raise RefusedError(f"{error}{meant}", error.status, error.code) from None
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:
@@ -123,7 +125,7 @@ def complete_with(
     try:
         with DaemonOptions(**{**given, "may_ask": False}).client(_COMPLETION_S) as client:
             names = ask(client)
-    except (ClientError, ConfigError, UnicodeError):
+    except (GrowdError, ConfigError, UnicodeError):
         return []
     return [CompletionItem(name) for name in names if name.startswith(incomplete) and _PLAIN.fullmatch(name)]
 

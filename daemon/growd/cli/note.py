@@ -5,14 +5,11 @@ from __future__ import annotations
 import getpass
 import json
 import math
-import secrets
 import textwrap
 import time
-from contextlib import ExitStack
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
 
 import click
 import msgspec
@@ -20,50 +17,18 @@ import msgspec
 from growd.cli.options import client_options
 from growd.cli.output import output_options, print_json, text_of
 from growd.cli.runs import environment_option
+from growd.client.calls import journal, write_entry
 from growd.runtime.text import moment, printable
 from growd.variables import SHORT_NAMES, VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from datetime import tzinfo
-    from typing import BinaryIO
 
     from growd.cli.options import DaemonOptions
+    from growd.client.answers import SavedEntry
 
-_UPLOAD_S: Final = 600.0  # for the photos of an entry
-_PIECE: Final = 64 * 1024
 _FORMS: Final = 'use UNIX seconds, "18:00" or "2026-11-24 18:00"'
-
-
-class _Photo(msgspec.Struct):
-    address: str
-    type: str
-    size: int
-    waiting: bool = False
-
-
-class _Text(msgspec.Struct):
-    text: str
-    by: str
-    written: float
-
-
-class _Entry(msgspec.Struct):
-    id: str
-    time: float
-    by: str
-    text: str
-    measurements: dict[str, Any]
-    photos: list[_Photo]
-    waiting: bool = False
-    refused: str = ""
-    earlier: list[_Text] = []
-
-
-class _Entries(msgspec.Struct):
-    entries: list[dict[str, Any]]
-    more: bool = False
-    missing: str = ""
 
 
 @click.group()
@@ -113,23 +78,23 @@ def add(
     metadata from photos. A correction replaces the text in lists; the old one stays visible.
     """
     settings = daemon.configuration().environment
-    given = {"text": text, "by": by or getpass.getuser(), "corrects": corrects}
-    entry: dict[str, Any] = {name: value for name, value in given.items() if value}
-    if measured:
-        entry["measurements"] = dict(map(_measurement, measured))
-    if at is not None:
-        entry["time"] = _past(at, settings.zone(), time.time())
-    with daemon.client(_UPLOAD_S) as client, ExitStack() as files:
-        where = environment or settings.id
-        if photos:
-            form = _Form(entry, [files.enter_context(photo.open("rb")) for photo in photos])
-            answer = client.post_form("journal", where, form, form.media, form.size, kind=dict[str, Any])
-        else:
-            answer = client.post("journal", where, entry, kind=dict[str, Any])
+    when = None if at is None else _past(at, settings.zone(), time.time())
+    values = dict(map(_measurement, measured))
+    call = write_entry(
+        environment or settings.id,
+        text,
+        values,
+        photos,
+        time=when,
+        by=by or getpass.getuser(),
+        corrects=corrects,
+    )
+    with daemon.client() as client:
+        saved = client.send(call)
     if as_json:
-        print_json(answer)
+        print_json({"message": "Saved the entry", **msgspec.to_builtins(saved)})
     else:
-        click.echo(f"growd: saved the entry {answer['id']}", err=True)
+        click.echo(f"growd: saved the entry {saved.id}", err=True)
 
 
 @note.command("list")
@@ -167,19 +132,17 @@ def list_command(
     """
     settings = daemon.configuration().environment
     zone, now = settings.zone(), time.time()
-    query: dict[str, Any] = {"limit": limit, "search": search}
-    if start:
-        query["start"] = _past(start, zone, now)
-    if end:
-        query["end"] = _past(end, zone, now, after=query.get("start", 0.0))
+    begin = _past(start, zone, now) if start else None
+    until = _past(end, zone, now, after=begin or 0.0) if end else None
     with daemon.client() as client:
-        found = client.get("journal", environment or settings.id, kind=_Entries, query=urlencode(query))
+        found = client.send(journal(environment or settings.id, begin, until, search, limit))
         origin = client.address.origin
     if as_json:
-        print_json(msgspec.to_builtins(found))
+        shown = msgspec.to_builtins(found)
+        print_json({name: shown[name] for name in ("entries", "more", "missing")})
     else:
-        entries = msgspec.convert(found.entries, list[_Entry])
-        click.echo("\n\n".join("\n".join(_lines(entry, zone, origin)) for entry in entries) or "no entries")
+        entries = ("\n".join(_lines(entry, zone, origin)) for entry in found.entries)
+        click.echo("\n\n".join(entries) or "no entries")
         if found.more:
             click.echo(f"\nolder entries follow; --limit prints more than {limit}", err=True)
     if found.missing:
@@ -187,7 +150,7 @@ def list_command(
         raise SystemExit(1)
 
 
-def _lines(entry: _Entry, zone: tzinfo | None, origin: str) -> Iterator[str]:
+def _lines(entry: SavedEntry, zone: tzinfo | None, origin: str) -> Iterator[str]:
     state = "  (not in the database yet)" if entry.waiting else ""
     heading = f"{moment(entry.time, zone)}  {text_of(entry.by) if entry.by else 'unknown'}"
     yield click.style(heading, bold=True) + f"  {entry.id}{state}"
@@ -246,32 +209,3 @@ def _moment(text: str, zone: tzinfo | None, now: float, after: float) -> float:
         return given.timestamp()
     except (ValueError, OverflowError):
         raise click.BadParameter(f"{text} is not a time: {_FORMS}") from None
-
-
-class _Form:
-    """An entry with photos as multipart/form-data; iterating gives its pieces."""
-
-    def __init__(self, entry: dict[str, Any], photos: list[BinaryIO]) -> None:
-        boundary = secrets.token_hex(16)
-        self.media = f"multipart/form-data; boundary={boundary}"
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="entry"\r\n'
-        head += "Content-Type: application/json\r\n\r\n"
-        self._first = head.encode() + msgspec.json.encode(entry)
-        self._between = f'\r\n--{boundary}\r\nContent-Disposition: form-data; name="photo"\r\n\r\n'.encode()
-        self._end = f"\r\n--{boundary}--\r\n".encode()
-        self._photos = [(photo, Path(str(photo.name)).stat().st_size) for photo in photos]
-        self.size = len(self._first) + len(self._end)
-        self.size += sum(len(self._between) + size for _, size in self._photos)
-
-    def __iter__(self) -> Iterator[bytes]:
-        yield self._first
-        for photo, size in self._photos:
-            yield self._between
-            yield from _pieces(photo, size)
-        yield self._end
-
-
-def _pieces(file: BinaryIO, size: int) -> Iterable[bytes]:
-    while size > 0 and (piece := file.read(min(size, _PIECE))):
-        size -= len(piece)
-        yield piece

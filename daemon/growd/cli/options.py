@@ -12,18 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, ParamSpec, TypeVar
 import click
 import msgspec
 
-from growd.cli.client import (
-    REFUSED,
-    TIMEOUT_S,
-    WRONG_USAGE,
-    ClientError,
-    DaemonClient,
-    Login,
-    UsageError,
-    address_of,
-    trusting,
-    trusting_only,
-)
+from growd.cli.client import HINTS, REFUSED, WRONG_USAGE, address_of, exit_status_of
+from growd.client.address import Login
+from growd.client.connection import TIMEOUT_S, DaemonClient
+from growd.client.errors import GrowdError, UsageError
+from growd.client.trust import trusting, trusting_only
 from growd.config import ConfigError, load
 from growd.config.profiles import PROFILES, profile_path
 from growd.runtime.text import printable
@@ -32,7 +25,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterator
 
-    from growd.cli.client import Address
+    from growd.client.address import Address
     from growd.config import Config
 
 P = ParamSpec("P")
@@ -152,12 +145,12 @@ class DaemonOptions(msgspec.Struct, frozen=True):
         # a name without a folder is a systemd credential, which only the daemon can read
         if self.url is None and self.ca is None and not self.insecure and "/" in certificate:
             return trusting_only(Path(certificate))
-        return trusting(self.ca, insecure=self.insecure)
+        return trusting(self.ca, insecure=self.insecure, what="--ca")
 
     def client(self, timeout_s: float = TIMEOUT_S) -> DaemonClient:
         """Raises `ConfigError` and `UsageError`."""
         address = self.address()
-        return DaemonClient(address, self.login(address), self.tls(address), timeout_s)
+        return DaemonClient(address, self.login(address), self.tls(address), timeout_s, HINTS)
 
     def _password(self, user: str) -> str:
         if self.password_file is not None:
@@ -234,8 +227,8 @@ def plain_errors() -> Iterator[None]:
         click.echo(nl=False)  # flushes; standard output may be closed
     except ConfigError as error:
         refuse(error)
-    except ClientError as error:
-        refuse(error, error.exit_status)
+    except GrowdError as error:
+        refuse(error, exit_status_of(error))
     except UnicodeEncodeError:  # bytes of the command line (PEP 383), or \ud800 in JSON
         refuse("an argument is not UTF-8", WRONG_USAGE)
     except BrokenPipeError:

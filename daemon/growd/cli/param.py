@@ -10,14 +10,14 @@ import click
 import msgspec
 
 from growd.cli.arguments import value_of
-from growd.cli.client import DaemonRefusedError, UsageError
 from growd.cli.names import add_list_command, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options
 from growd.cli.output import output_options, print_result, text_of, tree
+from growd.client.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
-    from growd.cli.client import DaemonClient
     from growd.cli.options import DaemonOptions
+    from growd.client.connection import DaemonClient
 
 
 _NEW: Final = "new=true"
@@ -64,10 +64,10 @@ def set_command(
         body = {"value": value if text else value_of(value)}
         try:
             stored = client.post("param", name, body, kind=_Value, query=_NEW if new else "").result
-        except DaemonRefusedError as error:
+        except RefusedError as error:
             if error.code != "undeclared":
                 raise
-            raise DaemonRefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
+            raise RefusedError(str(error).replace(_NEW, "--new"), error.status, error.code) from None
     print_result(stored, [text_of(stored)], as_json=as_json)
 
 
@@ -125,9 +125,9 @@ def load(*, daemon: DaemonOptions, file: TextIO) -> None:
                 if not _holds(client, name, value):
                     client.post("param", name, {"value": value}, kind=_Value, query=_NEW)
                     count += 1
-            except DaemonRefusedError as error:
+            except RefusedError as error:
                 if error.code != "read_only":
-                    raise DaemonRefusedError(
+                    raise RefusedError(
                         f"{error} ({count} parameters were already set)", error.status
                     ) from None
                 skipped += 1
@@ -147,7 +147,7 @@ def _named_values(file: TextIO) -> dict[str, Any]:
 def _holds(client: DaemonClient, name: str, value: Any) -> bool:
     try:
         held = client.get("param", name, kind=_Value).result
-    except DaemonRefusedError as error:
+    except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return False

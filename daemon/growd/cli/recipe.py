@@ -20,11 +20,11 @@ import click
 import msgspec
 
 from growd.bus.errors import counted
-from growd.cli.client import ClientError, DaemonRefusedError
 from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import DaemonOptions, client_options, json_option, refuse
 from growd.cli.output import output_options, print_result, table
 from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
+from growd.client.errors import GrowdError, RefusedError
 from growd.config import Chamber
 from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
-    from growd.cli.client import DaemonClient
+    from growd.client.connection import DaemonClient
 
 _DATABASE: Final = "recipes"
 
@@ -147,7 +147,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     if as_json:
         click.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
     else:
-        _echo_findings(findings)
+        echo_findings(findings)
         count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
         length = "" if wrong else f", and lasts {lasting(asked.duration())}"
         click.echo(f"{what} {'cannot run' if wrong else 'can run'}{chamber}{length}: {count}.")
@@ -246,9 +246,9 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
     The id is the document's `_id`, or else the name of the file. A recipe of the same id is replaced; if it
     runs, the run keeps the old revision. A recipe with errors is not stored.
     """
-    document, repeated = _read_file(file)
+    document, repeated = read_file(file)
     wrong = repeated + errors(check(document))
-    _echo_findings(wrong, err=True)
+    echo_findings(wrong, err=True)
     if wrong:
         refuse(f"{file} was not stored: it has {counted(len(wrong), 'error')}")
     recipe_id = str(document.get("_id", file.stem))
@@ -258,7 +258,7 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
         answer = client.database("PUT", path, {**_revision(client, path), **document}, kind=_Written)
         # by its id: a recipe may be larger than the body of a request to the API
         checked = client.call(service, {"recipe_id": recipe_id}, kind=_Answer)
-    _echo_findings(checked.findings, err=True)
+    echo_findings(checked.findings, err=True)
     click.echo(f"growd: stored {recipe_id}, revision {answer.rev}", err=True)
 
 
@@ -379,11 +379,11 @@ class _Asked:
         """The findings, and for which chamber it was checked."""
         if self._file is None:
             return self._ask("check_recipe", {"recipe_id": self._what}).findings, ""
-        document, repeated = _read_file(self._file)
+        document, repeated = read_file(self._file)
         try:
             found = self._ask("check_recipe", {"recipe": document}).findings
             chamber = f" in {self._environment} of the daemon at {self._daemon.address().origin}"
-        except ClientError as error:
+        except GrowdError as error:
             found = check(document, self._chamber().reach())
             chamber = f" in {self._environment} of the configuration"
             click.echo(f"growd: checked without the daemon: {error}", err=True)
@@ -393,7 +393,7 @@ class _Asked:
         """The length in seconds of a recipe without errors."""
         if self._file is None:
             return float(self.plan()["duration"])
-        return interpret(_read_file(self._file)[0])[0].duration
+        return interpret(read_file(self._file)[0])[0].duration
 
     def plan(self) -> dict[str, Any]:
         """The plan of a recipe without errors; that of a file starts now."""
@@ -403,7 +403,7 @@ class _Asked:
                 refuse(f"the daemon has no plan of {self._what or 'the running recipe'}")
             return plan
         self._chamber()
-        document, repeated = _read_file(self._file)
+        document, repeated = read_file(self._file)
         wrong = repeated + errors(check(document))
         if wrong:
             lines = "\n".join(f"  {finding}" for finding in wrong)
@@ -418,7 +418,7 @@ class _Asked:
         return Chamber(self._config, self._environment)
 
     def _ask(self, service: str, arguments: dict[str, Any]) -> _Answer:
-        """Raises `ClientError`; ends the program if the daemon refuses."""
+        """Raises `GrowdError`; ends the program if the daemon refuses."""
         name = f"{self._environment}/{service}"
         with self._daemon.client() as client:
             answer = client.call(name, arguments, kind=_Answer, also=(400, 404))
@@ -454,7 +454,7 @@ def _ids(client: DaemonClient, daemon: DaemonOptions) -> list[str]:
 def _with_similar_ids(refusal: str, recipe_id: str, daemon: DaemonOptions) -> str:
     """A refusal; if there is no recipe of this id, with similar ids."""
     if refusal == f"there is no recipe {recipe_id}":
-        with contextlib.suppress(ClientError), daemon.client() as client:  # some may not read the database
+        with contextlib.suppress(GrowdError), daemon.client() as client:  # some may not read the database
             return refusal + did_you_mean(recipe_id, _ids(client, daemon))
     return refusal
 
@@ -463,14 +463,14 @@ def _revision(client: DaemonClient, path: str) -> dict[str, Any]:
     """The `_rev` of the document to replace, if there is one."""
     try:
         found = client.database("GET", path, kind=dict[str, Any])
-    except DaemonRefusedError as error:
+    except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         return {}
     return {"_rev": found["_rev"]}
 
 
-def _read_file(file: Path) -> tuple[Any, list[RecipeFinding]]:
+def read_file(file: Path) -> tuple[Any, list[RecipeFinding]]:
     """The document, and an error for each repeated key; ends the program if it is not JSON."""
     try:
         return read(file.read_text(encoding="utf-8"))
@@ -488,7 +488,7 @@ def _duration(document: Any) -> float | None:
         return None
 
 
-def _echo_findings(findings: list[RecipeFinding], *, err: bool = False) -> None:
+def echo_findings(findings: list[RecipeFinding], *, err: bool = False) -> None:
     for finding in findings:
         click.echo(f"{finding.severity:7}  {finding}", err=err)
 

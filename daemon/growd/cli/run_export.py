@@ -13,8 +13,9 @@ import click
 from yarl import URL
 
 from growd.bus.errors import counted
-from growd.cli.client import NOT_REACHED, DaemonClient
+from growd.cli.client import HINTS, NOT_REACHED
 from growd.cli.options import client_options, refuse
+from growd.client.connection import DaemonClient
 from growd.runs.exporting.run_export import Counts, RunExport
 from growd.runs.exporting.run_zip import RunZip
 from growd.runtime.event_loop import run_on_loop
@@ -62,7 +63,7 @@ def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, 
         refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
     address = daemon.address()
     login, tls = daemon.login(address), daemon.tls(address)
-    with DaemonClient(address, login, tls, ANSWER_S) as client:
+    with DaemonClient(address, login, tls, ANSWER_S, HINTS) as client:
         described = client.get("run", run_id, kind=dict[str, Any])
     names = Databases.prefixed(daemon.configuration().couchdb.prefix)
     source = PointSource(

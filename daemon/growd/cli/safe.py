@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from growd.cli.client import NotReachedError
 from growd.cli.options import client_options, data_option, refuse
+from growd.client.errors import NotReachedError
 from growd.config import chambers_of, load_outputs
 from growd.config.outputs import OwnOutput
 from growd.host.data_folder import running_in

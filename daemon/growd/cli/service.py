@@ -9,10 +9,10 @@ import click
 import msgspec
 
 from growd.cli.arguments import HEADINGS, service_arguments, service_fields
-from growd.cli.client import DaemonRefusedError
 from growd.cli.names import add_list_command, complete_with, look_up, name_argument
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, table, tree
+from growd.client.errors import RefusedError
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -106,6 +106,6 @@ def call(
         print_json(answer)
     if not answer.get("success"):
         sentence = answer.get("message") or answer.get("ERROR") or "the service refused"
-        raise DaemonRefusedError(sentence, HTTPStatus.BAD_REQUEST)
+        raise RefusedError(sentence, HTTPStatus.BAD_REQUEST)
     if not as_json:
         echo_lines(tree(answer))

@@ -1,92 +1,60 @@
-"""The messages of a topic as a stream that reconnects after a restart of the daemon."""
+"""The messages of a topic for the commands, with what happens to the stream on standard error."""
 
 from __future__ import annotations
 
-import time
-from contextlib import ExitStack
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import click
 import msgspec
 
-from growd.cli.client import DaemonRefusedError, NotReachedError, target
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from growd.cli.client import DaemonClient
+    from growd.client.answers import TopicMessage
+    from growd.client.connection import DaemonClient
+    from growd.client.following import StreamEvent
 
 RETRY_S: Final = 0.5
-_RETURNING: Final = (HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
-_MOST_REFUSALS: Final = 40  # in a row from a restarted daemon, whose topics may come later
-
-
-class Line(msgspec.Struct):
-    """One message of a stream, or the number of dropped ones; `time` in UNIX seconds."""
-
-    value: Any = None
-    time: float = 0.0
-    quality: str = ""
-    node: str = ""
-    number: int = 0
-    dropped: int = 0
+_LONGEST_S: Final = 2.0
+_HEARTBEAT_S: Final = 10.0
 
 
 def follow(
     client: DaemonClient, topic: str, *, latest: bool, broken: Callable[[], None] | None = None
-) -> Iterator[tuple[bytes, Line]]:
-    """Each message, raw and decoded; with `latest` the latest one first. Endless.
+) -> Iterator[TopicMessage]:
+    """Each message; with `latest` the latest one first. Endless.
 
-    Reconnects with one message on standard error, and calls `broken`. Raises `ClientError` if the first
+    Reconnects with one message on standard error, and calls `broken`. Raises `GrowdError` if the first
     connection fails, or a later one is refused permanently.
     """
-    last = (0, 0.0)
-    connect = _at_once
-    while True:
-        with ExitStack() as stack:
-            lines = connect(
-                client, target("topic_stream", topic) + ("" if latest else "?latest=false"), stack
-            )
-            for text in lines:
-                line = _decoded(text)
-                if line.dropped:
-                    notify(f"dropped {line.dropped} messages of {topic}: they were read too slowly")
-                elif (line.number, line.time) != last:  # the latest may be a repetition
-                    last = (line.number, line.time)
-                    yield text, line
-        notify(f"lost the connection to growd at {client.address}; reconnecting")
-        if broken is not None:
-            broken()
-        connect = _retrying
+    from growd.client.blocking import messages_of  # noqa: PLC0415  other commands need none of this
+    from growd.client.following import Disconnected, Dropped, Following, Pauses  # noqa: PLC0415
 
-
-def _at_once(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
-    return stack.enter_context(client.lines(path))
-
-
-def _retrying(client: DaemonClient, path: str, stack: ExitStack) -> Iterator[bytes]:
-    refused = 0
-    while True:
-        time.sleep(RETRY_S)
-        try:
-            lines = stack.enter_context(client.lines(path))
-        except NotReachedError:
-            refused = 0
-        except DaemonRefusedError as error:
-            refused += 1
-            if error.status not in _RETURNING or refused == _MOST_REFUSALS:
-                raise
+    def report(event: StreamEvent) -> None:
+        if isinstance(event, Dropped):
+            notify(f"dropped {event.count} messages of {topic}: they were read too slowly")
+        elif isinstance(event, Disconnected):
+            notify(f"lost the connection to growd at {client.address}; reconnecting")
+            if broken is not None:
+                broken()
         else:
             notify("reconnected")
-            return lines
+
+    pauses = Pauses(RETRY_S, _LONGEST_S)
+    return messages_of(client, Following([topic], 0.0, _HEARTBEAT_S, pauses, report, latest=latest))
 
 
-def _decoded(text: bytes) -> Line:
-    try:
-        return msgspec.json.decode(text, type=Line)
-    except msgspec.DecodeError as error:
-        raise NotReachedError(f"a program other than growd streams there ({error})") from None
+def document(message: TopicMessage) -> bytes:
+    """A message as one line of JSON, as `topic_stream` sends it."""
+    return msgspec.json.encode(
+        {
+            "value": message.value,
+            "time": message.time,
+            "quality": message.quality,
+            "node": message.node,
+            "number": message.number,
+        }
+    )
 
 
 def notify(sentence: str) -> None:

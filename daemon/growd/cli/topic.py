@@ -15,7 +15,6 @@ import click
 import msgspec
 
 from growd.cli.arguments import HEADINGS, message_arguments, message_fields
-from growd.cli.client import ClientError, DaemonClient, DaemonRefusedError, NotReachedError
 from growd.cli.names import list_names, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options
 from growd.cli.output import (
@@ -28,14 +27,16 @@ from growd.cli.output import (
     table,
     tree,
 )
-from growd.cli.stream import RETRY_S, follow, notify
+from growd.cli.stream import RETRY_S, document, follow, notify
+from growd.client.errors import GrowdError, NotReachedError, RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from growd.cli.arguments import FieldInfo
     from growd.cli.options import DaemonOptions
-    from growd.cli.stream import Line
+    from growd.client.answers import TopicMessage
+    from growd.client.connection import DaemonClient
 
 SILENT_S: Final = 3.0  # `growd topic echo` then says that it waits
 _REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
@@ -135,9 +136,9 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
         look_up(client, "topic", name, kind=_Topic)
         fields = [] if as_json else message_fields(client, name)
         with _noting_silence(name) as heard:
-            for number, (text, line) in enumerate(follow(client, name, latest=True), 1):
+            for number, message in enumerate(follow(client, name, latest=True), 1):
                 heard()
-                click.echo(text if as_json else _message(line, fields))
+                click.echo(document(message) if as_json else _text(message, fields))
                 if number == count:
                     return
 
@@ -155,15 +156,15 @@ def _noting_silence(name: str) -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _message(line: Line, fields: Sequence[FieldInfo]) -> str:
+def _text(message: TopicMessage, fields: Sequence[FieldInfo]) -> str:
     """In the style of rostopic; the unit, and a quality other than ok, as a YAML comment."""
-    value = line.value
+    value = message.value
     if not isinstance(value, dict):
         value = {fields[0].name if fields else "data": value}
     lines = list(tree(value))
     remarks = [fields[0].unit] if len(fields) == 1 and fields[0].unit else []
-    if line.quality != "ok":
-        remarks.append(quality(line.quality))
+    if message.quality != "ok":
+        remarks.append(quality(message.quality))
     if remarks:
         lines[0] += click.style(f"  # {', '.join(remarks)}", "bright_black")
     return "\n".join([*lines, "---"])
@@ -257,7 +258,7 @@ def _repeat(client: DaemonClient, name: str, arguments: list[Any], interval_s: f
             if not is_away:
                 notify(f"lost the connection to growd at {client.address}; reconnecting")
             is_away = True
-        except DaemonRefusedError as error:
+        except RefusedError as error:
             if not is_away or error.status not in {HTTPStatus.NOT_FOUND, HTTPStatus.SERVICE_UNAVAILABLE}:
                 raise
         else:
@@ -301,14 +302,14 @@ def hz(*, daemon: DaemonOptions, name: str, window: int, count: int | None, as_j
 def _measure(
     client: DaemonClient, name: str, intervals: Intervals, count: int | None, *, as_json: bool
 ) -> None:
-    arrivals: queue.Queue[float | ClientError | None] = queue.Queue(_WAITING)
+    arrivals: queue.Queue[float | GrowdError | None] = queue.Queue(_WAITING)
     reader = threading.Thread(target=_read, args=(client, name, arrivals), name=f"read {name}", daemon=True)
     reader.start()
     came, reported, quiet, report_due = 0, 0, 0, time.monotonic() + _REPORT_S
     while count is None or came < count:
         with suppress(queue.Empty):
             arrival = arrivals.get(timeout=max(0.0, report_due - time.monotonic()))
-            if isinstance(arrival, ClientError):
+            if isinstance(arrival, GrowdError):
                 raise arrival
             came += arrival is not None
             intervals.add(arrival)
@@ -320,12 +321,12 @@ def _measure(
     _report(intervals, as_json=as_json, is_news=True)
 
 
-def _read(client: DaemonClient, name: str, arrivals: queue.Queue[float | ClientError | None]) -> None:
+def _read(client: DaemonClient, name: str, arrivals: queue.Queue[float | GrowdError | None]) -> None:
     """Queue the time of each message, and None after a lost connection."""
     try:
         for _ in follow(client, name, latest=False, broken=lambda: arrivals.put(None)):
             arrivals.put(time.monotonic())
-    except ClientError as error:
+    except GrowdError as error:
         arrivals.put(error)
 
 
@@ -386,8 +387,8 @@ def bw(*, daemon: DaemonOptions, name: str, window: int, count: int | None, as_j
     arrivals: deque[tuple[float, int]] = deque(maxlen=window)
     with daemon.client() as client:
         look_up(client, "topic", name, kind=_Topic)
-        for number, (text, _) in enumerate(follow(client, name, latest=False), 1):
-            arrivals.append((time.monotonic(), len(text)))
+        for number, message in enumerate(follow(client, name, latest=False), 1):
+            arrivals.append((time.monotonic(), len(document(message))))
             if number > 1:
                 _report_bytes(arrivals, as_json=as_json)
             if number == count:

@@ -11,8 +11,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
-from growd.cli.client import ClientError, DaemonClient, Login, NotAllowedError, address_of, trusting
+from growd.cli.client import HINTS, address_of
 from growd.cli.options import INTERRUPTED, refuse
+from growd.client.address import Login
+from growd.client.connection import DaemonClient
+from growd.client.errors import GrowdError, NotAllowedError
+from growd.client.trust import trusting
 from growd.config import Config, ConfigError, load
 from growd.installation.data_formats import FORMATS
 from growd.installation.growd_service import output_of
@@ -110,7 +114,7 @@ class InstalledDaemon:
                 node = client.get("node", "status", kind=_StatusNode)
         except NotAllowedError:
             return GrowdHealth()
-        except (ClientError, ConfigError) as error:
+        except (GrowdError, ConfigError) as error:
             raise ProbeError(str(error)) from None
         return GrowdHealth.of(node.status)
 
@@ -121,7 +125,7 @@ class InstalledDaemon:
             with self._client(config) as client:
                 name = Databases.prefixed(config.couchdb.prefix).points
                 client.database("GET", name, kind=dict[str, Any])
-        except (ClientError, ConfigError):
+        except (GrowdError, ConfigError):
             pass  # a login may be needed; the points are on their way anyway
 
     def _config(self) -> Config:
@@ -131,7 +135,7 @@ class InstalledDaemon:
         address = address_of(config.http, None, config.tls)
         # any certificate: the name in it is that of this machine in the network
         tls = trusting(None, insecure=True) if address.scheme == "https" else None
-        return DaemonClient(address, self._login(config), tls, _ANSWER_S)
+        return DaemonClient(address, self._login(config), tls, _ANSWER_S, HINTS)
 
     def _login(self, config: Config) -> Login | None:
         """The login of growd itself, if the API needs one."""

@@ -1,0 +1,72 @@
+"""The stored points of a variable, page by page, from the database behind growd."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from growd.client.answers import StoredPoint  # noqa: TC001  msgspec reads it
+from growd.client.calls import HISTORY_S, ClientCall, seconds_of
+from growd.client.errors import UsageError
+
+if TYPE_CHECKING:
+    from growd.client.calls import Time
+
+DATABASES: Final = {
+    **dict.fromkeys(("measured", "desired"), "environmental_data_point"),
+    **dict.fromkeys(("commanded", "quality", "event"), "environmental_event"),
+}
+_PAGE_ROWS: Final = 1_000
+
+
+class _PointRow(msgspec.Struct):
+    id: str
+    key: list[Any]
+    value: StoredPoint
+
+
+class _PointRows(msgspec.Struct):
+    rows: list[_PointRow]
+
+
+class PointPages:
+    """The way through the view `by_variable`, until `done`.
+
+    Each page begins at the last row of the page before, so none is left out if that row is deleted meanwhile.
+    """
+
+    def __init__(
+        self,
+        series: tuple[str, str, str],
+        start: Time | None,
+        end: Time | None,
+        prefix: str,
+        *,
+        rows: int = _PAGE_ROWS,
+    ) -> None:
+        """`series` is the environment, the category and the variable."""
+        category = series[1]
+        if category not in DATABASES:
+            raise UsageError(f"category: expected one of {', '.join(DATABASES)}, got {category!r}")
+        self.done = False
+        self._rows = rows
+        first, last = seconds_of("start", start), seconds_of("end", end)
+        self._from: dict[str, Any] = {"startkey": series if first is None else [*series, first]}
+        self._end: list[Any] = [*series, {} if last is None else last]
+        self._view = f"{quote(prefix + DATABASES[category], safe='')}/_design/svc/_view/by_variable"
+
+    def call(self) -> ClientCall[list[StoredPoint]]:
+        """The request for the next page."""
+        query = {"reduce": False, "limit": self._rows, **self._from, "endkey": self._end}
+        encoded = urlencode({name: msgspec.json.encode(value) for name, value in query.items()})
+        return ClientCall("GET", f"{self._view}?{encoded}", self._take, wait_s=HISTORY_S, of_database=True)
+
+    def _take(self, body: bytes) -> list[StoredPoint]:
+        rows = msgspec.json.decode(body, type=_PointRows).rows
+        self.done = len(rows) < self._rows
+        is_repeated = bool(rows) and rows[0].id == self._from.get("startkey_docid")
+        if rows:
+            self._from = {"startkey": rows[-1].key, "startkey_docid": rows[-1].id}
+        return [row.value for row in rows[is_repeated:]]
