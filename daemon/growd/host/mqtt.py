@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.host.mqtt_connection import KEEP_ALIVE_S, MqttConnection
+from growd.host.mqtt_outages import DELAYS_S, BrokerOutages
 from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.host.mqtt_connection import Broker
-
-DELAYS_S: Final = (1.0, 60.0)
-"""The first and the longest between attempts to connect, in real seconds."""
 
 _ALIVE_S: Final = 10  # for an output, which a lost connection makes safe
 _NEVER: Final = "there is no connection yet"
@@ -48,13 +45,11 @@ class MqttLink:
         self._will = will
         self._broker = broker
         self._identifier = identifier
-        self._first_delay, self._longest_delay = delays
+        self._outages = BrokerOutages(broker, delays)
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[str, list[Callable[[bytes, bool], None]]] = {}
         self._connection: MqttConnection | None = None
         self._refused: dict[str, str] = {}  # topics, and why
-        self._reason = _NEVER
-        self._is_logged = False
         self._is_changed = asyncio.Event()
         self.node.describe("broker", self._information)
         self.node.describe("problems", self._problems)
@@ -62,9 +57,9 @@ class MqttLink:
     @property
     def problem(self) -> str:
         """See `MqttClient`."""
-        if self._connection is not None or self._reason == _NEVER:
+        if self._connection is not None or not self._outages.reason:
             return ""
-        return f"{self._name} can't be reached: {self._reason}"
+        return f"{self._outages.name} can't be reached: {self._outages.reason}"
 
     def subscribe(self, topic: str, receive: Callable[[bytes, bool], None]) -> None:
         """See `MqttClient`; on the event loop."""
@@ -87,30 +82,25 @@ class MqttLink:
             sending.result(limit_s)
         except TimeoutError:
             sending.cancel()
-            raise ConnectionError(f"{self._name} does not answer within {limit_s:g} s") from None
+            raise ConnectionError(f"{self._outages.name} does not answer within {limit_s:g} s") from None
 
     async def publish(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """As `send`, on the event loop and without a time limit."""
         if self._connection is None:
-            raise ConnectionError(f"{self._name} can't be reached: {self._reason}")
+            raise ConnectionError(f"{self._outages.name} can't be reached: {self._outages.reason or _NEVER}")
         await self._connection.publish(topic, body, retain=retain)
 
     async def run(self) -> None:
         """Maintain the connection until cancelled."""
-        delay = self._first_delay
-        while True:
+        await self._outages.keep(self._connect)
+
+    async def _connect(self) -> None:
+        async with self._connected() as connection, asyncio.TaskGroup() as tasks:
+            subscribing = tasks.create_task(self._subscribe(connection), name="mqtt: subscriptions")
             try:
-                async with self._connected() as connection, asyncio.TaskGroup() as tasks:
-                    delay = self._first_delay
-                    subscribing = tasks.create_task(self._subscribe(connection), name="mqtt: subscriptions")
-                    try:
-                        await connection.until_lost()
-                    finally:
-                        subscribing.cancel()
-            except* OSError as errors:
-                self._lost(str(errors.exceptions[0]))
-            await asyncio.sleep(delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
-            delay = min(2 * delay, self._longest_delay)
+                await connection.until_lost()
+            finally:
+                subscribing.cancel()
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> Any:
@@ -126,7 +116,7 @@ class MqttLink:
         try:
             await connection.open()
             self._connection = connection
-            self._came_back()
+            self._outages.end()
             yield connection
         finally:
             self._connection = None
@@ -149,26 +139,11 @@ class MqttLink:
         for receive in self._receivers.get(topic, ()):
             receive(body, is_retained)
 
-    @property
-    def _name(self) -> str:
-        return f"the MQTT broker {self._broker.host}:{self._broker.port}"
-
     def _note(self, refused: dict[str, str]) -> None:
         """Topics that the broker refuses are problems of their sensors, and not of the connection."""
         for topic, reason in refused.items():
-            _log.warning("%s refuses the topic %s: %s", self._name, topic, reason)
+            _log.warning("%s refuses the topic %s: %s", self._outages.name, topic, reason)
         self._refused |= refused
-
-    def _lost(self, reason: str) -> None:
-        self._reason = reason
-        if not self._is_logged:
-            self._is_logged = True
-            _log.warning("%s can't be reached: %s", self._name, reason)
-
-    def _came_back(self) -> None:
-        if self._is_logged:
-            self._is_logged = False
-            _log.info("%s can be reached again", self._name)
 
     def _information(self) -> dict[str, Any]:
         return {
@@ -181,7 +156,7 @@ class MqttLink:
     def _problems(self) -> list[dict[str, Any]]:
         lost = [f"{self.problem}; its sensors and outputs fail"] if self.problem else []
         refused = [
-            f"{self._name} refuses the topic {topic} ({reason}): "
+            f"{self._outages.name} refuses the topic {topic} ({reason}): "
             "permit the user to read it, then restart growd"
             for topic, reason in self._refused.items()
         ]

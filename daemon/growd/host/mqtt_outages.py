@@ -1,0 +1,62 @@
+"""Connections to the MQTT broker that are made again after each outage."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from growd.host.mqtt_connection import Broker
+
+DELAYS_S: Final = (1.0, 60.0)
+"""The first and the longest between attempts to connect, in real seconds."""
+
+_log = logging.getLogger(__name__)
+
+
+class BrokerOutages:
+    """Connects again after growing delays, and logs the begin and the end of an outage.
+
+    `name` is that of the broker in sentences; `reason` says why there is no connection, "" before the first
+    failure and while there is one.
+    """
+
+    def __init__(self, broker: Broker, delays: tuple[float, float] = DELAYS_S) -> None:
+        self.name = f"the MQTT broker {broker.host}:{broker.port}"
+        self.reason = ""
+        self._timeout_s = broker.timeout_s
+        self._first_delay, self._longest_delay = delays
+        self._delay = self._first_delay
+
+    async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
+        """Call `connect` until cancelled. It connects, calls `end`, and raises OSError at a loss."""
+        while True:
+            try:
+                await connect()
+            except* OSError as errors:
+                self._begin(_first(errors))
+            await asyncio.sleep(self._delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
+            self._delay = min(2 * self._delay, self._longest_delay)
+
+    def end(self) -> None:
+        """The connection is of use: the next outage begins with the first delay."""
+        self._delay = self._first_delay
+        if self.reason:
+            _log.info("%s can be reached again", self.name)
+        self.reason = ""
+
+    def _begin(self, error: OSError) -> None:
+        reason = error.strerror or str(error) or f"no answer within {self._timeout_s:g} s"
+        if not self.reason:
+            _log.warning("%s can't be reached: %s", self.name, reason)
+        self.reason = reason
+
+
+def _first(errors: BaseExceptionGroup[OSError]) -> OSError:
+    """The first error in a group of groups."""
+    error = errors.exceptions[0]
+    return _first(error) if isinstance(error, BaseExceptionGroup) else error
