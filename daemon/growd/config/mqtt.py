@@ -1,4 +1,4 @@
-"""The section [mqtt]: the broker of sensors and outputs."""
+"""The section [mqtt]: the broker of sensors and outputs, and of home automation."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 class Mqtt(Section, frozen=True):
-    """The MQTT broker of sensors and outputs with the kind mqtt. They share one connection.
+    """The MQTT broker of sensors and outputs with the kind mqtt, which share one connection.
 
-    With simulated hardware growd does not connect to it. Alerts by MQTT have a broker of their own, see
+    With `publish`, growd also publishes its own state there, for Home Assistant, Node-RED and other programs.
+    With simulated hardware growd connects only for `publish`. Alerts by MQTT have a broker of their own, see
     [[notify]].
     """
 
@@ -41,6 +42,21 @@ class Mqtt(Section, frozen=True):
     timeout_s: Annotated[float, Meta(ge=1, le=60)] = 5.0
     """Time limit of a connection, and of the acknowledgement of a message."""
 
+    publish: bool = False
+    """Publish readings, set points, outputs, recipes and alerts, on a connection of its own."""
+
+    topic: Annotated[str, Meta(min_length=1, max_length=100)] = "growd"
+    """`publish`: what all topics begin with; the id of the device follows."""
+
+    interval_s: Annotated[float, Meta(ge=1, le=60)] = 5.0
+    """`publish`: time between two messages on a topic."""
+
+    discovery: Annotated[str, Meta(max_length=100)] = "homeassistant"
+    """`publish`: what the topics of Home Assistant's discovery begin with; empty: no discovery."""
+
+    commands: bool = False
+    """`publish`: take set points, commands and recipes from everybody who may publish at the broker."""
+
 
 def faults_of_mqtt(mqtt: Mqtt) -> Iterator[Finding]:
     """Options of [mqtt] that do not go together."""
@@ -49,9 +65,22 @@ def faults_of_mqtt(mqtt: Mqtt) -> Iterator[Finding]:
     if mqtt.ca_file and mqtt.security == "none":
         yield Finding(("mqtt", "ca_file"), 'has no effect without security = "tls"')
     if not mqtt.host:
-        for option in ("user", "port", "ca_file"):
+        for option in ("user", "port", "ca_file", "publish"):
             if getattr(mqtt, option):
                 yield Finding(("mqtt", option), "has no effect without a host")
+    if mqtt.commands and not mqtt.publish:
+        yield Finding(("mqtt", "commands"), "has no effect without publish = true")
+    for option in ("topic", "discovery"):
+        prefix = getattr(mqtt, option)
+        if prefix and (reason := fault_of_prefix(prefix)):
+            yield Finding(("mqtt", option), reason)
+
+
+def fault_of_prefix(prefix: str) -> str:
+    """Why topics can't begin with this, or ""."""
+    if prefix.startswith("/") or prefix.endswith("/"):
+        return f"must not begin or end with /, got {prefix!r}"
+    return fault_of_topic(prefix)
 
 
 def fault_of_topic(topic: str) -> str:
