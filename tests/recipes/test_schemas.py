@@ -70,6 +70,23 @@ def test_malformed_recipes_are_refused_by_growd_and_the_schema(recipe, pointer):
     assert not fits(recipe)
 
 
+@pytest.mark.parametrize("audience", [["0123456789ab"], ["group:school", "0123456789ab"]])
+def test_a_recipe_may_be_for_some_devices_of_a_fleet(audience):
+    recipe = SOUND[0] | {"growd_for": audience}
+    assert not errors(check(recipe))
+    assert fits(recipe)
+
+
+@pytest.mark.parametrize(
+    ("audience", "pointer"),
+    [([], "/growd_for"), ("group:school", "/growd_for"), (["school"], "/growd_for/0"), ([1], "/growd_for/0")],
+)
+def test_a_recipe_for_malformed_names_of_devices_is_refused(audience, pointer):
+    recipe = SOUND[0] | {"growd_for": audience}
+    assert [finding.pointer for finding in errors(check(recipe))] == [pointer]
+    assert not fits(recipe)
+
+
 @given(SOME)
 def test_generated_recipes_fit_their_schema(recipe):
     assert not errors(check(recipe))

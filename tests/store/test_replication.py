@@ -396,6 +396,36 @@ async def test_recipes_are_copied_down_only(site: Site):
     assert await site.far.get(site.recipes, "mine") is None
 
 
+async def test_recipes_for_some_are_copied_to_the_named_devices_and_groups_only(site: Site):
+    names = site.database.names
+    audiences = {
+        "all": {},
+        "mine": {"growd_for": ["0123456789ab", site.device]},
+        "of_my_group": {"growd_for": ["group:school"]},
+        "of_others": {"growd_for": ["0123456789ab", "group:school_2"]},
+    }
+    for name, audience in audiences.items():
+        await site.far.put(site.recipes, {"_id": name, "format": "simple", **audience})
+    replication = site.replication(points="off", recipes="down", group="school")
+    async with in_tasks(replication):
+        await until_state(replication, "running", lag=0)
+        assert [row["id"] for row in await site.here.all_docs(names.recipes)] == [
+            "all",
+            "mine",
+            "of_my_group",
+        ]
+        mine = await site.far.get(site.recipes, "mine")
+        await site.far.put(site.recipes, mine | {"_deleted": True})
+        await until(lambda: is_gone(site.here, names.recipes, "mine"))
+    mover = site.replication(points="off", recipes="down", group="school_2")
+    async with in_tasks(mover):
+        await until(lambda: has(site.here, names.recipes, "of_others"))
+
+
+async def has(couch: Couch, database: str, document_id: str) -> bool:
+    return await couch.get(database, document_id) is not None
+
+
 async def is_gone(couch: Couch, database: str, document_id: str) -> bool:
     return await couch.get(database, document_id) is None
 

@@ -280,6 +280,7 @@ async def test_a_refused_login_is_asked_once_and_runs_no_job(scheduler, tmp_path
             assert "401 x: Name or password is incorrect.; correct the login in /etc/growd/cloud" in (
                 status.last_error
             )
+            assert "a revoked device needs `sudo growd fleet enroll URL CODE --again`" in status.last_error
 
 
 async def test_the_first_reason_of_a_refused_login_stays_until_it_is_accepted(scheduler, tmp_path):

@@ -54,15 +54,17 @@ async def test_the_points_of_a_chamber_arrive_at_the_other_server(
     runs = asyncio.create_task(app.run(ready.put_nowait), name="app")
     api = f"{(await asyncio.wait_for(ready.get(), PATIENCE_S)).address}/_svc/api/0.0.1"
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE_S):
-        rows, state = [], ""
-        while len(rows) < 3 or state != "running":
+        rows, state, reports = [], "", {"state": "starting"}
+        while len(rows) < 3 or state != "running" or reports["state"] == "starting":
             await asyncio.sleep(0.1)  # another process, without notifications
             rows = await couch.all_docs(name)
             state = (await asked(client, f"{api}/param/replication/points/state"))["result"]
+            reports = (await asked(client, f"{api}/node/cloud"))["cloud"]
         node = await asked(client, f"{api}/node/replication")
     app.stop()
     await asyncio.wait_for(runs, PATIENCE_S)
     assert {row["id"].partition(":")[0] for row in rows} == {node["device_id"]}
+    assert (reports["state"], reports["fault"]) == ("none", "the server takes no reports")
 
 
 async def asked(client: aiohttp.ClientSession, url: str) -> Any:

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
 Name = Annotated[str, Meta(pattern=NAME)]
+NameOrNone = Annotated[str, Meta(pattern=f"{NAME}|^$")]
 Port = Annotated[int, Meta(ge=0, le=65_535)]
 Pin = Annotated[int, Meta(ge=0, le=27)]
 """BCM number of a header pin."""

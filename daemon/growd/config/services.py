@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta
 
-from growd.config.base import Name, Port, Seconds, Section
+from growd.config.base import Name, NameOrNone, Port, Seconds, Section
 from growd.config.findings import ConfigError
 
 MessageTypeName = Literal[
@@ -174,6 +174,9 @@ class Replication(Section, frozen=True):
 
     recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
     """Database of recipes on the remote server."""
+
+    group: NameOrNone = ""
+    """The group of the device in its fleet. Recipes that are published to this group are copied too."""
 
 
 class StorageRuleOptions(Section, frozen=True):

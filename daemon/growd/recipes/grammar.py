@@ -48,10 +48,24 @@ TIME_OF_DAY: Final[Grammar] = {
     "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$",
     "examples": ["06:30"],
 }
+GROWD_FOR: Final[Grammar] = {
+    "title": "an array of one device id or group:NAME or more",
+    "description": "For which devices of a fleet the recipe is: ids of devices, and group:NAME. Without it, "
+    "for all.",
+    "type": "array",
+    "minItems": 1,
+    "items": {
+        "title": 'the id of a device, or "group:NAME"',
+        "type": "string",
+        "pattern": "^([0-9a-f]{12}|group:[A-Za-z0-9_][A-Za-z0-9_.-]{0,63})$",
+    },
+    "examples": [["0123456789ab", "group:school"]],
+}
 _COMMON: Final[Grammar] = {
     "_id": {"description": "The recipe's id, the argument of start_recipe.", "type": "string"},
     "name": {"description": "The name of the recipe, for people."},
     "description": {"description": "What the recipe is for, and where its figures come from, for people."},
+    "growd_for": GROWD_FOR,
 }
 _IN_DATABASE: Final = {
     *("type", "enum", "pattern", "minimum", "exclusiveMinimum", "minItems", "minProperties", "ascending"),
@@ -105,6 +119,12 @@ def fitting(grammar: Grammar, document: dict[str, Any]) -> tuple[dict[str, Any],
     """
     reading = _Reading()
     return reading.members(grammar, document, ""), reading.errors
+
+
+def misfits(recipe: dict[str, Any]) -> list[RecipeFinding]:
+    """The errors in members that recipes of all formats have."""
+    common = {name: value for name, value in recipe.items() if name == "growd_for"}
+    return fitting({"properties": {"growd_for": GROWD_FOR}}, common)[1]
 
 
 def published(name: str, grammar: Grammar) -> dict[str, Any]:

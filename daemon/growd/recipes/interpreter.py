@@ -21,7 +21,7 @@ from growd.recipes.findings import (
     warning,
     warnings,
 )
-from growd.recipes.grammar import RecipeFormat, fitting, published
+from growd.recipes.grammar import RecipeFormat, fitting, misfits, published
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -126,6 +126,7 @@ def _check(recipe: Any) -> Iterator[RecipeFinding]:
     elif not isinstance(name, str) or name not in FORMATS:
         yield error("/format", f"the format {shown(name)} is not known; known are {known}")
     else:
+        yield from misfits(recipe)
         yield from _check_format(FORMATS[name], recipe)
         yield from _check_size(recipe)
 

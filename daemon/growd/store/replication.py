@@ -285,7 +285,8 @@ class _RemoteLogin:
         remedy = f"correct the login in {self._file}" if self._file else "set a file with the login"
         if self.fault is None:
             self.fault = (
-                f"remote server: {error}; {remedy} ([replication] credentials_file), then restart growd"
+                f"remote server: {error}; {remedy} ([replication] credentials_file), then restart growd; "
+                "a revoked device needs `sudo growd fleet enroll URL CODE --again`"
             )
         self._is_accepted = False
         self._due = time.monotonic() + self._interval_s * _REFUSED_PROBES

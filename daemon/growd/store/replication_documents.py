@@ -23,6 +23,10 @@ _POINTS: Final[Document] = {"environment": {"$exists": True}, "_deleted": {"$exi
 # With deletions, which have no member but the id, and without design documents.
 _RECIPES: Final[Document] = {"_id": {"$regex": "^[^_]"}}
 
+# Of the replicator, for each job: the defaults, 4 and 20, are for one job between servers. A collection has
+# jobs of thousands of devices.
+_SMALL: Final = {"worker_processes": 1, "http_connections": 2}
+
 
 @dataclass(frozen=True, slots=True)
 class ReplicationServer:
@@ -77,6 +81,7 @@ class ReplicationJob:
             "continuous": True,
             "selector": self.selector,
             "connection_timeout": _TIMEOUT_MS,
+            **_SMALL,
             "growd": {"device": self.device},
         }
 
@@ -110,7 +115,8 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
     directions = {"off": (), "down": (False,), "both": (False, True)}[options.recipes]
     for goes_up in directions:
         name = "recipes_up" if goes_up else "recipes_down"
-        jobs.append(ReplicationJob(name, device, goes_up, names.recipes, remote, _RECIPES))
+        selector = _RECIPES if goes_up else _recipes_for(device, options.group)
+        jobs.append(ReplicationJob(name, device, goes_up, names.recipes, remote, selector))
     return jobs
 
 
@@ -138,6 +144,13 @@ def restarted(document: Document, present: Document) -> Document:
 
 def _of_environments(environments: tuple[str, ...]) -> Document:
     return _POINTS | {"environment": {"$in": list(environments)}} if environments else _POINTS
+
+
+def _recipes_for(device: str, group: str) -> Document:
+    """Recipes for all, and those whose `growd_for` names this device or its group."""
+    mine = [device, *([f"group:{group}"] if group else [])]
+    for_all, for_me = {"growd_for": {"$exists": False}}, {"growd_for": {"$elemMatch": {"$in": mine}}}
+    return _RECIPES | {"$or": [for_all, for_me]}
 
 
 def _essence(document: Document) -> dict[str, Any]:
