@@ -41,6 +41,11 @@ class Sleepers:
         self._add(seconds, timer)
         return timer
 
+    @property
+    def sleeping(self) -> int:
+        """How many wait for the clock."""
+        return sum(not wake.done() for _, _, wake in self._sleepers)
+
     def _new_sleeper(self, seconds: float) -> asyncio.Future[None]:
         wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._add(seconds, wake)

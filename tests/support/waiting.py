@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
+
+T = TypeVar("T")
 
 PATIENCE_S: Final = 50.0  # for a machine that is busy with other tests
 
@@ -17,6 +20,19 @@ async def until(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110  no event announces it
             await asyncio.sleep(0)
+
+
+async def until_found(look: Callable[[], Awaitable[T]], *not_yet: type[Exception]) -> T:
+    """What `look` finds in another process, as soon as it is true; `TimeoutError` after `PATIENCE_S`.
+
+    Errors in `not_yet` count as nothing found.
+    """
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(*not_yet):
+                if found := await look():
+                    return found
+            await asyncio.sleep(0.05)
 
 
 def wait_until(condition: Callable[[], object]) -> None:

@@ -70,10 +70,10 @@ class Couch:
                 return None
             raise
 
-    async def create(self, database: str) -> bool:
-        """PUT /{db}: True if it was made, False if it existed."""
+    async def create(self, database: str, **query: Any) -> bool:
+        """PUT /{db}: True if it was made, False if it existed. `query` are `partitioned` and `q` (shards)."""
         try:
-            await self._request("PUT", _path(database))
+            await self._request("PUT", _path(database), query=query)
         except CouchRefusedError as error:
             if error.status == _EXISTS:
                 return False
@@ -320,20 +320,51 @@ class Couch:
         """Change a setting at once, and for the next start of the server."""
         await self._request("PUT", _path(*_SETTINGS, section, key), body=value)
 
+    async def send(
+        self,
+        method: str,
+        segments: Sequence[str],
+        body: bytes | None = None,
+        *,
+        query: Mapping[str, Any] | None = None,
+    ) -> tuple[int, bytes]:
+        """The status and the body of any answer, for a caller that distinguishes statuses; `body` is JSON."""
+        return await self._send(method, _path(*segments), query or {}, body)
+
+    async def send_stream(
+        self, segments: Sequence[str], headers: Mapping[str, str], body: AsyncIterable[bytes]
+    ) -> tuple[int, bytes]:
+        """PUT a body as it comes, with `new_edits` off: the status and the body of the answer."""
+        path = _path(*segments)
+        url, own = self._target(path, {"new_edits": False})
+        timeout = aiohttp.ClientTimeout(total=_UPLOAD_S, connect=self._timeout.connect)
+        with unavailable_as(f"PUT {path}", _UPLOAD_S):
+            async with self._session.put(
+                url, data=body, headers={**own, **headers}, timeout=timeout, allow_redirects=False
+            ) as response:
+                return response.status, await self._read(response)
+
     async def _request(
         self, method: str, path: str, *, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> Any:
-        url, headers = self._target(path, query or {})
-        headers["Accept"] = "application/json"
         data = None
         if body is not None:
             data = json.dumps(body, allow_nan=False, separators=(",", ":")).encode()
+        status, answer = await self._send(method, path, query or {}, data)
+        return checked(f"{method} {path}", status, answer)
+
+    async def _send(
+        self, method: str, path: str, query: Mapping[str, Any], data: bytes | None
+    ) -> tuple[int, bytes]:
+        url, headers = self._target(path, query)
+        headers["Accept"] = "application/json"
+        if data is not None:
             headers["Content-Type"] = "application/json"
         with unavailable_as(f"{method} {path}", self._timeout.total):
             async with self._session.request(
                 method, url, data=data, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
-                return checked(f"{method} {path}", response.status, await self._read(response))
+                return response.status, await self._read(response)
 
     async def _put_content(self, path: str, content: Content, query: Mapping[str, Any]) -> str | None:
         url, headers = self._target(path, query)

@@ -1,0 +1,83 @@
+"""`growd cloud`: the cloud side of a fleet."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from growd.cli.client import NOT_REACHED
+from growd.cli.lazy_group import Command, LazyGroup
+from growd.cli.options import plain_errors, refuse
+from growd.config import ConfigError
+from growd.config.secrets import read_secret, secret_path
+from growd.store.errors import CouchError, CouchUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from growd.cloud.serving import CloudServer
+
+SUBCOMMANDS: Final = {
+    "export": Command("growd.cli.cloud_export:export", "Write the points of all devices as Parquet."),
+    "prepare": Command("growd.cli.cloud_server:prepare", "Make the databases of this month and the next."),
+    "receive": Command("growd.cli.cloud_server:receive", "Run the server that devices replicate into."),
+}
+
+
+@click.group(cls=LazyGroup, places=SUBCOMMANDS)
+def cloud() -> None:
+    """Set up and run the cloud side: databases of many devices in a CouchDB."""
+
+
+def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that name a CouchDB; `server_of` reads them."""
+    for option in (
+        click.option(
+            "--prefix",
+            default="",
+            metavar="TEXT",
+            envvar="GROWD_CLOUD_PREFIX",
+            help="The names of all databases begin with it.  [env: GROWD_CLOUD_PREFIX]",
+        ),
+        click.option(
+            "--credentials",
+            type=click.Path(path_type=Path, dir_okay=False),
+            required=True,
+            metavar="FILE",
+            help="Two lines, user and password of a CouchDB administrator (export: or reader); mode 600.",
+        ),
+        click.option("--couchdb", required=True, metavar="URL", help="Address of CouchDB, without a login."),
+    ):
+        command = option(command)
+    return command
+
+
+def server_of(couchdb: str, credentials: Path, prefix: str) -> CloudServer:
+    """The CouchDB that the options name. Blocking. Refuses wrong options."""
+    from growd.cloud.months import CloudNames, is_prefix  # noqa: PLC0415  only for these commands
+    from growd.cloud.serving import CloudServer  # noqa: PLC0415  likewise
+
+    if not couchdb.startswith(("http://", "https://")) or "@" in couchdb:
+        raise click.BadParameter("must be http://host:port, without a login", param_hint="--couchdb")
+    if not is_prefix(prefix):
+        raise click.BadParameter("must be small letters, digits and _, a letter first", param_hint="--prefix")
+    return CloudServer(couchdb.rstrip("/"), _login(credentials), CloudNames(prefix))
+
+
+def refuse_couch_error(error: CouchError) -> None:
+    """End the command: CouchDB did not answer, or refused."""
+    refuse(error, NOT_REACHED if isinstance(error, CouchUnavailableError) else 1)
+
+
+def _login(file: Path) -> tuple[str, str]:
+    where = f"--credentials: {file}"
+    with plain_errors():
+        try:
+            lines = read_secret(where, secret_path(str(file))).decode().splitlines()
+        except (ConfigError, UnicodeDecodeError) as error:
+            refuse(error)
+        if len(lines) < 2 or ":" in lines[0]:  # noqa: PLR2004  user and password
+            refuse(f"{where} must have two lines: user, password")
+        return lines[0], lines[1]

@@ -1,0 +1,73 @@
+"""Bodies of devices: their limits."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from aiohttp import web
+
+from growd.cloud.bodies import MOST_HELD, Bodies
+from growd.server.errors import ApiError
+from support.couch_client import Client, client_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+
+@asynccontextmanager
+async def reader_of(bodies: Bodies) -> AsyncIterator[Client]:
+    """A client of a server that answers with the size of each body, and with the bytes held meanwhile."""
+
+    async def handle(request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            async with bodies.body(request, 1_000) as body:
+                return web.json_response([len(body), bodies.held])
+        except ApiError as error:
+            return error.response_to(request)
+
+    runner = web.ServerRunner(web.Server(handle, auto_decompress=False))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        async with client_of("http://{}:{}".format(*runner.addresses[0])) as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
+async def piece_by_piece(size: int) -> AsyncIterator[bytes]:
+    for _ in range(size):
+        yield b"x"
+
+
+async def test_a_body_is_counted_while_it_is_held():
+    bodies = Bodies()
+    async with reader_of(bodies) as client:
+        assert (await client("POST", "/", b"x" * 700)).json == [700, 700]
+        assert bodies.held == 0
+
+
+async def test_a_large_body_is_refused_with_and_without_its_length():
+    bodies = Bodies()
+    async with reader_of(bodies) as client:
+        assert (await client("POST", "/", b"x" * 1_001)).status == 413
+        async with client.session.post(client.url, data=piece_by_piece(1_001)) as answer:
+            assert answer.status == 413
+        assert bodies.held == 0
+
+
+async def test_all_bodies_together_have_a_limit():
+    bodies = Bodies()
+    bodies.held = MOST_HELD - 500
+    async with reader_of(bodies) as client:
+        assert (await client("POST", "/", b"x" * 500)).status == 200
+        answer = await client("POST", "/", b"x" * 501)
+        assert (answer.status, answer.json["error"], answer.headers["Retry-After"]) == (503, "busy", "5")
+        assert bodies.held == MOST_HELD - 500
+
+
+async def test_a_compressed_body_is_refused():
+    async with reader_of(Bodies()) as client:
+        answer = await client("POST", "/", b"x", headers={"Content-Encoding": "gzip"})
+        assert answer.status == 415

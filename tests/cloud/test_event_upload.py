@@ -1,0 +1,108 @@
+"""Events with photos, as a multipart request: what CouchDB stores is what the receiver checked."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from growd.cloud.months import Month
+from growd.store.points import PointMaker
+from support.cloud import Cloud, needs_cloud, running_cloud
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.couch_client import Answer
+
+pytestmark = needs_cloud
+FIRST = "1-" + "a" * 32
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256))
+
+
+@pytest.fixture
+async def cloud() -> AsyncIterator[Cloud]:
+    async with running_cloud() as running:
+        yield running
+
+
+def event(device: str, **members: Any) -> dict[str, Any]:
+    maker = PointMaker(device)
+    made = maker.make("environment_1", "note", 1, 1_767_400_000.0, category="note").document()
+    return made | {"_rev": FIRST} | members
+
+
+def photo(size: int = len(PNG), **members: Any) -> dict[str, Any]:
+    return {"photo-1.png": {"content_type": "image/png", "follows": True, "length": size, **members}}
+
+
+def multipart(document: dict[str, Any], *parts: bytes, boundary: str = "AAA") -> bytes:
+    first = b"Content-Type: application/json\r\n\r\n" + json.dumps(document).encode()
+    pieces = [first, *(b"\r\n" + part for part in parts)]
+    between = f"--{boundary}\r\n".encode()
+    return b"".join(between + piece + b"\r\n" for piece in pieces) + f"--{boundary}--".encode()
+
+
+async def put(cloud: Cloud, login: tuple[str, str], document_id: str, kind: str, body: bytes) -> Answer:
+    client = await cloud.client(login)
+    path = f"/environmental_event/{document_id}?new_edits=false"
+    return await client("PUT", path, body, headers={"Content-Type": kind})
+
+
+async def stored(cloud: Cloud) -> list[dict[str, Any]]:
+    database = cloud.names.of_month("events", Month(2026, 1))
+    return await cloud.stored(database) if database in await cloud.databases() else []
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "multipart/related; boundary=AAA; boundary=BBB",
+        'multipart/related; boundary="AAA"; xboundary=BBB',
+        'multipart/related; boundary=AAA; x="boundary=BBB"',
+        "multipart/related; boundary=BBB; boundary=AAA",
+    ],
+)
+async def test_a_second_boundary_hides_no_document(cloud: Cloud, kind: str):
+    login = device, _ = await cloud.device()
+    good = event(device)
+    evil = {"_id": good["_id"], "_rev": "7-" + "f" * 32, "evil": True}
+    body = multipart(good, boundary="BBB") + b"\r\n" + multipart(evil)
+    await put(cloud, login, good["_id"], kind, body)
+    assert [each for each in await stored(cloud) if each.get("evil")] == []
+
+
+async def test_a_photo_is_stored_as_it_came(cloud: Cloud):
+    login = device, _ = await cloud.device()
+    good = event(device, _attachments=photo())
+    answer = await put(cloud, login, good["_id"], 'multipart/related; boundary="AAA"', multipart(good, PNG))
+    assert answer.status == 201, answer.body
+    (found,) = await stored(cloud)
+    assert (found["_rev"], found["_attachments"]["photo-1.png"]["length"]) == (FIRST, len(PNG))
+
+
+@pytest.mark.parametrize(
+    ("attachments", "parts"),
+    [
+        (photo(len(PNG) + 1), [PNG]),
+        (photo(len(PNG) - 1), [PNG]),
+        (photo(), []),
+        (photo(), [PNG, PNG]),
+        (photo(length="1"), [PNG]),
+        (photo(encoding="gzip"), [PNG]),
+        (None, []),
+    ],
+    ids=["shorter", "longer", "missing", "further", "text", "encoded", "null"],
+)
+async def test_photos_must_be_those_that_the_document_names(
+    cloud: Cloud, attachments: Any, parts: list[bytes]
+):
+    """The device learns what is wrong; it does not read that the database is away."""
+    login = device, _ = await cloud.device()
+    wrong = event(device, _attachments=attachments)
+    answer = await put(
+        cloud, login, wrong["_id"], "multipart/related; boundary=AAA", multipart(wrong, *parts)
+    )
+    assert answer.status in {400, 403}, answer.body
+    assert await stored(cloud) == []

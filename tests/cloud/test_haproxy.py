@@ -1,0 +1,178 @@
+"""HAProxy as couchdb/cloud/haproxy.cfg sets it up, in front of two receivers and CouchDB."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import aiohttp
+import pytest
+import yaml
+
+from growd.cli.cloud_server import receive
+from growd.cloud.months import Month
+from growd.cloud.serving import receiving
+from growd.store.points import PointMaker
+from support.cloud import Cloud, needs_cloud, running_cloud
+from support.couch_client import Client, client_of
+from support.ports import held_port
+from support.tls_door import TLS, client_context
+from support.waiting import until_found
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
+
+CLOUD = Path(__file__).parents[2] / "couchdb" / "cloud"
+HAPROXY = shutil.which("haproxy") or ("/usr/sbin/haproxy" if Path("/usr/sbin/haproxy").exists() else None)
+needs_haproxy = pytest.mark.skipif(HAPROXY is None, reason="haproxy is missing: apt install haproxy")
+
+
+@dataclass
+class Doors:
+    """A running HAProxy: the addresses of its doors, and the names of its environment."""
+
+    devices: str
+    readers: str
+    couchdb: str
+
+
+@contextmanager
+def haproxy(folder: Path, receivers: list[str], couchdb: str) -> Iterator[Doors]:
+    """HAProxy in front of two receivers and one CouchDB; the other two nodes are down."""
+    certificate = folder / "certificate.pem"
+    certificate.write_text((TLS / "server.pem").read_text() + (TLS / "server.key").read_text())
+    with held_port() as devices, held_port() as readers, held_port() as admin, held_port() as down:
+        environment = {
+            "CERTIFICATE": str(certificate),
+            "PRIVATE": "127.0.0.1",
+            "DEVICES": f"127.0.0.1:{devices}",
+            "READERS_PORT": str(readers),
+            "COUCHDB_PORT": str(admin),
+            "RECEIVER1": receivers[0],
+            "RECEIVER2": receivers[1],
+            "COUCHDB1": couchdb,
+            "COUCHDB2": f"127.0.0.1:{down}",
+            "COUCHDB3": f"127.0.0.1:{down}",
+        }
+        words = [str(HAPROXY), "-f", str(CLOUD / "haproxy.cfg")]
+        checked = subprocess.run(
+            [*words, "-c"], env=os.environ | environment, capture_output=True, text=True, check=False
+        )
+        assert checked.returncode == 0, checked.stderr
+        with (folder / "haproxy.log").open("w") as log:
+            process = subprocess.Popen([*words, "-db"], env=os.environ | environment, stdout=log, stderr=log)
+            try:
+                yield Doors(
+                    f"https://127.0.0.1:{devices}", f"http://127.0.0.1:{readers}", f"http://127.0.0.1:{admin}"
+                )
+            finally:
+                process.kill()
+                process.wait()
+
+
+@asynccontextmanager
+async def device_client(url: str, login: tuple[str, str]) -> AsyncIterator[Client]:
+    headers = {"Authorization": aiohttp.encode_basic_auth(*login)}
+    connector = aiohttp.TCPConnector(ssl=client_context())
+    async with aiohttp.ClientSession(headers=headers, connector=connector) as session:
+        yield Client(session, url)
+
+
+async def until_up(client: Client, path: str) -> None:
+    async def is_up() -> bool:
+        return (await client("GET", path)).status == 200
+
+    await until_found(is_up, aiohttp.ClientError)
+
+
+@needs_haproxy
+@needs_cloud
+@pytest.mark.replication
+async def test_devices_and_readers_come_in_by_their_doors(tmp_path: Path):
+    async with AsyncExitStack() as stack:
+        cloud: Cloud = await stack.enter_async_context(running_cloud())
+        second = await stack.enter_async_context(AsyncExitStack())
+        host, port = await second.enter_async_context(receiving(cloud.server, "127.0.0.1", 0))
+        first = urlsplit(cloud.url).netloc
+        couchdb = urlsplit(cloud.server.url).netloc
+        doors = stack.enter_context(haproxy(tmp_path, [first, f"{host}:{port}"], couchdb))
+        login = device, _ = await cloud.device()
+        client = await stack.enter_async_context(device_client(doors.devices, login))
+        await until_up(client, "/_up")
+        point = PointMaker(device).make("environment_1", "air_temperature", 21.5, 1_767_400_000.0).document()
+        batch = {"docs": [point | {"_rev": "1-" + "a" * 32}], "new_edits": False}
+        posted = await client("POST", "/environmental_data_point/_bulk_docs", batch)
+        assert (posted.status, posted.json) == (201, [])
+        for spelling in ("/metrics", "/metrics/", "//metrics", "/%6detrics"):
+            assert (await client("GET", spelling)).status == 404
+        await second.aclose()  # one receiver goes away
+        for _ in range(10):
+            assert (await client("GET", "/environmental_data_point")).status == 200
+        reader = f"reader-{cloud.names.prefix}"
+        await cloud.account(reader, "password", "reader")
+        database = "/" + cloud.names.of_month("points", Month(2026, 1))
+        reading = await stack.enter_async_context(client_of(doors.readers, (reader, "password")))
+        await until_up(reading, f"{database}/_all_docs")
+        assert (await reading("POST", f"{database}/_find", {"selector": {}})).status == 200
+        assert (await reading("PUT", f"{database}/{device}:x", {})).status == 403
+        assert (await reading("POST", f"{database}/_bulk_docs", {"docs": []})).status == 403
+        assert (await reading("POST", database, {})).status == 403
+        admin = await stack.enter_async_context(client_of(doors.couchdb, cloud.server.credentials))
+        await until_up(admin, f"{database}/_security")
+
+
+def test_the_compose_file_names_what_there_is():
+    compose = yaml.safe_load((CLOUD / "compose.yaml").read_text())
+    services = compose["services"]
+    assert {"couchdb1", "couchdb2", "couchdb3", "receiver1", "receiver2", "haproxy"} <= set(services)
+    for service in services.values():
+        for needed in service.get("depends_on", {}):
+            assert needed in services
+        for volume in service.get("volumes", []):
+            source = volume.partition(":")[0]
+            given = {"certificate.pem"}  # by the operator
+            name = source.removeprefix("./")
+            assert source in compose["volumes"] or name in given or (CLOUD / name).is_file()
+    environment = services["haproxy"]["environment"]
+    named = set(re.findall(r"\$\{(\w+)\}", (CLOUD / "haproxy.cfg").read_text()))
+    assert named == set(environment)
+    for name in ("RECEIVER1", "RECEIVER2", "COUCHDB1", "COUCHDB2", "COUCHDB3"):
+        assert environment[name].partition(":")[0] in services
+    (network,) = compose["networks"]["default"]["ipam"]["config"]
+    asked = set()
+    for name in ("receiver1", "receiver2"):
+        options = dict(pairwise(services[name]["command"]))
+        asked.add(urlsplit(options["--couchdb"]).hostname)
+        assert options["--trusted-proxy"] == network["subnet"]
+    assert asked == {"couchdb1", "couchdb2"}  # a node of its own, not the proxy
+    build = services["receiver1"]["build"]
+    assert (CLOUD / build["context"] / build["dockerfile"]).is_file()
+
+
+def test_each_receiver_of_the_compose_file_asks_one_node_of_its_own():
+    services = yaml.safe_load((CLOUD / "compose.yaml").read_text())["services"]
+    commands = [service["command"] for name, service in services.items() if name.startswith("receiver")]
+    nodes = [command[command.index("--couchdb") + 1] for command in commands]
+    assert nodes == ["http://couchdb1:5984", "http://couchdb2:5984"]
+
+
+def test_the_container_of_the_receiver_copies_what_there_is():
+    root = CLOUD.parents[1]
+    copied = [
+        line.split()[1:-1] for line in (CLOUD / "Dockerfile").read_text().splitlines() if line[:4] == "COPY"
+    ]
+    assert all((root / name).exists() for names in copied for name in names)
+
+
+def test_the_commands_of_the_containers_have_these_options():
+    options = {name for each in receive.params for name in each.opts}
+    command = yaml.safe_load((CLOUD / "compose.yaml").read_text())["services"]["receiver1"]["command"]
+    assert {word for word in command if word.startswith("--")} <= options

@@ -1,0 +1,52 @@
+"""Names and months of the cloud's databases."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.cloud.months import CloudNames, Month
+
+NOW = 1_795_000_000.0  # 2026-11-18
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "database"),
+    [
+        ("1793491199999", "a_points_2026_10"),
+        ("1793491200000", "a_points_2026_11"),
+        ("1798761599999", "a_points_2026_12"),
+        ("1798761600000", "a_points_other"),
+        ("1420070400000", "a_points_2015_01"),
+        ("1420070399999", "a_points_other"),
+        ("0000000000000", "a_points_other"),
+        ("9999999999999", "a_points_other"),
+    ],
+)
+def test_a_point_belongs_to_its_month_in_utc(milliseconds: str, database: str):
+    document_id = f"0123456789ab:{milliseconds}-0123456789"
+    assert CloudNames("a_").of_document("points", document_id, NOW) == database
+
+
+def test_the_databases_of_now_are_those_of_two_months():
+    assert CloudNames().series(NOW) == [
+        "points_2026_11",
+        "points_2026_12",
+        "events_2026_11",
+        "events_2026_12",
+        "points_other",
+        "events_other",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "parsed"),
+    [
+        ("a_points_2026_11", ("points", Month(2026, 11))),
+        ("a_events_other", ("events", None)),
+        ("a_points_2026_13", None),
+        ("points_2026_11", None),
+        ("a_devices", None),
+    ],
+)
+def test_a_name_is_parsed(name: str, parsed: object):
+    assert CloudNames("a_").parse(name) == parsed

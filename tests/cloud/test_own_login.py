@@ -1,0 +1,49 @@
+"""A refused login of the receiver is tried rarely, because CouchDB locks accounts."""
+
+from __future__ import annotations
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from growd.cloud.own_login import REFUSED_S, OwnLogin
+from growd.store.couch import Couch
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from support.clock import ManualClock
+
+OWN = ("receiver", "old")
+
+
+async def test_a_refused_login_is_tried_each_two_minutes_and_others_pass():
+    asked: list[str] = []
+    right = aiohttp.encode_basic_auth("device", "right")
+
+    async def answer(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.headers["Authorization"])
+        is_right = asked[-1] == right or is_back
+        return web.json_response({}, status=200 if is_right else 401)
+
+    clock, is_back = ManualClock(), False
+    runner = web.ServerRunner(web.Server(answer))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = "http://{}:{}".format(*runner.addresses[0])
+    async with aiohttp.ClientSession(middlewares=(OwnLogin(OWN, clock.monotonic),)) as session:
+        couch, device = (Couch(session, url, credentials=each) for each in (OWN, ("device", "right")))
+        with pytest.raises(CouchRefusedError):
+            await couch.info("devices")
+        for _ in range(20):
+            with pytest.raises(CouchUnavailableError, match="refused the login of receiver"):
+                await couch.info("devices")
+        assert len(asked) == 1
+        assert await device.info("devices") == {}
+        await clock.advance(REFUSED_S)
+        with pytest.raises(CouchRefusedError):
+            await couch.info("devices")
+        with pytest.raises(CouchUnavailableError):
+            await couch.info("devices")
+        is_back = True
+        await clock.advance(REFUSED_S)
+        assert [await couch.info("devices") for _ in range(3)] == [{}, {}, {}]
+    assert len(asked) == 6
+    await runner.cleanup()

@@ -1,0 +1,145 @@
+"""A receiver in front of a real CouchDB, with databases of its own that are deleted afterwards."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from growd.cloud.accounts import Accounts
+from growd.cloud.months import CloudNames
+from growd.cloud.serving import CloudServer, connected, receiving
+from growd.runtime.clock import RealClock
+from growd.server.served_page import ServedPage
+from growd.store.couch import Couch  # noqa: TC001  a field
+from growd.store.points import PointMaker
+from support.checkout import ROOT
+from support.couch_client import Client, client_of
+from support.database import COUCHDB_ADDRESS, named_server
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from growd.runtime.clock import Clock
+
+ADDRESS = os.environ.get("GROWD_TEST_COUCHDB_CLOUD") or os.environ.get(COUCHDB_ADDRESS)
+needs_cloud = pytest.mark.skipif(
+    ADDRESS is None,
+    reason="the embedded database has no users and no partitions: GROWD_TEST_COUCHDB names one",
+)
+
+
+@dataclass
+class Cloud:
+    """A running receiver at `url`; `couch` is its CouchDB, as administrator."""
+
+    url: str
+    server: CloudServer
+    couch: Couch
+    stack: AsyncExitStack
+    devices: list[str] = field(default_factory=list)
+
+    @property
+    def names(self) -> CloudNames:
+        return self.server.names
+
+    @property
+    def accounts(self) -> Accounts:
+        return Accounts(self.couch, self.names, RealClock().time)
+
+    async def client(self, login: tuple[str, str] | None = None) -> Client:
+        """A client of the receiver that ends with the test."""
+        return await self.stack.enter_async_context(client_of(self.url, login))
+
+    async def device(self) -> tuple[str, str]:
+        """A new device: its id, which is its account, and its password."""
+        device, password = PointMaker.new_device(), secrets.token_hex(8)
+        await self.account(device, password, "device")
+        return device, password
+
+    async def account(self, name: str, password: str, *roles: str) -> None:
+        """A new account of CouchDB that ends with the test."""
+        self.devices.append(name)
+        account = {"name": name, "password": password, "roles": list(roles), "type": "user"}
+        await self.couch.put("_users", {"_id": f"org.couchdb.user:{name}", **account})
+
+    async def databases(self) -> list[str]:
+        """The names of the databases that this test made."""
+        found: list[str] = await self.couch._request("GET", "/_all_dbs")
+        return [each for each in found if each.startswith(self.names.prefix)]
+
+    async def stored(self, database: str) -> list[dict[str, Any]]:
+        """All documents of a database, by id."""
+        return [row["doc"] for row in await self.couch.all_docs(database, include_docs=True)]
+
+    async def clean(self) -> None:
+        for database in await self.databases():
+            await self.couch.delete(database)
+        for device in self.devices:
+            account = await self.couch.get("_users", f"org.couchdb.user:{device}")
+            if account is not None:
+                await self.couch.put("_users", account | {"_deleted": True})
+
+
+class CouchFront:
+    """Passes requests on to CouchDB. `status` replaces that of each answer to a write; `is_away` closes."""
+
+    def __init__(self, session: aiohttp.ClientSession, target: str) -> None:
+        self.status: int | None = None
+        self.is_away = False
+        self._session = session
+        self._target = target
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        body = await request.read()
+        if self.is_away:
+            assert request.transport is not None
+            request.transport.abort()
+        url = URL(self._target + request.raw_path, encoded=True)
+        async with self._session.request(
+            request.method, url, headers=request.headers, data=body or None
+        ) as answer:
+            content = await answer.read()
+        is_write = request.path.endswith("/_bulk_docs") or request.method == "PUT"
+        status = self.status if self.status is not None and is_write else answer.status
+        return web.Response(status=status, body=content, content_type="application/json")
+
+
+@asynccontextmanager
+async def couch_front() -> AsyncIterator[tuple[CouchFront, str]]:
+    """A front of the cloud's CouchDB, and its address."""
+    async with aiohttp.ClientSession() as session:
+        front = CouchFront(session, named_server(ADDRESS or "").url)
+        runner = web.ServerRunner(web.Server(front.handle))
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        try:
+            yield front, "http://{}:{}".format(*runner.addresses[0])
+        finally:
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def running_cloud(clock: Clock | None = None, url: str | None = None) -> AsyncIterator[Cloud]:
+    """A receiver with fresh databases. It reaches CouchDB at `url`."""
+    named = named_server(ADDRESS or "")
+    assert named.auth is not None
+    page = ServedPage(ROOT / "page", is_edited=True)
+    server = CloudServer(named.url, named.auth, CloudNames(f"t{secrets.token_hex(4)}_"))
+    used = replace(server, url=url or server.url)
+    async with AsyncExitStack() as stack:
+        _, couch = await stack.enter_async_context(connected(server))
+        cloud = Cloud("", server, couch, stack)
+        try:
+            async with receiving(used, "127.0.0.1", 0, clock=clock, page=page) as (host, port):
+                cloud.url = f"http://{host}:{port}"
+                yield cloud
+        finally:
+            await cloud.clean()
