@@ -18,8 +18,11 @@ from msgspec.structs import replace
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.cli.asking import is_running, status_of
-from growd.cli.client import Address, ClientError, DaemonClient
+from growd.cli.client import HINTS
 from growd.cli.status_table import report
+from growd.client.address import Address
+from growd.client.connection import DaemonClient
+from growd.client.errors import GrowdError
 from growd.control.health import Health
 from growd.control.topics import commanded, declare_environment, desired, measured
 from growd.host.machine import MachineStatus
@@ -241,7 +244,7 @@ async def answering(
     await site.start()
     try:
         host, port = runner.addresses[0][:2]
-        with DaemonClient(Address("http", host, port, "/_svc"), timeout_s=patience_s) as client:
+        with DaemonClient(Address("http", host, port, "/_svc"), None, None, patience_s, HINTS) as client:
             yield client
     finally:
         await runner.cleanup()
@@ -265,7 +268,7 @@ async def test_a_server_that_is_not_growd_is_reported(code: int, body: str, word
         return web.Response(status=code, text=body, headers={"Location": "/"})
 
     async with answering(answer) as client:
-        with pytest.raises(ClientError, match=words):
+        with pytest.raises(GrowdError, match=words):
             await asyncio.to_thread(status_of, client)
         assert not await asyncio.to_thread(is_running, client)
 
@@ -278,7 +281,7 @@ async def test_a_server_that_never_answers_is_reported():
         return web.Response()
 
     async with answering(wait, patience_s=0.05) as client:
-        with pytest.raises(ClientError, match=r"did not answer at \S+ within 0.05 s"):
+        with pytest.raises(GrowdError, match=r"did not answer at \S+ within 0.05 s"):
             await asyncio.to_thread(status_of, client)
         never.set()
 

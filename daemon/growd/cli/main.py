@@ -29,6 +29,9 @@ COMMANDS: Final = {
     "import": Command("growd.cli.importing:import_", "Import data of other systems: openag_brain."),
     "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
     "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
+    "fleet": Command(
+        "growd.cli.fleet:fleet", "Enrol devices in a cloud, list them, and publish recipes to them."
+    ),
     "note": Command("growd.cli.note:note", "Write and list the journal: notes, photos, yields."),
     "driver": Command("growd.cli.driver:driver", "List, test and write drivers of your own."),
     "install": Command("growd.cli.install:install", "Install growd as a systemd service."),
@@ -37,6 +40,7 @@ COMMANDS: Final = {
     ),
     "upgrade": Command("growd.cli.upgrade:upgrade", "Upgrade the service, with a trial and a way back."),
     "uninstall": Command("growd.cli.install:uninstall", "Remove the systemd service."),
+    "cloud": Command("growd.cli.cloud:cloud", "Set up and run the cloud side of many devices."),
     "topic": Command("growd.cli.topic:topic", "Read, publish and measure topics of the running daemon."),
     "param": Command("growd.cli.param:param", "Read and set parameters of the running daemon."),
     "service": Command("growd.cli.service:service", "Call services of the running daemon."),

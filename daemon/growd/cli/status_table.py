@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from growd.host.machine import MachineStatus
+    from growd.status.bridge_status import BridgeStatus
+    from growd.status.cloud_report import CloudStatus
     from growd.status.model import (
         DeviceStatus,
         HandStatus,
@@ -68,6 +70,8 @@ def report(status: Status) -> str:
         _lines(_of_store(status.store, now)) if status.store is not None else "",
         _of_database(status.database, status.retention) if status.database is not None else "",
         _table(_REPLICATION_HEADINGS, replications) if replications else "",
+        _of_cloud(status.cloud, status.machine_time) if status.cloud is not None else "",
+        _of_bridge(status.bridge) if status.bridge is not None else "",
         _lines(_of_machine(status.machine)) if status.machine is not None else "",
         _lines(_verdict(status)),
     ]
@@ -228,6 +232,22 @@ def _replication_row(each: ReplicationStatus, now: float) -> tuple[str, ...]:
     numbers = lag, str(each.refused), str(each.restarts)
     error = _error(each.last_error, each.last_error_time, now)
     return (each.name, each.state, lasted(now - each.since), *numbers, error)
+
+
+def _of_bridge(bridge: BridgeStatus) -> str:
+    """How the bridge to home automation is."""
+    away = f"is not connected{f': {bridge.reason}' if bridge.reason else ''}"
+    words = [f"MQTT broker {bridge.host}:{bridge.port}: growd {'publishes' if bridge.is_connected else away}"]
+    if bridge.is_connected:
+        words.append(f"on {bridge.topic}/#")
+    if bridge.is_connected and bridge.takes_commands:
+        words.append(f"and takes commands ({bridge.accepted} carried out, {bridge.refused} refused)")
+    return " ".join(words)
+
+
+def _of_cloud(cloud: CloudStatus, now: float) -> str:
+    last = f"last report {lasted(now - cloud.reported_at)} ago" if cloud.reported_at else "no report yet"
+    return f"cloud: {last}{f'; {cloud.fault}' if cloud.fault else ''}"
 
 
 def _error(sentence: str, at: float, now: float) -> str:

@@ -12,6 +12,8 @@ from growd.bus.errors import counted
 from growd.control.health import State
 from growd.host.hold import Hold, Holder
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
+from growd.status.bridge_status import BridgeStatus  # noqa: TC001  likewise
+from growd.status.cloud_report import CloudStatus  # noqa: TC001  likewise
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
 from growd.store.retention.status import RetentionStatus  # noqa: TC001  likewise
@@ -368,6 +370,8 @@ class Status(msgspec.Struct, frozen=True):
     outputs: list[OutputStatus] = []
     calibrations_due: list[CalibrationDue] = []
     sensors_apart: list[SensorsApart] = []
+    cloud: CloudStatus | None = None
+    bridge: BridgeStatus | None = None
 
     @property
     def held(self) -> list[str]:

@@ -16,6 +16,8 @@ from growd.bus.errors import UnknownNameError
 from growd.control.topics import commanded, desired, measured
 from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
+from growd.status.bridge_status import BridgeStatus
+from growd.status.cloud_report import CloudStatus
 from growd.status.model import (
     AttainmentStatus,
     CalibrationDue,
@@ -55,8 +57,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-CLIENTS: Final = "http"
-"""The node that publishes for clients."""
+CLIENTS: Final = ("http", "mqtt/bridge")
+"""The nodes that publish for clients."""
 
 MOST_RECIPE_ENDS: Final = 64
 """How many of the last recipe ends a status lists."""
@@ -136,6 +138,8 @@ class StatusNode:
             outputs=found.several("outputs", OutputStatus),
             calibrations_due=found.several("calibrations_due", CalibrationDue),
             sensors_apart=found.each("apart", SensorsApart),
+            cloud=found.one("cloud", CloudStatus),
+            bridge=found.one("bridge", BridgeStatus),
         )
 
     def _components(self) -> list[ComponentStatus]:
@@ -295,11 +299,11 @@ def _reading(message: Message, now: float, by: str) -> Reading:
 
 def _commander(message: Message, hand_left_s: float) -> str:
     """Who gave a command: a controller repeats what a client commands by hand."""
-    return "hand" if hand_left_s or message.node == CLIENTS else "control"
+    return "hand" if hand_left_s or message.node in CLIENTS else "control"
 
 
 def _author(message: Message, environment: str) -> str:
     """Who gave a set point or a measured value."""
-    by_hand = dict.fromkeys((CLIENTS, f"{environment}/set_points"), "hand")
+    by_hand = dict.fromkeys((*CLIENTS, f"{environment}/set_points"), "hand")
     known = {**by_hand, f"{environment}/recipe_runner": "recipe"}
     return known.get(message.node, message.node)

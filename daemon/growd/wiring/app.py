@@ -20,6 +20,7 @@ from growd.host.machine import MachineNode
 from growd.host.mounts import memory_below
 from growd.host.systemd import ServiceManager
 from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
 from growd.server.listener import AddressError, refuse_taken
@@ -37,9 +38,15 @@ from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
 from growd.wiring.config_checks import check_config
-from growd.wiring.database import configured_database, configured_replicator
+from growd.wiring.database import (
+    configured_database,
+    configured_replicator,
+    configured_reporter,
+    read_cloud_access,
+)
 from growd.wiring.derived import derived_of
 from growd.wiring.hardware import chosen_clock, opened_hardware
+from growd.wiring.home import bridged
 from growd.wiring.http import serving
 from growd.wiring.mqtt import mqtt_link
 from growd.wiring.recipes import recipe_runners, run_documents
@@ -167,7 +174,8 @@ class App:
 
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
         DatabaseNode(bus, database)
-        replicator = await configured_replicator(config, bus, local, database)
+        access = await read_cloud_access(config.replication)
+        replicator = configured_replicator(config, bus, local, database, access)
         storage = Storage(config, bus, local, database, self._report)
         zone = await asyncio.to_thread(config.environment.zone)
         await start(_running(bus, {"database": database.run}))
@@ -186,10 +194,14 @@ class App:
             serving(config, bus, database=database, storage=storage, status=status, reloader=self._reloader)
         )
         await self._start_chambers(stack, bus, local, storage, database)
+        reporter = configured_reporter(config, bus, status, access, lambda: server.url)
+        await start(_running(bus, {} if reporter is None else {"cloud": reporter.run}))
+        await start(bridged(config, bus, local.device, status, database))
 
         stack.enter_context(status.running())
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
+        return_free_memory()
         return Running(server.url, _described(database), self.data)
 
     async def _start_chambers(

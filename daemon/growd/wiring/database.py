@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import platform
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from growd.runtime.clock import RealClock
 from growd.store.database import Database
 from growd.store.replication import Replicator
 from growd.wiring.files import read_credentials, read_trust, shipped_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from growd.bus import Bus
-    from growd.config import Config
+    from growd.config import Config, Replication
+    from growd.status.cloud_reporter import CloudReporter
+    from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
+    from growd.store.replication import ReplicationTrust
 
 
 def configured_database(config: Config, data: Path, owner: tuple[int, int] | None = None) -> Database:
@@ -36,14 +43,59 @@ def configured_database(config: Config, data: Path, owner: tuple[int, int] | Non
     )
 
 
-async def configured_replicator(
-    config: Config, bus: Bus, local: LocalStore, database: Database
-) -> Replicator:
-    """The replications of a database. Raises `ConfigError` for unusable credentials or certificates."""
-    options = config.replication
+@dataclass(frozen=True)
+class CloudAccess:
+    """The login at the server of [replication], and the certificates that verify it."""
+
+    credentials: tuple[str, str] | None
+    trust: ReplicationTrust
+
+
+async def read_cloud_access(options: Replication) -> CloudAccess:
+    """Raises `ConfigError` for unusable credentials or certificates."""
     file = options.credentials_file
     credentials = await asyncio.to_thread(read_credentials, file, "replication", is_secret=True)
-    trust = await asyncio.to_thread(read_trust, options)
-    replicator = Replicator(bus, database, options, local.device, credentials=credentials, trust=trust)
+    return CloudAccess(credentials, await asyncio.to_thread(read_trust, options))
+
+
+def configured_replicator(
+    config: Config, bus: Bus, local: LocalStore, database: Database, access: CloudAccess
+) -> Replicator:
+    """The replications of a database."""
+    replicator = Replicator(
+        bus,
+        database,
+        config.replication,
+        local.device,
+        credentials=access.credentials,
+        trust=access.trust,
+    )
     database.when_up(replicator.look_now)
     return replicator
+
+
+def configured_reporter(
+    config: Config, bus: Bus, status: StatusNode, access: CloudAccess, address: Callable[[], str]
+) -> CloudReporter | None:
+    """The reports to the server of [replication]; None without one."""
+    url = config.replication.url
+    if not url:
+        return None
+    from growd.status.cloud_reporter import CloudReporter  # noqa: PLC0415  imported only if configured
+
+    return CloudReporter(
+        bus,
+        status,
+        url,
+        lambda: _reachable(address()),
+        credentials=access.credentials,
+        trust=access.trust.context,
+        clock=RealClock(),
+    )
+
+
+def _reachable(address: str) -> str:
+    """The address of an API that listens everywhere, with the name of this machine."""
+    for everywhere in ("//0.0.0.0:", "//[::]:"):
+        address = address.replace(everywhere, f"//{platform.node()}:")
+    return address

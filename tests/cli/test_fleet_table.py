@@ -1,0 +1,55 @@
+"""The list of the devices of a cloud as a table."""
+
+from __future__ import annotations
+
+from growd.cli.fleet_table import fleet_lines
+from growd.cloud.devices import DeviceDocument, DeviceReport, ReportedAlert, ReportedEnvironment, fleet_row
+
+NOW = 1_800_000_000.0
+RUNNING = {"environment_1": ReportedEnvironment("lettuce_days", "running", "early")}
+FAILED = ReportedAlert("critical", "environment_1/scd30_1 has failed: no answer", NOW - 240)
+
+
+def row(number, *, received=NOW - 12, revoked=0.0, group="", **report):
+    document = DeviceDocument(
+        f"device:{number:012x}",
+        f"{number:012x}",
+        f"Chamber {number}",
+        group,
+        enrolled=1.0,
+        revoked=revoked,
+        received=received,
+        report=DeviceReport("host", "1.0", NOW, **report) if received else None,
+    )
+    return fleet_row(document, NOW)
+
+
+def test_devices_their_alerts_and_their_number_are_listed():
+    rows = [
+        row(1, group="school", lag={"points": 2, "events": 1}, environments=RUNNING),
+        row(2, lag={"points": 0, "events": None}, alerts=[FAILED]),
+        row(3, received=NOW - 7_200, lag={"points": 214}),
+        row(4, received=0.0),
+        row(5, revoked=NOW - 5, lag={"points": 0}, alerts=[FAILED]),
+    ]
+    assert list(fleet_lines(rows, NOW)) == [
+        "device        name       group   state    report  lag  recipe",
+        "000000000001  Chamber 1  school  ok         12 s    3  lettuce_days early",
+        "000000000002  Chamber 2  -       failure    12 s    ?  -",
+        "000000000003  Chamber 3  -       silent      2 h  214  -",
+        "000000000004  Chamber 4  -       new       never    ?  -",
+        "000000000005  Chamber 5  -       revoked    12 s    0  -",
+        "",
+        "Chamber 2: critical: environment_1/scd30_1 has failed: no answer (4 min)",
+        "",
+        "5 devices: 1 ok, 1 failure, 1 silent, 1 new, 1 revoked",
+    ]
+
+
+def test_a_fleet_without_devices_is_a_line():
+    assert list(fleet_lines([], NOW)) == ["0 devices"]
+
+
+def test_control_characters_in_the_texts_of_devices_are_escaped():
+    alert = ReportedAlert("warning", "\x1b[2Jcleared", 0.0)
+    assert r"Chamber 1: warning: \x1b[2Jcleared" in fleet_lines([row(1, alerts=[alert])], NOW)

@@ -1,0 +1,482 @@
+"""`growd fleet`, against a real receiver with a CouchDB, and whole devices."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shlex
+import signal
+import sqlite3
+import tomllib
+from contextlib import asynccontextmanager, closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from growd.config import load
+from growd.store.points import PointMaker
+from support.cloud import Cloud, needs_cloud, running_cloud
+from support.program import started
+from support.tls_door import CA_FILE, server_context
+from support.waiting import until_found
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from ssl import SSLContext
+
+    from click.testing import Result
+
+    from growd.config import Replication
+
+SHORT_DAY = {
+    "format": "simple",
+    "operations": [[0, "light_illuminance", 8000], [28800, "light_illuminance", 0]],
+}
+
+
+OWN = "# my chamber\n[http]\nport = 0\n"
+
+
+@dataclass
+class Fleet:
+    """The cloud of a test, a folder for devices, and the commands of an administrator."""
+
+    cloud: Cloud
+    folder: Path
+
+    async def growd(self, *words: str) -> Result:
+        """Run `growd fleet`; commands of an administrator get the cloud's options."""
+        options = ()
+        if words[0] != "enroll":
+            options = (
+                *("--couchdb", self.cloud.server.url),
+                *("--credentials", str(self.folder / "admin")),
+                *("--prefix", self.cloud.names.prefix),
+            )
+        return await asyncio.to_thread(CliRunner().invoke, main, ["fleet", *words, *options])
+
+    async def ok(self, *words: str) -> str:
+        """The same; it must end well. Its standard output."""
+        result = await self.growd(*words)
+        assert result.exit_code == 0, result.output
+        return result.stdout
+
+    async def code(self, *words: str) -> str:
+        return (await self.ok("invite", *words)).strip()
+
+    def device(self, text: str = OWN) -> Device:
+        """A device that has run once; its account ends with the test."""
+        device = Device.made(self.folder, text)
+        self.cloud.devices.append(device.id)
+        return device
+
+    async def enroll(self, device: Device, code: str, *words: str) -> Result:
+        return await self.growd("enroll", self.cloud.url, code, *device.options, *words)
+
+    async def rows(self) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = json.loads(await self.ok("list", "--json"))["devices"]
+        return found
+
+
+@dataclass
+class Device:
+    """A device that has run once: its configuration and its data folder."""
+
+    id: str
+    place: Path
+
+    @classmethod
+    def made(cls, folder: Path, text: str = OWN) -> Device:
+        identity = PointMaker.new_device()
+        place = folder / identity
+        place.mkdir()
+        (place / "growd.toml").write_text(text)
+        with closing(sqlite3.connect(place / "growd.sqlite3")) as store, store:
+            store.execute("CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT)")
+            store.execute("INSERT INTO state VALUES ('device', ?)", (json.dumps(identity),))
+        return cls(identity, place)
+
+    @property
+    def config(self) -> Path:
+        return self.place / "growd.toml"
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        return "--config", str(self.config), "--data", str(self.place)
+
+    async def replication(self) -> Replication:
+        return (await asyncio.to_thread(load, self.config)).replication
+
+    def login(self) -> tuple[str, str]:
+        options = tomllib.loads(self.config.read_text())["replication"]
+        user, password = Path(options["credentials_file"]).read_text().splitlines()
+        return user, password
+
+
+@pytest.fixture
+async def fleet(tmp_path: Path) -> AsyncIterator[Fleet]:
+    async with running_cloud() as cloud:
+        (tmp_path / "admin").write_text("\n".join(cloud.server.credentials))
+        (tmp_path / "admin").chmod(0o600)
+        yield Fleet(cloud, tmp_path)
+
+
+@needs_cloud
+async def test_one_command_gives_a_device_its_login_and_its_replication(fleet: Fleet):
+    device = fleet.device()
+    result = await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1", "--group", "school")
+    assert result.exit_code == 0, result.output
+    assert f"enrolled {device.id}" in result.stdout
+    assert device.config.read_text().startswith(OWN)
+    options = await device.replication()
+    assert (options.url, options.group) == (fleet.cloud.url, "school")
+    found = await asyncio.to_thread(os.stat, options.credentials_file)
+    assert found.st_mode & 0o777 == 0o600
+    client = await fleet.cloud.client(device.login())
+    report = {"name": "host", "version": "1", "time": 1.0}
+    assert (await client("PUT", "/_device", report)).status == 201
+    (row,) = await fleet.rows()
+    assert (row["device"], row["name"], row["group"]) == (device.id, "Chamber 1", "school")
+    assert row["state"] == "ok"
+    printed = await fleet.ok("list")
+    assert printed.splitlines()[1].split()[:5] == [device.id, "Chamber", "1", "school", "ok"]
+    assert printed.splitlines()[-1] == "1 device: 1 ok"
+
+
+@needs_cloud
+async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_be_chosen(fleet: Fleet):
+    device, other = fleet.device(), fleet.device()
+    code = await fleet.code("--uses", "2")
+    for each in (device, other):
+        await fleet.enroll(each, code)
+    client = await fleet.cloud.client(device.login())
+    await client("PUT", "/_device", {"name": "host", "version": "1", "time": 1.0})
+    documents = fleet.cloud.names.devices
+    found = await fleet.cloud.couch.get(documents, f"device:{device.id}")
+    assert found is not None
+    assert [row["state"] for row in await fleet.rows() if row["device"] == device.id] == ["ok"]
+    await fleet.cloud.couch.put(documents, found | {"received": found["received"] - 901})
+    assert (await fleet.ok("list", "--state", "silent")).splitlines()[-1] == "1 device: 1 silent"
+    printed = await fleet.ok("list", "--state", "silent", "--state", "new")
+    assert printed.splitlines()[-1] == "2 devices: 1 silent, 1 new"
+    assert await fleet.ok("list", "--state", "failure") == "0 devices\n"
+
+
+@needs_cloud
+async def test_a_code_is_for_one_device_unless_it_says_more(fleet: Fleet):
+    first, second, third = fleet.device(), fleet.device(), fleet.device()
+    code = await fleet.code()
+    assert (await fleet.enroll(first, code)).exit_code == 0
+    refused = await fleet.enroll(second, code)
+    assert refused.exit_code == 1
+    assert "the code has been used; ask for a new one" in refused.stderr
+    assert "replication" not in second.config.read_text()
+    code = await fleet.code("--uses", "2")
+    assert [(await fleet.enroll(each, code)).exit_code for each in (second, third)] == [0, 0]
+
+
+@needs_cloud
+async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet: Fleet):
+    device = fleet.device()
+    refused = await fleet.enroll(device, "AAAAA-BBBBB-CCCCC-DDDDD")
+    assert refused.exit_code == 1
+    assert "the code is unknown" in refused.stderr
+    code = await fleet.code()
+    (invitation,) = await fleet.cloud.stored(fleet.cloud.names.devices)
+    await fleet.cloud.couch.put(fleet.cloud.names.devices, invitation | {"expires": 1.0})
+    assert "the code has expired" in (await fleet.enroll(device, code)).stderr
+    assert device.config.read_text() == OWN
+    assert [path.name for path in device.place.iterdir() if "cloud" in path.name] == []
+
+
+@needs_cloud
+async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet: Fleet):
+    elsewhere = (
+        '[replication]\nurl = "http://old.example"\npoints_database = "points_{device}"\nca_file = ""\n'
+    )
+    device = fleet.device(elsewhere)
+    code = await fleet.code()
+    refused = await fleet.enroll(device, code)
+    assert refused.exit_code == 1
+    assert "this device replicates to http://old.example already; --again" in refused.stderr
+    assert device.config.read_text() == elsewhere
+    assert (await fleet.enroll(device, code, "--again")).exit_code == 0
+    options = await device.replication()
+    assert (options.url, options.points_database) == (fleet.cloud.url, "environmental_data_point")
+    assert device.login()[0] == device.id
+    refused = await fleet.enroll(device, await fleet.code(), "--again")  # somebody may have copied its id
+    assert f"the device {device.id} has an account; revoke it first" in refused.stderr
+
+
+@needs_cloud
+async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
+    one, other = fleet.device(), fleet.device()
+    code = await fleet.code("--uses", "2")
+    await fleet.enroll(one, code, "--name", "Chamber 1")
+    await fleet.enroll(other, code, "--name", "Chamber 2", "--group", "school")
+    sound, wrong = fleet.folder / "short_day.json", fleet.folder / "wrong.json"
+    sound.write_text(json.dumps(SHORT_DAY))
+    wrong.write_text(json.dumps({"format": "simple", "operations": [[0, "light", 1]]}))
+    recipes = fleet.cloud.names.recipes
+
+    refused = await fleet.growd("publish", str(sound), str(wrong))
+    assert refused.exit_code == 1
+    assert "nothing is published: " in refused.stderr
+    assert await fleet.cloud.stored(recipes) == []
+
+    assert await fleet.ok("publish", str(sound)) == "published short_day, revision 1000, for all: 2 devices\n"
+    (stored,) = await fleet.cloud.stored(recipes)
+    assert stored["operations"] == SHORT_DAY["operations"]
+    assert "growd_for" not in stored
+
+    words = shlex.split(await fleet.ok("publish", str(sound), "--to", "Chamber 1", "--group", "school"))
+    assert words[-2:] == ["2", "devices"]
+    assert (await fleet.cloud.stored(recipes))[0]["growd_for"] == [one.id, "group:school"]
+    refused = await fleet.growd("publish", str(sound), "--to", "Chamber 3")
+    assert refused.exit_code == 1
+    assert "there is no device Chamber 3; did you mean" in refused.stderr
+
+    warned = await fleet.growd("publish", str(sound), "--group", "schol")
+    assert (warned.exit_code, "in the group schol; did you mean school?" in warned.stderr) == (0, True)
+    assert await fleet.ok("withdraw", "short_day") == "withdrew short_day\n"
+    assert await fleet.cloud.stored(recipes) == []
+    assert "there is no recipe short_day" in (await fleet.growd("withdraw", "short_day")).stderr
+
+
+@needs_cloud
+async def test_a_revoked_device_has_no_login_and_may_be_enrolled_again(fleet: Fleet):
+    device = fleet.device()
+    await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1")
+    before = device.login()
+    assert await fleet.ok("revoke", "Chamber 1") == f"{device.id} (Chamber 1) revoked\n"
+    client = await fleet.cloud.client(before)
+    assert (await client("PUT", "/_device", {"name": "", "version": "", "time": 0})).status == 401
+    (row,) = await fleet.rows()
+    assert row["state"] == "revoked"
+    assert await fleet.ok("revoke", device.id) == f"{device.id} (Chamber 1) had no login\n"
+    assert (await fleet.enroll(device, await fleet.code(), "--again")).exit_code == 0
+    assert device.login() != before
+    assert [row["state"] for row in await fleet.rows()] == ["new"]
+
+
+@needs_cloud
+async def test_a_device_gets_another_name_and_group(fleet: Fleet):
+    device = fleet.device()
+    await fleet.enroll(device, await fleet.code(), "--name", "Chamer 1", "--group", "school")
+    words = await fleet.ok("rename", "Chamer 1", "--name", "Chamber 1", "--group", "farm")
+    assert words == f"{device.id} is Chamber 1, group farm\n"
+    assert [(row["name"], row["group"]) for row in await fleet.rows()] == [("Chamber 1", "farm")]
+    client = await fleet.cloud.client(device.login())
+    recipe = {"_id": "trial", "format": "simple", "operations": [], "growd_for": ["group:farm"]}
+    await fleet.cloud.couch.put(fleet.cloud.names.recipes, recipe)
+    selector = {"$or": [{"growd_for": {"$exists": False}}, {"growd_for": {"$in": ["group:school"]}}]}
+    found = await client("POST", "/recipes/_changes", {"selector": selector}, filter="_selector")
+    assert [row["id"] for row in found.json["results"]] == ["trial"]
+    assert (await fleet.growd("rename", "Chamber 1", "--group", "my farm")).exit_code == 2
+    assert (await fleet.growd("rename", "Chamber 1")).exit_code == 2
+
+
+@needs_cloud
+async def test_a_reader_gets_a_login_that_lists(fleet: Fleet):
+    name = f"teacher_{PointMaker.new_device()}"
+    password = (await fleet.ok("reader", name)).strip()
+    fleet.cloud.devices.append(name)
+    client = await fleet.cloud.client((name, password))
+    assert (await client("GET", "/_fleet")).json == {"devices": []}
+    again = await fleet.growd("reader", name)
+    assert (again.exit_code, "already" in again.stderr) == (1, True)
+
+
+@needs_cloud
+async def test_an_account_without_a_report_can_be_revoked(fleet: Fleet):
+    device, _ = await fleet.cloud.device()
+    assert await fleet.ok("revoke", device) == f"{device} ({device}) revoked\n"
+
+
+@needs_cloud
+async def test_a_reader_lists_the_fleet_at_a_receiver_and_changes_nothing(fleet: Fleet):
+    device = fleet.device()
+    await fleet.enroll(device, await fleet.code(), "--name", "Chamber 1")
+    reader = f"reader_{device.id}"
+    await fleet.cloud.account(reader, "pass", "reader")
+    (fleet.folder / "admin").write_text(f"{reader}\npass\n")
+    at_couchdb = await fleet.growd("list")
+    assert at_couchdb.exit_code == 4
+    assert "login is needed" in at_couchdb.stderr
+    words = ("--couchdb", fleet.cloud.url, "--credentials", str(fleet.folder / "admin"))
+    listed = await asyncio.to_thread(CliRunner().invoke, main, ["fleet", "list", *words])
+    assert listed.exit_code == 0, listed.output
+    assert "Chamber 1" in listed.stdout
+    assert (await fleet.growd("invite")).exit_code == 4
+    assert (await fleet.growd("revoke", device.id)).exit_code == 4
+
+
+@needs_cloud
+async def test_a_cloud_without_databases_and_one_that_is_away_are_named(fleet: Fleet):
+    words = ["fleet", "list", "--credentials", str(fleet.folder / "admin")]
+    empty = [*words, "--couchdb", fleet.cloud.server.url, "--prefix", "nowhere_"]
+    result = await asyncio.to_thread(CliRunner().invoke, main, empty)
+    assert (result.exit_code, "`growd cloud prepare` makes the databases" in result.stderr) == (1, True)
+    result = await asyncio.to_thread(CliRunner().invoke, main, [*words, "--couchdb", "http://127.0.0.1:1"])
+    assert (result.exit_code, "Connection refused" in result.stderr) == (3, True)
+
+
+@needs_cloud
+@pytest.mark.replication
+@pytest.mark.timeout(180)
+async def test_a_whole_device_reports_itself_and_gets_and_loses_its_recipe(fleet: Fleet):
+    data, config = fleet.folder / "data", fleet.folder / "growd.toml"
+    config.write_text("[store]\nmax_age_s = 0.5\n\n[simulator]\nenabled = true\n")
+    async with started(data, "--config", str(config)) as program:
+        await program.end(signal.SIGTERM)  # the first start draws the id of the device
+    (fleet.folder / "mine.json").write_text(json.dumps(SHORT_DAY))
+    options = ("--config", str(config), "--data", str(data), "--name", "Chamber 1")
+    await fleet.ok("enroll", fleet.cloud.url, await fleet.code(), *options)
+    (row,) = await fleet.rows()
+    fleet.cloud.devices.append(row["device"])
+    assert (row["state"], row["name"]) == ("new", "Chamber 1")
+    await fleet.ok("publish", str(fleet.folder / "mine.json"), "--to", "Chamber 1")
+    async with started(data, "--config", str(config)) as program:
+        await until_status(f"{program.address}/recipes/mine", 200)
+
+        async def reported() -> Any:
+            (row,) = await fleet.rows()
+            return row if row["environments"] else None
+
+        row = await until_found(reported)
+        assert row["state"] in {"ok", "warning"}
+        assert row["api"] == program.address
+        assert "environment_1" in row["environments"]
+        await fleet.ok("withdraw", "mine")
+        await until_status(f"{program.address}/recipes/mine", 404)
+        await program.end(signal.SIGTERM)
+
+
+async def until_status(url: str, status: int) -> None:
+    """Another process copies it, without notifications."""
+    async with aiohttp.ClientSession() as session:
+
+        async def has_status() -> bool:
+            async with session.get(url) as answer:
+                return answer.status == status
+
+        await until_found(has_status)
+
+
+def refused(device: Device, url: str, *words: str) -> tuple[int, str]:
+    """The exit status and the error of an enrolment that fails, and changes nothing on the device."""
+    before = device.config.read_text()
+    options = ["fleet", "enroll", url, "AAAAA-BBBBB-CCCCC-DDDDD", *device.options, *words]
+    result = CliRunner().invoke(main, options, catch_exceptions=False)
+    assert device.config.read_text() == before
+    assert not device.config.with_name("growd.cloud").exists()
+    return result.exit_code, result.stderr
+
+
+def test_a_cloud_that_does_not_answer_is_named_with_the_cause(tmp_path: Path):
+    status, error = refused(Device.made(tmp_path), "http://127.0.0.1:1")
+    assert status == 3
+    assert "the cloud http://127.0.0.1:1 can't be reached: Connection refused" in error
+
+
+@pytest.mark.parametrize("url", ["cloud.example", "ftp://cloud.example", "http://me:secret@cloud.example"])
+def test_an_address_that_is_none_is_a_usage_error(tmp_path: Path, url: str):
+    status, error = refused(Device.made(tmp_path), url)
+    assert (status, "secret" in error) == (2, False)
+
+
+def test_a_certificate_authority_is_for_https(tmp_path: Path):
+    device = Device.made(tmp_path)
+    status, error = refused(device, "http://127.0.0.1:1", "--ca", str(device.config))
+    assert (status, "is for an https URL" in error) == (2, True)
+
+
+def test_a_device_that_never_ran_has_no_id(tmp_path: Path):
+    device = Device.made(tmp_path)
+    (device.place / "growd.sqlite3").unlink()
+    status, error = refused(device, "http://127.0.0.1:1")
+    assert (status, "start growd once" in error) == (1, True)
+
+
+def test_a_section_that_can_t_be_changed_is_refused_before_the_code_is_used(tmp_path: Path):
+    device = Device.made(tmp_path, 'replication = {group = "x"}\n')
+    status, error = refused(device, "http://127.0.0.1:1")
+    assert (status, "set there by hand" in error) == (1, True)
+
+
+def test_a_group_that_growd_would_refuse_is_refused_before_the_code_is_used(tmp_path: Path):
+    status, error = refused(Device.made(tmp_path), "http://127.0.0.1:1", "--group", "my school")
+    assert (status, "'--group'" in error or "--group" in error) == (2, True)
+
+
+def test_a_missing_configuration_is_named(tmp_path: Path):
+    words = ["fleet", "enroll", "http://127.0.0.1:1", "CODE", "--config", str(tmp_path / "none.toml")]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, "there is no configuration" in result.stderr) == (1, True)
+
+
+async def test_a_server_of_https_that_is_not_trusted_is_refused_with_the_remedy(tmp_path: Path):
+    device = await asyncio.to_thread(Device.made, tmp_path)
+    async with served(nothing, server_context()) as url:
+        status, error = await asyncio.to_thread(refused, device, url)
+        assert (status, "is not trusted" in error, "--ca FILE" in error) == (3, True, True)
+        status, error = await asyncio.to_thread(refused, device, url, "--ca", CA_FILE)
+    assert (status, "is no cloud of growd: it has no /_enroll" in error) == (1, True)
+
+
+@pytest.mark.parametrize(
+    ("answer", "sentence"),
+    [
+        ({"status": 302, "headers": {"Location": "/login"}}, "it answers /_enroll with 302"),
+        ({"status": 201, "text": '{"user": "0123456789ab", "password": "secret-words"}'}, "not that of this"),
+        ({"status": 201, "text": '{"user": "DEVICE", "password": "secret\\nwords"}'}, "has no login"),
+    ],
+    ids=["redirect", "other device", "two lines"],
+)
+async def test_a_login_that_is_not_of_this_device_or_from_elsewhere_is_not_written(
+    tmp_path: Path, answer: dict[str, Any], sentence: str
+):
+    device = await asyncio.to_thread(Device.made, tmp_path)
+    asked = []
+
+    async def answered(request: web.BaseRequest) -> web.StreamResponse:
+        asked.append(request.path)
+        text = answer.get("text", "").replace("DEVICE", device.id)
+        return web.Response(status=answer["status"], headers=answer.get("headers"), text=text)
+
+    async with served(answered) as url:
+        _, error = await asyncio.to_thread(refused, device, url)
+    assert sentence in error
+    assert asked == ["/_enroll"]
+
+
+async def test_a_server_without_tls_is_named(tmp_path: Path):
+    device = await asyncio.to_thread(Device.made, tmp_path)
+    async with served(nothing) as url:
+        status, error = await asyncio.to_thread(refused, device, url.replace("http:", "https:"))
+    assert (status, f"its address is {url}" in error) == (3, True)
+
+
+async def nothing(_: web.BaseRequest) -> web.StreamResponse:
+    return web.Response(status=404)
+
+
+@asynccontextmanager
+async def served(
+    handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], tls: SSLContext | None = None
+) -> AsyncIterator[str]:
+    """A server at an address of its own."""
+    runner = web.ServerRunner(web.Server(handler))
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        yield f"{'https' if tls else 'http'}://localhost:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
