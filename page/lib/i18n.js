@@ -22,3 +22,11 @@ export function nameVariables(environments) {
 
 /** The name of a variable for people; one that growd does not name is shown as growd writes it. */
 export const variableName = (name) => names[name] ?? name.replaceAll("_", " ");
+
+const STATES = [[/valve|door/, "open", "shut"], [/level/, "yes", "no"], [/./, "on", "off"]];
+
+/** What people call the state of a variable that is on or off. */
+export function switchState(variable, isOn) {
+  const [, on, off] = STATES.find(([named]) => named.test(variable));
+  return t(isOn ? on : off);
+}

@@ -2,7 +2,7 @@
 import { publish } from "./api.js";
 import { clock, decimals, decimalsIn, duration, given, number, parseNumber, percent, quantity, shown, symbol, typed } from "./format.js";
 import { html, useEffect, useId, useState } from "./html.js";
-import { t, variableName } from "./i18n.js";
+import { switchState, t, variableName } from "./i18n.js";
 import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./live.js";
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
@@ -25,9 +25,7 @@ export const useVariable = (environment, name) =>
 export function levelText(variable, level) {
   if (level === null || level === undefined) return t("unknown");
   if (variable.unit !== "switch") return percent(level);
-  const words = [[/valve|door/, "open", "shut"], [/level/, "yes", "no"], [/./, "on", "off"]];
-  const [, on, off] = words.find(([names]) => names.test(variable.variable));
-  return t(level ? on : off);
+  return switchState(variable.variable, level);
 }
 
 /** The large value with its unit; a dash if growd does not know it. */

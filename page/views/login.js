@@ -6,8 +6,8 @@ import { Dialog } from "../lib/parts.js";
 import { logIn, logOut, mayOperate, session } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 
-/** The form; `reason` says why growd wants a login. */
-export function LogIn({ reason, onDone = () => {} }) {
+/** The form; `reason` says why growd wants a login, `send(user, password)` logs in. */
+export function LogIn({ reason, send = logIn, onDone = () => {} }) {
   const [error, setError] = useState("");
   const [wait, setWait] = useState(0);
   const [isBusy, setBusy] = useState(false);
@@ -24,7 +24,7 @@ export function LogIn({ reason, onDone = () => {} }) {
     setBusy(true);
     setError("");
     try {
-      await logIn(user.value, password.value);
+      await send(user.value, password.value);
       onDone();
     } catch (refusal) {
       setError(refusal.message);
