@@ -1,0 +1,71 @@
+"""Exports again and again, killed before each change of the disk; for test_cloud_export_kills.
+
+Arguments: a folder, the address of the database, user, password, prefix. The n-th export writes into the
+folder named n, and is killed before its n-th change. Prints how many were killed, when one ends by itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from itertools import count
+from pathlib import Path
+
+import aiohttp
+import pyarrow as pa
+
+from growd.cloud import export_files
+from growd.cloud.export import CloudExport
+from growd.cloud.export_state import ExportState
+from growd.cloud.months import CloudNames, Month
+from growd.store.couch import Couch
+from support.cloud_export import NOW
+
+CHANGES = {"open", "os.rename", "os.remove", "os.mkdir"}
+MOST_ROWS = 10
+
+
+async def export(folder: Path, url: str, auth: tuple[str, str] | None, prefix: str) -> None:
+    state = ExportState(folder)
+    async with aiohttp.ClientSession() as session:
+        couch = Couch(session, url, credentials=auth)
+        options = {"since": Month(2026, 9), "names": CloudNames(prefix), "most_rows": MOST_ROWS}
+        await CloudExport(couch, state, now=lambda: NOW, **options).round()
+    state.close()
+
+
+def die_before(change: int, folder: Path) -> None:
+    """Let this process be killed before its `change`-th open, rename, remove or mkdir below the folder."""
+    left = change
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal left
+        if event in CHANGES and str(arguments[0]).startswith(str(folder)):
+            left -= 1
+            if not left:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def main() -> None:
+    folder, url, user, password, prefix = sys.argv[1:]
+    export_files.MERGED_AT_ONCE = 2  # type: ignore[misc]
+    for change in count(1):
+        process = os.fork()
+        if not process:
+            pa.set_cpu_count(1)
+            own = Path(folder) / str(change)
+            die_before(change, own)
+            asyncio.run(export(own, url, (user, password) if user else None, prefix))
+            os._exit(0)
+        status = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        if status != -signal.SIGKILL:
+            sys.stdout.write(str(change - 1))
+            sys.exit(status)
+
+
+if __name__ == "__main__":
+    main()
