@@ -23,29 +23,20 @@ from growd.api.monitoring import MonitoringPages
 from growd.bus.messages import Quality
 from growd.control.health import Health, State
 from growd.control.topics import commanded, declare_environment, desired, measured
-from growd.host.machine import MachineNode, MachineStatus
+from growd.host.machine import MachineNode
 from growd.recipes.status import RECIPE_STATE
 from growd.status.metrics import UNITS, render
 from growd.status.model import (
-    ComponentStatus,
-    Counters,
-    DeviceStatus,
-    HttpStatus,
-    InterlockStatus,
-    OutputStatus,
-    Problem,
     RecipeStatus,
     Status,
 )
 from growd.status.status_node import StatusNode
 from growd.store.database import Database
 from growd.store.database_node import DatabaseNode
-from growd.store.replication_status import ReplicationState, ReplicationStatus
-from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 from support.couch_client import Answer
 from support.daemon import serving
-from support.status import EMPTY
+from support.status import DEVICE, FULL, SHELF
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterable
@@ -55,44 +46,7 @@ if TYPE_CHECKING:
 
     from support.daemon import Daemon
 
-SHELF = "shelf"
 OPENMETRICS = {"Accept": "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"}
-DEVICE = DeviceStatus("shelf/scd30_1", "ok", 1.0, "ok", Counters(3, 2, 1, 4.5, "no answer", 9.0))
-STATUS = replace(
-    EMPTY,
-    machine=MachineStatus(
-        "0.1.0",
-        "3.11.2",
-        60.0,
-        clock_synchronised=True,
-        model="Raspberry Pi 4",
-        disk_bytes=4000,
-        disk_free_bytes=1000,
-        temperatures_degc={"cpu-thermal": 48.312},
-        troubles=["throttled"],
-        earlier_troubles=[],
-    ),
-    recipes=[RecipeStatus(SHELF, "running", "basil", "seedling", 60.0, 30.0)],
-    devices=[DEVICE],
-    interlocks=[InterlockStatus("shelf/interlocks/too_warm", True, "it is warm", True, 1.0)],
-    store=StoreStatus(5, 1, 2, 3, 4, "", "503", 1.0, [], shipped=1234),
-    replications=[
-        ReplicationStatus("points", "here", "far", ReplicationState.RUNNING, 1.0, 7, "", 0.0, 2, 1, 3)
-    ],
-    problems=[Problem("the recorder keeps failing", is_failure=True)],
-    components=[ComponentStatus("recorder", 3, "no", is_failing=True)],
-    http=HttpStatus({"2xx": 10, "5xx": 1}, 3, 2),
-    outputs=[
-        OutputStatus(
-            *(SHELF, "heater", "heater", "air_heater", "heater", "relay"),
-            *(200.0, None, 1.0, 1e9, 12, 3600.0, 0.2, None),
-        ),
-        OutputStatus(
-            *(SHELF, "pump", "pump for nutrient A", "nutrient_a", "dosing", "pwm"),
-            *(None, 60.0, None, 1e9, 3, 60.0, None, 0.06),
-        ),
-    ],
-)
 
 
 @dataclass
@@ -242,7 +196,7 @@ async def test_the_pages_only_allow_get_and_head(tmp_path: Path, page: str):
 
 
 def test_each_part_of_the_status_has_a_metric():
-    found = rendered(STATUS)
+    found = rendered(FULL)
     assert samples(found, "growd_outbox_points") == {(): 5}
     assert samples(found, "growd_shipped_points") == {(): 1234}
     assert samples(found, "growd_dropped_points") == {(): 3}
@@ -267,21 +221,42 @@ def test_each_part_of_the_status_has_a_metric():
     assert samples(found, "growd_output_energy_joules") == {heater: 720_000}
     assert samples(found, "growd_output_volume_liters") == {pump: 0.06}
     assert samples(found, "growd_component_failures") == {("recorder",): 3}
-    assert samples(found, "growd_problems") == {("failure",): 2, ("warning",): 1}
+    assert samples(found, "growd_problems") == {("failure",): 2, ("warning",): 2}
+    assert samples(found, "growd_healthy") == {(): 0}
+    assert samples(found, "growd_interlock_expected") == {(SHELF, "too_warm"): 0}
+    assert samples(found, "growd_open_alerts") == {
+        ("false", "too-warm", "critical"): 2,
+        ("true", "too-warm", "critical"): 1,
+    }
+    assert samples(found, "growd_alert_channel_failing") == {("mail",): 1, ("a",): 0}
     assert samples(found, "growd_build_info") == {("3.11.2", "0.1.0"): 1}
 
 
+def test_each_controlled_variable_has_its_band_and_state():
+    found = rendered(FULL)
+    assert samples(found, "growd_band_min_air_humidity_ratio") == {(SHELF,): 0.55}
+    assert samples(found, "growd_band_max_air_humidity_ratio") == {(SHELF,): 0.65}
+    assert samples(found, "growd_band_min_air_carbon_dioxide_ppm") == {(SHELF,): 750}
+    assert not [name for name in found if name.startswith(("growd_band_max_air_c", "growd_band_min_air_t"))]
+    states = samples(found, "growd_attainment_state")
+    assert {labels for labels, value in states.items() if value == 1} == {
+        (SHELF, "missed", "air_humidity"),
+        (SHELF, "reached", "air_carbon_dioxide"),
+        (SHELF, "idle", "air_temperature"),
+    }
+
+
 def test_unknown_values_have_no_metric():
-    assert not {"growd_database_up", "growd_machine_load1"} & rendered(STATUS).keys()
-    bare = replace(STATUS, machine=None, store=None)
+    assert not {"growd_database_up", "growd_machine_load1"} & rendered(FULL).keys()
+    bare = replace(FULL, machine=None, store=None)
     assert not {"growd_disk_free_bytes", "growd_outbox_points"} & rendered(bare).keys()
-    silent = msgspec.structs.replace(STATUS.machine, troubles=None) if STATUS.machine else None
-    assert "growd_machine_trouble" not in rendered(replace(STATUS, machine=silent))
+    silent = msgspec.structs.replace(FULL.machine, troubles=None) if FULL.machine else None
+    assert "growd_machine_trouble" not in rendered(replace(FULL, machine=silent))
 
 
 def test_an_unknown_lag_has_no_metric():
-    (replication,) = STATUS.replications
-    unknown = replace(STATUS, replications=[dataclasses.replace(replication, lag=None)])
+    (replication,) = FULL.replications
+    unknown = replace(FULL, replications=[dataclasses.replace(replication, lag=None)])
     assert samples(rendered(unknown), "growd_replication_lag_changes") == {}
 
 
@@ -306,14 +281,14 @@ def lint(found: Iterable[Metric]) -> Iterable[str]:
 
 
 def test_the_names_follow_the_practices_of_prometheus():
-    own = [family for name, family in rendered(STATUS).items() if name.startswith("growd_")]
+    own = [family for name, family in rendered(FULL).items() if name.startswith("growd_")]
     assert len(own) > 30
     assert [*lint(own)] == []
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
 def test_promtool_finds_nothing_wrong():
-    text, _ = render(STATUS, "")
+    text, _ = render(FULL, "")
     done = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, b"")
 
@@ -326,9 +301,9 @@ def test_promtool_finds_nothing_wrong():
 def test_labels_may_have_any_text(accept: str, words: list[str], number: float):
     device, word, recipe, phase, sensor = words
     message = f"no answer: {word}"
-    machine: Any = STATUS.machine
+    machine: Any = FULL.machine
     odd = replace(
-        STATUS,
+        FULL,
         devices=[replace(DEVICE, name=f"{SHELF}/{device}", message=message)],
         recipes=[RecipeStatus(SHELF, "paused", recipe, phase, 0.0, 0.0)],
         machine=replace(machine, temperatures_degc={sensor: number}),

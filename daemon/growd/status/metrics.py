@@ -7,6 +7,7 @@ runs, so that their number is bounded. Importing prometheus_client takes 0.1 s: 
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from prometheus_client import ProcessCollector
@@ -24,6 +25,7 @@ from growd.bus.messages import Quality
 from growd.control.health import State
 from growd.host.hold import Holder
 from growd.host.machine import TROUBLES
+from growd.status.summary import health
 from growd.store.replication_status import ReplicationState
 from growd.variables import VARIABLES
 
@@ -31,7 +33,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from growd.host.machine import MachineStatus
-    from growd.status.model import HttpStatus, OutputStatus, Reading, Status, VariableStatus
+    from growd.status.model import (
+        AttainmentStatus,
+        HttpStatus,
+        OutputStatus,
+        Reading,
+        Status,
+        VariableStatus,
+    )
     from growd.store.database_node import DatabaseStatus
     from growd.store.store_node import StoreStatus
 
@@ -67,6 +76,7 @@ UNITS: Final = {
 """Unit of a variable -> suffix of the metric, and the factor for its values."""
 
 RECIPE_STATES: Final = ("idle", "waiting", "running", "paused")
+ATTAINMENT_STATES: Final = ("idle", "settling", "reached", "missed")
 
 
 def render(status: Status, accept: str) -> tuple[bytes, str]:
@@ -90,6 +100,7 @@ class _Families:
     def collect(self) -> Iterator[Metric]:
         status = self._status
         yield from _variables(status.variables)
+        yield from _attainment(status.attainment)
         yield from _recipes(status)
         yield from _devices(status)
         yield from _outputs(status.outputs)
@@ -102,6 +113,7 @@ class _Families:
             yield from _database(status.database)
         yield from _replications(status)
         yield from _problems(status)
+        yield from _alerts(status)
         if status.http is not None:
             yield from _http(status.http)
         if status.machine is not None:
@@ -178,6 +190,33 @@ def _values(
         yield _gauge(f"{kind}_{name}", f"The {words} of {name}.", samples, ["environment"], unit)
 
 
+def _attainment(found: list[AttainmentStatus]) -> Iterator[Metric]:
+    for name in dict.fromkeys(each.variable for each in found):
+        bands = [(each.environment, each.band) for each in found if each.variable == name and each.band]
+        limits = (
+            ("min", "least", [(environment, least) for environment, (least, _) in bands]),
+            (
+                "max",
+                "greatest",
+                [(environment, most) for environment, (_, most) in bands if most is not None],
+            ),
+        )
+        unit, factor = UNITS[VARIABLES[name].unit]
+        for limit, word, values in limits:
+            samples = [([environment], value * factor) for environment, value in values]
+            if samples:
+                doc = f"The {word} value of {name} that counts as at the set point."
+                yield _gauge(f"band_{limit}_{name}", doc, samples, ["environment"], unit)
+    place = ("environment", "variable")
+    states = [
+        sample
+        for each in found
+        for sample in _one_of([each.environment, each.variable], ATTAINMENT_STATES, each.state)
+    ]
+    doc = "1 for the state of a controlled variable: whether it reaches its set point."
+    yield _gauge("attainment_state", doc, states, (*place, "state"))
+
+
 def _recipes(status: Status) -> Iterator[Metric]:
     place = ["environment"]
     states = [sample for r in status.recipes for sample in _one_of([r.environment], RECIPE_STATES, r.state)]
@@ -233,6 +272,8 @@ def _interlocks(status: Status) -> Iterator[Metric]:
     yield _gauge("interlock_tripped", "Whether the interlock has tripped.", tripped, place)
     held = [(labels, each.needs_reset) for labels, each in found]
     yield _gauge("interlock_needs_reset", "Whether the interlock holds until it is reset.", held, place)
+    expected = [(labels, each.is_expected) for labels, each in found]
+    yield _gauge("interlock_expected", "Whether its trips are part of normal operation.", expected, place)
 
 
 # store, database, replications
@@ -283,8 +324,21 @@ def _problems(status: Status) -> Iterator[Metric]:
     yield _counter("component_failures", "Failures of a component of growd.", failures, ["component"])
     problems = [(["failure"], len(status.failures)), (["warning"], len(status.warnings))]
     yield _gauge("problems", "Problems that `growd status` shows.", problems, ["severity"])
+    yield _gauge("healthy", "Whether the page `health` answers with ok.", _single(not health(status)))
     simulated = _single(status.hardware == "simulated")
     yield _gauge("hardware_simulated", "Whether the hardware is simulated.", simulated)
+
+
+def _alerts(status: Status) -> Iterator[Metric]:
+    """Open alerts and failing channels. Their labels come from the configuration."""
+    kinds = ((each.rule, each.severity, each.acknowledged_by is not None) for each in status.alerts)
+    counted = [
+        ((rule, severity, str(seen).lower()), n) for (rule, severity, seen), n in Counter(kinds).items()
+    ]
+    labels = ("rule", "severity", "acknowledged")
+    yield _gauge("open_alerts", "Alerts of growd that have not ended.", counted, labels)
+    failing = [([each.name], bool(each.error)) for each in status.channels]
+    yield _gauge("alert_channel_failing", "Whether the channel can't send alerts.", failing, ["channel"])
 
 
 def _http(http: HttpStatus) -> Iterator[Metric]:
