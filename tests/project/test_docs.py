@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 import subprocess
 import sys
@@ -21,13 +20,12 @@ from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_files import load_faults
 from growd_hwsim.fault_kinds import KINDS
 from support.checkout import ROOT
-from support.program import PATIENCE_S, home_on, started
+from support.program import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
     from pathlib import Path
 
-    from support.database import DatabaseServer
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -154,33 +152,6 @@ def test_the_table_of_variables_agrees_with_the_program():
 def test_every_kind_is_documented(page: str, names: Collection[str]):
     text = (DOCS / page).read_text(encoding="utf-8")
     assert [name for name in names if name not in text] == []
-
-
-async def test_the_python_clients_set_the_light_read_it_back_and_read_the_past(
-    tmp_path: Path, database_server: DatabaseServer
-):
-    page = (DOCS / "clients.md").read_text(encoding="utf-8")
-    past, follow = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
-    async with (
-        home_on(database_server, shared=True) as home,
-        started(tmp_path / "data", "--profile", "sim", *home.arguments) as program,
-    ):
-        lux = await printed_by(follow, program.address)
-        async with asyncio.timeout(PATIENCE_S):
-            while not (events := await printed_by(past, program.address)):  # points wait for some seconds
-                pass
-    assert re.fullmatch(r"\d+ lux", lux[-1])
-    assert re.fullmatch(r"[\d.]+ restart growd growd started .*", events[-1])
-
-
-async def printed_by(example: str, address: str) -> list[str]:
-    """The lines that an example prints."""
-    client = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", example, address, stdout=asyncio.subprocess.PIPE
-    )
-    printed, _ = await asyncio.wait_for(client.communicate(), PATIENCE_S)
-    assert client.returncode == 0
-    return printed.decode().splitlines()
 
 
 def test_a_day_is_drawn_from_an_export(tmp_path: Path):

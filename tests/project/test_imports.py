@@ -15,7 +15,8 @@ UNNEEDED = {
     "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.safe_outputs": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},
     "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "paho"},
-    "growd.cli.run": {
+    "growd.cli.run": {"aiohttp", "growd.store", "growd.wiring.app"},
+    "growd.wiring.app": {
         "adafruit_as7341",
         "adafruit_bme280",
         "adafruit_scd30",
@@ -28,7 +29,8 @@ UNNEEDED = {
         "growd.wiring.fault_services",
         "growd.access.authorization",
         "growd.access.sessions",
-        "growd.recipes.drawing",
+        "growd.runs.reports.reading",
+        "growd.runs.reports.report",
         "growd.wiring.simulator",
         "growd_hwsim.chamber",
         "growd_hwsim.chips",
@@ -38,6 +40,7 @@ UNNEEDED = {
         "prometheus_client",
         "pyarrow",
         "serial",
+        "xml",
     },
 }
 

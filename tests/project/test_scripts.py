@@ -15,6 +15,7 @@ from support.checkout import ROOT, SCRIPTS, STANDINS, Checkout
 
 SHELL_SCRIPTS = [script for script in SCRIPTS if not script.endswith(".py")]
 SHELL_SCRIPTS += [
+    "docs/examples/harvest.sh",
     "tools/image",
     *(f"tools/debian/{name}" for name in ("preinst", "postinst", "prerm", "postrm")),
 ]
@@ -246,6 +247,15 @@ def test_after_a_failed_check_the_others_run_and_the_status_is_1(started, progra
     assert done.returncode == 1
     assert sorted(started.calls()) == [*CHECKS[:2], f"{PYTEST} --quick", *CHECKS[2:]]
     assert done.stdout.splitlines()[-1] == f"Failed: {named}"
+
+
+@pytest.mark.parametrize("variable", ["GROWD_TEST_COUCHDB", "GROWD_TEST_COUCHDB_CLOUD"])
+def test_the_last_lines_say_whether_receivers_were_tested(started, variable):
+    addresses = {"GROWD_TEST_COUCHDB": "", "GROWD_TEST_COUCHDB_CLOUD": ""}
+    sentence = "Not tested: receivers and fleets, as GROWD_TEST_COUCHDB names no CouchDB (CONTRIBUTING.md)"
+    assert sentence in started.command("test", **addresses).stdout.splitlines()
+    addresses[variable] = "http://localhost"
+    assert sentence not in started.command("test", **addresses).stdout
 
 
 def test_ci_runs_all_tests(started):
