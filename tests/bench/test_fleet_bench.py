@@ -147,8 +147,7 @@ async def test_a_receiver_acknowledges_nothing_for_a_node_that_is_parted_from_th
     options = Options(1, 1, argparse.Namespace(couchdb=COUCHDB))
     async with scene(options, 3, 1) as here:
         (login,) = here.logins.values()
-        docs = [PointMaker(login[0]).make("environment_1", "air_temperature", 21.5, 1_795_000_000).document()]
-        docs[0]["_rev"] = "1-" + "a" * 32
+        docs = [point(login[0], here.databases)]
         for receiver in here.receivers:  # the login is remembered
             assert await sent(receiver.url, "_revs_diff", login, {}) == 200
         await here.cloud.cut(here.cloud.nodes[-1])
@@ -176,9 +175,7 @@ async def test_a_receiver_acknowledges_nothing_while_two_of_three_nodes_hang():
     async with scene(options, 3, 1) as here:
         (login,) = here.logins.values()
         month = min(here.databases)
-        at = datetime.strptime(month[-7:], "%Y_%m").replace(tzinfo=UTC).timestamp()
-        document = PointMaker(login[0]).make("environment_1", "air_temperature", 21.5, at).document()
-        document["_rev"] = "1-" + "a" * 32
+        document = point(login[0], here.databases)
         body = {"docs": [document], "new_edits": False}
         revisions = {document["_id"]: [document["_rev"]]}
         first, *others = here.cloud.nodes
@@ -202,6 +199,13 @@ async def test_a_receiver_acknowledges_nothing_while_two_of_three_nodes_hang():
         assert await sent(receiver, "_bulk_docs", login, body) == 201
         await here.cloud.settle(60)
         assert await here.cloud.copies([month]) == [{document["_id"]: document["_rev"]}] * 3
+
+
+def point(device: str, databases: list[str]) -> dict[str, Any]:
+    """A point of the first of these months, whose database is there."""
+    at = datetime.strptime(min(databases)[-7:], "%Y_%m").replace(tzinfo=UTC).timestamp()
+    made = PointMaker(device).make("environment_1", "air_temperature", 21.5, at).document()
+    return made | {"_rev": "1-" + "a" * 32}
 
 
 async def has_copy(node: Node, database: str) -> bool:

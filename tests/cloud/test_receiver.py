@@ -48,12 +48,13 @@ async def sent(client: Any, *documents: Any, database: str = POINTS) -> list[dic
 async def test_documents_go_into_the_database_of_their_month(cloud: Cloud):
     login = device, _ = await cloud.device()
     client = await cloud.client(login)
-    january, november = point(device), point(device, RealClock().time())
+    now = RealClock().time()
+    january, present = point(device), point(device, now)
     ancient, future = point(device, 1_000.0), point(device, 4_000_000_000.0)
-    assert await sent(client, january, november, ancient, future) == []
-    names, this_month = cloud.names, Month.at(RealClock().time())
+    assert await sent(client, january, present, ancient, future) == []
+    names = cloud.names
     assert await cloud.stored(names.of_month("points", Month(2026, 1))) == [january]
-    assert november in await cloud.stored(names.of_month("points", this_month))
+    assert present in await cloud.stored(names.of_month("points", Month.at(now)))
     assert {each["_id"] for each in await cloud.stored(names.other("points"))} == {
         ancient["_id"],
         future["_id"],
