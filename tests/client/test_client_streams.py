@@ -176,7 +176,7 @@ def refused(status: str, code: str) -> bytes:
 @KINDS
 async def test_a_silent_connection_without_heartbeats_is_dead(kind: str):
     server, requests = scripted(HEAD + event(1.0) + b"id: open\n\n", HEAD + event(2.0) + b"id: open\n\n")
-    async with server, following(kind, server.url, "a", heartbeat_s=0.1, timeout_s=0.1) as stream:
+    async with server, following(kind, server.url, "a", heartbeat_s=0.1, timeout_s=1.0) as stream:
         assert (await stream.next()).value == 1.0
         assert (await stream.next()).value == 2.0
     assert [type(told) for told in stream.told] == [Disconnected, Reconnected]

@@ -297,7 +297,7 @@ async def answered(kind: str, answer: bytes, **options: Any) -> Any:
             writer.close()
 
     async with StandIn(serve) as server:
-        return await made(kind, server.url, **options), came[0].decode()
+        return await made(kind, server.url, **options), b"".join(came).decode()
 
 
 def refusal(status: str, code: str, *more: str) -> bytes:

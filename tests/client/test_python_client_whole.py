@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 E1 = "environment_1"
 
 
-def use(url: str, prefix: str, photo: Path) -> None:
+def use(url: str, options: dict[str, Any], prefix: str, photo: Path) -> None:
     """What a user does with the blocking client."""
-    with Growd(url, timeout_s=PATIENCE_S) as growd:
+    with Growd(url, **options) as growd:
         (environment,) = growd.environments()
         assert environment.environment == E1
         assert {"air_temperature"} <= {each.variable for each in environment.variables if each.measured}
@@ -108,8 +108,10 @@ async def test_a_user_grows_and_looks_back(tmp_path: Path, database_server: Data
         home_on(database_server, shared=True) as home,
         started(tmp_path / "data", "--profile", "sim", *home.arguments) as program,
     ):
-        await asyncio.to_thread(use, program.address, home.prefix, photo)
-        async with AsyncGrowd(program.address, timeout_s=PATIENCE_S) as growd:
+        user, password = database_server.auth or (None, None)
+        options = {"user": user, "password": password, "timeout_s": PATIENCE_S}
+        await asyncio.to_thread(use, program.address, options, home.prefix, photo)
+        async with AsyncGrowd(program.address, **options) as growd:
             entry = await growd.write_entry(E1, "with a photo", photos=[photo])
             assert await growd.photo(entry.photos[0])
             assert [each.value async for each in growd.points(E1, "air_temperature", prefix=home.prefix)]
