@@ -31,7 +31,7 @@ async def test_a_hidden_tab_gives_its_connection_back_and_takes_it_again(
 
     async with opened(browser, address(shared)) as tab:
         await connected(tab.page)
-        assert await streams() == 1
+        await client.until(streams, lambda number: number == 1)  # also those of tabs before it have ended
         await tab.page.evaluate(HIDE, arg=True)
         await client.until(streams, lambda number: number == 0)
         await tab.page.evaluate(HIDE, arg=False)
