@@ -32,7 +32,7 @@ async def test_a_broker_that_accepts_and_drops_counts_as_away_until_it_takes_mes
             await writer.wait_closed()
         ended += 1
 
-    async with await asyncio.start_server(drop, "localhost", 0) as server:
+    async with await asyncio.start_server(drop, "127.0.0.1", 0) as server:
         home = Home(server.sockets[0].getsockname()[1])
         with caplog.at_level("INFO"):
             async with home.running():
