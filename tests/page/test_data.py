@@ -62,7 +62,8 @@ async def test_the_page_of_the_api(shared: Program, browser: Browser) -> None:
     async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
         await tab.page.get_by_role("link", name="All calls of the API").click()
         await expect(tab.page).to_have_url(re.compile("/_svc/api/$"))
-        await expect(tab.page.get_by_role("heading", name="Describe a node").first).to_be_visible()
+        heading = tab.page.get_by_role("heading", name="Describe a node").first
+        await expect(heading).to_be_visible(timeout=90_000)  # RapiDoc computes for ten seconds
 
 
 async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browser) -> None:
