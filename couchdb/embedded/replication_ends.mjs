@@ -94,7 +94,8 @@ export class ReplicationEnds {
     if (folder !== undefined) {
       return this.server.openDatabase(folder, creates);
     }
-    const fetch = (address, options) => this.#fetch(address, options);
+    const checkpoint = { isThere: false };
+    const fetch = (address, options) => this.#fetch(address, options, checkpoint);
     const db = new this.server.Pouch(url, { auth, headers, fetch, skip_setup: !creates });
     db.id = async () => url; // PouchDB would ask the server, and lose its checkpoint while that is away
     this.#remote.push(db);
@@ -102,7 +103,7 @@ export class ReplicationEnds {
   }
 
   /** The `fetch` of PouchDB, with an error for a redirect and for a silent connection. */
-  async #fetch(address, { method = 'GET', headers = [], body, signal }) {
+  async #fetch(address, { method = 'GET', headers = [], body, signal }, checkpoint) {
     const url = new URL(address);
     const { request } = url.protocol === 'https:' ? https : http;
     const agent = this.#agents[url.protocol];
@@ -117,9 +118,22 @@ export class ReplicationEnds {
       const reason = `${url.origin} answers with a redirect (${answer.statusCode}), which is not followed; name the address it leads to`;
       throw new HttpError(502, 'redirected', reason);
     }
+    if (url.pathname.includes('/_local/')) {
+      noteCheckpoint(checkpoint, answer);
+    }
     const content = WITHOUT_BODY.includes(answer.statusCode) ? null : Readable.toWeb(answer);
     const response = new Response(content, { status: answer.statusCode, headers: answer.headers });
     return Object.assign(response, { buffer: async () => Buffer.from(await response.arrayBuffer()) }); // as node-fetch
+  }
+}
+
+/** Fail where the checkpoint is gone: PouchDB then begins anew. Else it would write a new one and go on. */
+function noteCheckpoint(checkpoint, answer) {
+  const isLost = checkpoint.isThere && answer.statusCode === 404;
+  checkpoint.isThere = answer.statusCode < 300;
+  if (isLost) {
+    answer.destroy();
+    throw new HttpError(502, 'checkpoint_lost', 'the checkpoint is gone; all documents are compared again');
   }
 }
 

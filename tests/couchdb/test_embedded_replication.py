@@ -364,6 +364,17 @@ async def test_a_changed_document_starts_its_replication_again(
     assert await ids(node, copy) == ["d0", "d3", "of the second"]
 
 
+async def test_a_database_that_was_lost_gets_everything_again(
+    node: Client, numbers: str, copy: str, begin: Begin
+) -> None:
+    name = await begin(numbers, f"{node.url}{copy}")
+    await report(node, name, lambda seen: figure("through_seq", seen) == 4)
+    await node("DELETE", copy)
+    await node("PUT", copy)
+    await put_numbers(node, numbers, range(4, 5))
+    await until_there(node, copy, "d0", "d1", "d2", "d3", "d4")
+
+
 async def test_a_replication_without_work_reports_its_checkpoint(
     node: Client, numbers: str, copy: str, begin: Begin
 ) -> None:

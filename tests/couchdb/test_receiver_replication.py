@@ -11,6 +11,8 @@ import pytest
 
 from growd.cloud.devices import DeviceDocument, device_document_id
 from growd.cloud.months import Month
+from growd.cloud.serving import prepare
+from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.couch_client import Client, client_of
@@ -25,6 +27,7 @@ pytestmark = [
     pytest.mark.skipif(COUCHDB_ADDRESS not in os.environ, reason="GROWD_TEST_COUCHDB names no CouchDB"),
     pytest.mark.replication,
 ]
+POINTS = "environmental_data_point"
 NOVEMBER, DECEMBER = 1_763_000_000.0, 1_765_000_000.0  # 2025
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 400  # too large for CouchDB to send it inline
 
@@ -103,6 +106,52 @@ async def test_points_arrive_in_their_months_once(own: Client, source: str, clou
     await own("POST", f"/{source}/_bulk_docs", {"docs": [late]})
     await up(own, source, cloud, login)
     assert len(await cloud.stored(names.of_month("points", Month(2025, 11)))) == 151
+
+
+async def test_points_that_the_cloud_lost_arrive_again(own: Client, source: str, cloud: Cloud):
+    """A running replication begins anew if the database of checkpoints was made again."""
+    login = device, _ = await cloud.device()
+    client, month = await cloud.client(login), cloud.names.of_month("points", Month(2025, 11))
+    points = [made(device, NOVEMBER + at) for at in range(20)]
+    await own("POST", f"/{source}/_bulk_docs", {"docs": points})
+    await own("PUT", "/_replicator")
+    ends = {"source": end(own.url, source, login_of(own)), "target": end(cloud.url, POINTS, login)}
+    path = f"/_replicator/{source}"
+    job = {**ends, "continuous": True, "checkpoint_interval": 1_000}
+    assert (await own("PUT", path, job)).status == 201
+
+    async def has_all() -> bool:
+        """Restarts a job that waits after a failure, as growd does."""
+        if (await own("GET", f"/_scheduler/docs{path}")).json.get("state") == "crashing":
+            doc = (await own("GET", path)).json
+            other = 60_001 - doc.get("connection_timeout", 30_000)
+            await own("PUT", path, doc | {"connection_timeout": other})
+        rows = await cloud.couch.all_docs(month) if await cloud.couch.exists(month) else []
+        return len(rows) == len(points)
+
+    async def start_time() -> str:
+        return str((await client("GET", f"/{POINTS}")).json["instance_start_time"])
+
+    async def is_made_again() -> bool:
+        await cloud.couch.delete(cloud.names.checkpoints)
+        await prepare(cloud.server, RealClock())
+        info = await cloud.couch.info(cloud.names.checkpoints)
+        return bool(info and info["instance_start_time"] != before)  # whole seconds
+
+    async def is_noticed() -> bool:
+        return await start_time() != before
+
+    try:
+        await until_found(has_all)
+        before = await start_time()
+        await cloud.couch.delete(month)
+        await until_found(is_made_again)
+        await until_found(is_noticed)
+        points.append(made(device, NOVEMBER + 20))
+        await own("POST", f"/{source}/_bulk_docs", {"docs": points[-1:]})
+        await until_found(has_all)
+    finally:
+        await own("DELETE", path, rev=(await own("GET", path)).json["_rev"])
 
 
 async def test_an_event_arrives_with_its_photo_and_a_later_one(own: Client, source: str, cloud: Cloud):

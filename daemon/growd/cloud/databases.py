@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.cloud.checkpoints import FRESH
-
 if TYPE_CHECKING:
     from growd.cloud.months import CloudNames
     from growd.runtime.clock import Clock
@@ -43,8 +41,6 @@ class CloudDatabases:
         names = self.names
         made = [_USERS] if await self._couch.create(_USERS) else []
         made += [each for each in (names.devices, names.checkpoints) if await self._make(each)]
-        if {names.devices, names.checkpoints} <= {*made}:
-            await self._couch.put(names.checkpoints, {"_id": FRESH})
         if await self._make(names.recipes, "reader", "author", keeps=True, q=1):
             made.append(names.recipes)
         return made + [each for each in names.series(self._clock.time()) if await self.ensure(each)]

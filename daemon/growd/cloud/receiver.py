@@ -70,8 +70,6 @@ ENROLMENT_S: Final = 5.0
 REPORT_S: Final = 2.0  # a device sends one each 5 s at most
 MOST_REPORTS: Final = 20  # in a row
 MOST_SELECTOR: Final = 16 * 1024  # bytes
-_START_TIME: Final = "0"  # of every database: replications compare it between requests
-_COMMITTED: Final = {"ok": True, "instance_start_time": _START_TIME}
 _WELCOME: Final = {"couchdb": "Welcome", "version": "3.5.0", "vendor": {"name": "growd"}}
 _LATER: Final = {"Retry-After": "5"}
 _log = logging.getLogger(__name__)
@@ -256,14 +254,14 @@ class CloudReceiver:
         series = SERIES_OF[names[0]]
         match (request.method, names[1:]):
             case ("GET" | "HEAD", []):
-                return json_answer(_database(names[0]))
+                return json_answer(await self._database(names[0]))
             case ("POST", ["_revs_diff"]):
                 wanted = await self._read(request, Revisions)
                 return json_answer(await self._target.missing(series, device, wanted))
             case ("POST", ["_bulk_docs"]):
                 return await self._bulk_docs(request, series, device)
             case ("POST", ["_ensure_full_commit"]):
-                return json_answer(_COMMITTED, 201)
+                return await self._commit()
             case ("GET" | "PUT", ["_local", checkpoint]):
                 return await self._checkpoint(request, device, names[0], checkpoint)
             case ("PUT", [document_id]) if not document_id.startswith("_"):
@@ -308,9 +306,9 @@ class CloudReceiver:
     async def _recipes(self, request: ClientRequest, names: list[str], device: str) -> Answer:
         match (request.method, names[1:]):
             case ("GET" | "HEAD", []):
-                return json_answer(_database(RECIPES_DATABASE) | await self._source.info(device))
+                return json_answer(await self._database(RECIPES_DATABASE) | await self._source.info(device))
             case ("POST", ["_ensure_full_commit"]):
-                return json_answer(_COMMITTED, 201)
+                return await self._commit()
             case ("POST", ["_bulk_get"]):
                 given = await self._read(request, WantedRecipes)
                 return json_answer(await self._source.bulk_get(request, device, given))
@@ -326,6 +324,14 @@ class CloudReceiver:
             return await self._checkpoints.get(device, database, name)
         document = await self._read(request, dict[str, Any], MOST_CHECKPOINT)
         return await self._checkpoints.put(device, database, name, document)
+
+    async def _database(self, name: str) -> dict[str, Any]:
+        """What a replication reads of a database; nothing about what is in it."""
+        made = await self._checkpoints.made()
+        return {"db_name": name, "doc_count": 0, "update_seq": "0", "instance_start_time": made}
+
+    async def _commit(self) -> Answer:
+        return json_answer({"ok": True, "instance_start_time": await self._checkpoints.made()}, 201)
 
     # parts
 
@@ -350,11 +356,6 @@ class CloudReceiver:
         if self._is_silent:
             self._is_silent = False
             _log.info("CouchDB answers again")
-
-
-def _database(name: str) -> dict[str, Any]:
-    """What a replication reads of its target; nothing about what is in it."""
-    return {"db_name": name, "doc_count": 0, "update_seq": "0", "instance_start_time": _START_TIME}
 
 
 def _exposition(numbers: dict[str, int], answered: Counter[int]) -> str:

@@ -98,7 +98,7 @@ async def receiving(
         source = RecipeSource(couch, names.recipes, fleet, clock)
         receiver = CloudReceiver(
             health=CloudHealth(watching, names, clock.monotonic),
-            checkpoints=Checkpoints(couch, names.checkpoints, fleet, clock),
+            checkpoints=Checkpoints(couch, names.checkpoints, clock),
             logins=logins,
             clients=clients,
             bodies=Bodies(),
