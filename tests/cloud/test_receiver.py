@@ -338,6 +338,31 @@ async def test_couchdb_may_go_away_and_come_back():
         assert {each["_id"] for each in stored} == {first["_id"], second["_id"]}
 
 
+async def test_a_receiver_is_not_up_while_couchdb_stores_nothing():
+    """As with a full disk: questions are answered, writes are not."""
+    async with couch_front() as (front, url), running_cloud(url=url) as cloud:
+        login = device, _ = await cloud.device()
+        client = await cloud.client(login)
+        front.status = 500
+        assert (await client("GET", "/_up")).status == 200
+        body = {"docs": [point(device)], "new_edits": False}
+        assert (await client("POST", f"{POINTS}/_bulk_docs", body)).status == 503
+
+        async def is_down() -> Any:  # an answer is remembered for a second
+            return (await client("GET", "/_up")).json.get("error")
+
+        assert await until_found(is_down) == "not_stored"
+        front.status = 507
+        assert (await client("GET", "/_up")).json["error"] == "not_stored"
+        front.status = None
+
+        async def is_up() -> bool:
+            return bool((await client("GET", "/_up")).status == 200)
+
+        await until_found(is_up)
+        assert await sent(client, *body["docs"]) == []
+
+
 async def test_the_database_of_a_month_that_was_deleted_is_made_again(cloud: Cloud):
     login = device, _ = await cloud.device()
     client = await cloud.client(login)

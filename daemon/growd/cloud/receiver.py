@@ -144,6 +144,7 @@ class CloudReceiver:
         except ApiError as error:
             answer = error.response_to(request)
         except CouchError as error:
+            self._health.doubt()
             answer = self._without_couch(error).response_to(request)
         if not (answer.prepared or isinstance(answer, JsonAnswer)):
             add_own_headers(request, answer.headers)
