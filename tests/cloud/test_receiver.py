@@ -251,6 +251,13 @@ async def test_wrong_passwords_for_a_device_at_another_receiver_do_not_lock_it_o
     assert (await client("GET", POINTS)).status == 200
 
 
+async def test_reports_of_a_device_at_the_same_time_do_not_conflict(cloud: Cloud):
+    client = await cloud.client(await cloud.device())
+    report = {"name": "", "version": "", "time": 0}
+    answers = await asyncio.gather(*(client("PUT", "/_device", report) for _ in range(16)))
+    assert {answer.status for answer in answers} == {201}
+
+
 @pytest.mark.parametrize("since", [9e12, -1e308])
 async def test_a_time_that_is_none_is_refused_in_a_report(cloud: Cloud, since: float):
     client = await cloud.client(await cloud.device())

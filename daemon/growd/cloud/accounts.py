@@ -129,6 +129,14 @@ class Accounts:
         account = {"name": name, "password": password, "roles": [READER], "type": "user"}
         return await self.couch.put(_USERS, {"_id": _account_id(name), **account}) is not None
 
+    async def add_own(self, name: str) -> None:
+        """Make a document for the administrator that the receiver is, if there is none; it gives no access.
+
+        At each request CouchDB looks for one, and remembers only what is there (`chttpd_auth_cache`).
+        """
+        account = {"name": name, "roles": [], "type": "user", **_hashed(secrets.token_urlsafe(24))}
+        await self.couch.put(_USERS, {"_id": _account_id(name), **account})
+
     async def has_account(self, name: str) -> bool:
         """Whether there is a login of this name, such as the id of a device."""
         return await self.couch.get(_USERS, _account_id(name)) is not None

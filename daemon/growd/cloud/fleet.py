@@ -1,4 +1,4 @@
-"""Reports of devices into the database `devices`, and the list of the fleet out of it."""
+"""The documents of the devices in the database `devices`, and the list of the fleet out of it."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from growd.cloud.devices import (
     device_document_id,
     fleet_row,
 )
-from growd.store.errors import CouchConflictError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from growd.cloud.devices import DeviceReport, FleetRow
+    from growd.cloud.devices import FleetRow
     from growd.cloud.months import CloudNames
     from growd.runtime.clock import Clock
     from growd.store.couch import Couch, Document
@@ -27,7 +26,6 @@ PAGE: Final = 100
 """Documents that are read at once: 6 MB, if all reports have their full size."""
 
 _END: Final = DEVICE_PREFIX + "\ufff0"
-_TRIES: Final = 5
 _log = logging.getLogger(__name__)
 
 
@@ -39,23 +37,9 @@ class Fleet:
         self._names = names
         self._clock = clock
 
-    async def report(self, device: str, report: DeviceReport) -> None:
-        """Store a report with the time at which it came."""
-        for _ in range(_TRIES):
-            document = await self.device(device)
-            document.report, document.received = report, self._clock.time()
-            document.version = report.version
-            if await self._couch.put(self._names.devices, msgspec.to_builtins(document)) is not None:
-                return
-        raise CouchConflictError(document.id)
-
     async def device(self, device: str) -> DeviceDocument:
         """The document of a device, an empty one if there is none."""
-        document_id = device_document_id(device)
-        found = await self._couch.get(self._names.devices, document_id)
-        if found is None:
-            return DeviceDocument(document_id, device)
-        return _device(found) or DeviceDocument(document_id, device, rev=found["_rev"])
+        return device_of(device, await self._couch.get(self._names.devices, device_document_id(device)))
 
     async def groups(self, device: str) -> list[str]:
         """For whom a recipe may be so that this device gets it: its id, and its group."""
@@ -75,6 +59,14 @@ class Fleet:
             if len(rows) < PAGE:
                 return
             start, skip = rows[-1]["id"], 1
+
+
+def device_of(device: str, found: Document | None) -> DeviceDocument:
+    """The document of a device, a new one if there is none or it is invalid."""
+    document_id = device_document_id(device)
+    if found is None:
+        return DeviceDocument(document_id, device)
+    return _device(found) or DeviceDocument(document_id, device, rev=found["_rev"])
 
 
 def _device(document: Document) -> DeviceDocument | None:

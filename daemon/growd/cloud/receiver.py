@@ -41,12 +41,12 @@ if TYPE_CHECKING:
     from growd.cloud.accounts import Accounts
     from growd.cloud.bodies import Bodies
     from growd.cloud.checkpoints import Checkpoints
-    from growd.cloud.fleet import Fleet
     from growd.cloud.fleet_list import FleetList
     from growd.cloud.health import CloudHealth
     from growd.cloud.logins import Logins
     from growd.cloud.point_target import PointTarget
     from growd.cloud.recipe_source import RecipeSource
+    from growd.cloud.report_batches import ReportBatches
     from growd.server.client_limits import Clients
     from growd.server.client_request import ClientRequest
     from growd.server.served_page import ServedPage
@@ -87,7 +87,7 @@ class CloudReceiver:
         clients: Clients,
         bodies: Bodies,
         target: PointTarget,
-        fleet: Fleet,
+        reports: ReportBatches,
         devices: FleetList,
         accounts: Accounts,
         source: RecipeSource,
@@ -103,7 +103,6 @@ class CloudReceiver:
         self._clients = clients
         self._bodies = bodies
         self._target = target
-        self._fleet = fleet
         self._devices = devices
         self._accounts = accounts
         self._source = source
@@ -111,7 +110,8 @@ class CloudReceiver:
         self._requests = Places("requests", MOST_REQUESTS, MOST_OF_ONE)
         self._feeds = Places("feeds", MOST_FEEDS, MOST_FEEDS_OF_ONE)
         self._uploads = Places("uploads", MOST_UPLOADS, MOST_OF_ONE)
-        self._reports = Rate("reports", REPORT_S, MOST_REPORTS, monotonic)
+        self._reports = reports
+        self._report_rate = Rate("reports", REPORT_S, MOST_REPORTS, monotonic)
         self._enrolments = Places("enrolments", MOST_ENROLMENTS, MOST_ENROLMENTS)
         self._is_silent = False
         self._open: dict[str, Operation] = {
@@ -240,8 +240,8 @@ class CloudReceiver:
 
     async def _device(self, request: ClientRequest, device: str) -> Answer:
         _allow(request, "PUT")
-        self._reports.check(device)
-        await self._fleet.report(device, await self._read(request, DeviceReport, MOST_REPORT))
+        self._report_rate.check(device)
+        await self._reports.store(device, await self._read(request, DeviceReport, MOST_REPORT))
         self._note_answer()
         return json_answer({"ok": True}, 201)
 

@@ -24,6 +24,7 @@ from growd.cloud.own_login import OwnLogin
 from growd.cloud.point_target import PointTarget
 from growd.cloud.receiver import CloudReceiver
 from growd.cloud.recipe_source import RecipeSource
+from growd.cloud.report_batches import ReportBatches
 from growd.runtime.clock import Clock, RealClock
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
@@ -90,6 +91,8 @@ async def receiving(
     async with connected(server, own) as (http, couch), connected(server, own) as (_, watching):
         databases = CloudDatabases(couch, names, clock)
         await databases.prepare()
+        accounts = Accounts(couch, names, clock.time)
+        await accounts.add_own(server.credentials[0])
         target = PointTarget(couch, databases, clock)
         logins = Logins(http, server.url, target.quorum, clock.monotonic)
         # the proxy limits single clients; many devices of a school have one address
@@ -103,9 +106,9 @@ async def receiving(
             clients=clients,
             bodies=Bodies(),
             target=target,
-            fleet=fleet,
+            reports=ReportBatches(couch, names, clock),
             devices=FleetList(fleet, clock),
-            accounts=Accounts(couch, names, clock.time),
+            accounts=accounts,
             source=source,
             monotonic=clock.monotonic,
             page=page,
