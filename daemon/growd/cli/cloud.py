@@ -31,16 +31,28 @@ def cloud() -> None:
     """Set up and run the cloud side: databases of many devices in a CouchDB."""
 
 
+def _checked_prefix(_: click.Context, __: click.Parameter, text: str) -> str:
+    from growd.cloud.months import is_prefix  # noqa: PLC0415  only for these commands
+
+    if not is_prefix(text):
+        raise click.BadParameter("must be small letters, digits and _, a letter first", param_hint="--prefix")
+    return text
+
+
+prefix_option: Final = click.option(
+    "--prefix",
+    default="",
+    metavar="TEXT",
+    envvar="GROWD_CLOUD_PREFIX",
+    callback=_checked_prefix,
+    help="The names of all databases begin with it.  [env: GROWD_CLOUD_PREFIX]",
+)
+
+
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that name a CouchDB; `server_of` reads them."""
     for option in (
-        click.option(
-            "--prefix",
-            default="",
-            metavar="TEXT",
-            envvar="GROWD_CLOUD_PREFIX",
-            help="The names of all databases begin with it.  [env: GROWD_CLOUD_PREFIX]",
-        ),
+        prefix_option,
         click.option(
             "--credentials",
             type=click.Path(path_type=Path, dir_okay=False),
@@ -56,13 +68,11 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def server_of(couchdb: str, credentials: Path, prefix: str) -> CloudServer:
     """The CouchDB that the options name. Blocking. Refuses wrong options."""
-    from growd.cloud.months import CloudNames, is_prefix  # noqa: PLC0415  only for these commands
+    from growd.cloud.months import CloudNames  # noqa: PLC0415  only for these commands
     from growd.cloud.serving import CloudServer  # noqa: PLC0415  likewise
 
     if not couchdb.startswith(("http://", "https://")) or "@" in couchdb:
         raise click.BadParameter("must be http://host:port, without a login", param_hint="--couchdb")
-    if not is_prefix(prefix):
-        raise click.BadParameter("must be small letters, digits and _, a letter first", param_hint="--prefix")
     return CloudServer(couchdb.rstrip("/"), _login(credentials), CloudNames(prefix))
 
 

@@ -17,14 +17,14 @@ import msgspec
 
 from growd.cli.chamber import client_of
 from growd.cli.client import NOT_ALLOWED, NOT_REACHED, REFUSED, WRONG_USAGE
-from growd.cli.cloud import server_of
+from growd.cli.cloud import prefix_option, server_of
 from growd.cli.names import did_you_mean
 from growd.cli.options import plain_errors, refuse
 from growd.client.trust import trusting
 from growd.cloud.accounts import Accounts
 from growd.cloud.devices import FleetRow
 from growd.cloud.fleet import Fleet
-from growd.cloud.months import NO_DATABASE, CloudNames, is_prefix
+from growd.cloud.months import NO_DATABASE, CloudNames
 from growd.cloud.serving import CloudServer
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
@@ -63,13 +63,7 @@ _OPTIONS: Final = (
         metavar="FILE",
         help="Trust the certificates in FILE (https).",
     ),
-    click.option(
-        "--prefix",
-        default="",
-        metavar="TEXT",
-        envvar="GROWD_CLOUD_PREFIX",
-        help="The names of all databases begin with it.  [env: GROWD_CLOUD_PREFIX]",
-    ),
+    prefix_option,
 )
 _NAMES: Final = ("couchdb", "credentials", "ca", "prefix")
 
@@ -161,8 +155,6 @@ def _place(couchdb: str, credentials: Path | None, ca: Path | None, prefix: str)
     tls = trusting(ca, what="--ca") if couchdb.startswith("https:") else None
     if credentials is not None:
         return CloudPlace(server_of(couchdb, credentials, prefix), tls)
-    if not is_prefix(prefix):
-        raise click.BadParameter("must be small letters, digits and _, a letter first", param_hint="--prefix")
     user = os.environ.get("GROWD_USER")
     password = os.environ.get("GROWD_PASSWORD")
     if not (user and password) and not sys.stdin.isatty():
