@@ -212,7 +212,7 @@ class RosbridgeClient:
                         f"{counted(dropped, 'message')} of {name} dropped: this client reads too slowly"
                     )
                     await self._tell("warning", sentence)
-                await self._send({"op": "publish", "topic": name, "msg": ros_form(topic.type, message)})
+                await self._send({"op": "publish", "topic": name, "msg": _ros_form(topic.type, message)})
                 if throttle:
                     await self._api.clock.sleep(throttle)
 
@@ -231,7 +231,7 @@ class RosbridgeClient:
         await self._request.writer.drain()
 
 
-def ros_form(kind: MessageType, message: Message) -> dict[str, Any]:
+def _ros_form(kind: MessageType, message: Message) -> dict[str, Any]:
     """A message as ROS has it. Without a usable value all fields are null, and `quality` says why."""
     names = [field.name for field in kind.fields]
     if message.value is None or message.quality is not Quality.OK:

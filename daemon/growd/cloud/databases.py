@@ -15,7 +15,7 @@ _USERS: Final = "_users"
 _log = logging.getLogger(__name__)
 
 
-def access_for(*roles: str) -> dict[str, Any]:
+def _access_for(*roles: str) -> dict[str, Any]:
     """A document `_security`: administrators, and members with these roles."""
     return {
         "admins": {"names": [], "roles": ["_admin"]},
@@ -66,7 +66,7 @@ class CloudDatabases:
 
     async def _make(self, database: str, *roles: str, keeps: bool = False, **options: Any) -> bool:
         is_new = await self._couch.create(database, **options)
-        security, present = access_for(*roles), await self._couch.security(database)
+        security, present = _access_for(*roles), await self._couch.security(database)
         if present != security and not (keeps and _is_set(present)):
             await self._couch.put_security(database, security)
         if is_new:

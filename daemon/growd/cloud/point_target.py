@@ -125,13 +125,13 @@ class PointTarget:
             revisions = stored.get(each["_id"], ())
             if each["_rev"] in revisions:
                 continue
-            if not revisions or await self.only_adds_attachments(database, each):
+            if not revisions or await self._only_adds_attachments(database, each):
                 new.append(each)
             else:
                 refused.append(refusal(each, "a point is not changed"))
         return refused, new
 
-    async def only_adds_attachments(self, database: str, document: Document) -> bool:
+    async def _only_adds_attachments(self, database: str, document: Document) -> bool:
         """Whether a document differs from the stored one in further attachments only."""
         if "_attachments" not in document:
             return False

@@ -232,7 +232,7 @@ class RecipeSource:
         return checked(f"{method} recipes/{what}", status, answer)
 
 
-def is_for(document: Mapping[str, Any], groups: list[str]) -> bool:
+def _is_for(document: Mapping[str, Any], groups: list[str]) -> bool:
     """Whether a recipe is for a device with these `groups`: its id, and its group."""
     wanted = document.get(MEMBER)
     return wanted is None or (isinstance(wanted, list) and any(each in groups for each in wanted))
@@ -241,7 +241,7 @@ def is_for(document: Mapping[str, Any], groups: list[str]) -> bool:
 def _unless_foreign(row: Document, groups: list[str]) -> Document:
     """A row of `_bulk_get` or `open_revs`; that of another device's recipe says that it is missing."""
     document = row.get("ok")
-    if document is None or is_for(document, groups):
+    if document is None or _is_for(document, groups):
         return row
     document_id, revision = document["_id"], document["_rev"]
     error = {"id": document_id, "rev": revision, "error": "not_found", "reason": "missing"}

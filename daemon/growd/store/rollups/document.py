@@ -17,9 +17,6 @@ if TYPE_CHECKING:
 WIDTHS: Final = {300: 3_600, 3_600: 86_400, 86_400: 2_592_000}
 """The widths of buckets and the span of a document of each, in seconds, aligned to UNIX time."""
 
-ROLLED_UP: Final = ("measured", "desired", "commanded")
-"""What is rolled up: numbers and releases, manual measurements too, so that `history` needs no point."""
-
 RETIRED: Final = ("measured", "commanded")
 """What may be deleted once it is rolled up, but no manual measurement. Everything else is kept."""
 
