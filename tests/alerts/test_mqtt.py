@@ -15,6 +15,7 @@ from growd.alerts.dispatch import DeliveryError
 from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
 from growd.alerts.rules import AlertPhase
 from growd.host.mqtt_connection import Broker
+from growd.runtime.pauses import Pauses
 from support.broker import PASSWORD, USER, broker, listening
 from support.stand_in import StandIn
 from support.tls_door import CA_FILE
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import aiomqtt
 
 TIME = 1_700_000_000.0
-SOON = (0.05, 0.1)
+SOON = Pauses(0.05, 0.1)
 ALERT = Alert("a1", "hot", "out_of_band", "critical", "environment_1", "it is hot", TIME - 700, TIME)
 START = AlertMessage((Entry(AlertPhase.START, ALERT),))
 EVENT, OPEN, STATUS = "event", "open", "status"
@@ -42,7 +43,7 @@ class Line:
         *,
         tls: bool = False,
         password: str = "",
-        delays: tuple[float, float] = SOON,
+        pauses: Pauses = SOON,
         timeout_s: float = PATIENCE_S,
     ) -> None:
         self.opened: list[Alert] = []
@@ -50,7 +51,7 @@ class Line:
         context = ssl.create_default_context(cafile=CA_FILE) if tls else None
         where = Broker("localhost", port, context, timeout_s, USER if password else "", password)
         sender = Sender("chamber", "0123456789ab")
-        self.mqtt = MqttAlerts(where, "growd", sender, lambda: TIME, lambda: self.opened, delays=delays)
+        self.mqtt = MqttAlerts(where, "growd", sender, lambda: TIME, lambda: self.opened, pauses=pauses)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -164,7 +165,7 @@ async def test_a_broker_that_is_not_there_is_reported(own_port: int):
 
 
 async def test_a_message_does_not_wait_for_the_next_regular_attempt(tmp_path: Path, own_port: int):
-    line = Line(own_port, delays=(3_600.0, 3_600.0))
+    line = Line(own_port, pauses=Pauses(3_600.0, 3_600.0))
     async with line.running():
         with pytest.raises(DeliveryError, match="refused"):
             await line.mqtt.send(START)

@@ -298,10 +298,3 @@ async def test_without_a_listener_the_log_has_what_happens(caplog: pytest.LogCap
         "the connection to growd broke; reconnecting",
         "read too slowly: dropped 3 messages",
     ]
-
-
-def test_pauses_grow_up_to_a_limit_and_differ():
-    pauses = Pauses(1.0, 30.0)
-    for failures, whole in ((1, 1.0), (2, 2.0), (5, 16.0), (6, 30.0), (1_000, 30.0)):
-        found = [pauses.after(failures) for _ in range(50)]
-        assert whole / 2 <= min(found) < max(found) <= whole

@@ -12,9 +12,9 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.device_services import DeviceService
 from growd.control.errors import NoReadingError
-from growd.control.retries import Retries
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
+from growd.runtime.pauses import Pauses
 from growd.runtime.worker import Worker
 from support.clock import ManualClock
 from support.running import running
@@ -61,7 +61,7 @@ async def sampling(device, *, renew=lambda: None, **options):
         variables=VARIABLES,
         worker=worker,
         not_ready=NotReadyError,
-        **{"interval_s": 5.0, "retries": Retries(60.0, lambda: 1.0), **options},
+        **{"interval_s": 5.0, "retries": Pauses(1.0, 60.0, least=1.0), **options},
     )
     with bus.node("test").subscribe(CO2) as seen:
         async with running(clock, sampler):
@@ -244,7 +244,7 @@ async def test_an_outage_is_one_message_and_one_log_line(caplog):
 
 async def test_the_delay_between_retries_grows_to_its_limit():
     device = Device(OSError("absent"))
-    async with sampling(device, retries=Retries(30.0, lambda: 1.0)) as (bus, clock, _, _):
+    async with sampling(device, retries=Pauses(1.0, 30.0, least=1.0)) as (bus, clock, _, _):
         await clock.advance(140)
         assert [b - a for a, b in zip(device.times, device.times[1:], strict=False)] == [
             1,

@@ -16,6 +16,7 @@ from growd.config.mqtt import Mqtt
 from growd.host.mqtt import MqttLink
 from growd.host.mqtt_connection import Broker, Unfinished
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.wiring.mqtt import mqtt_link, read_broker
 from support.broker import PASSWORD, USER, broker
 from support.tls_door import CA_FILE
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
-SOON = (0.05, 0.1)
+SOON = Pauses(0.05, 0.1)
 TOPIC = "greenhouse/tank"
 
 
@@ -35,7 +36,7 @@ class Line:
     def __init__(self, port: int, where: Broker | None = None) -> None:
         self.bus = Bus(RealClock())
         where = where or Broker("localhost", port, None, PATIENCE_S)
-        self.link = MqttLink(self.bus, where, "growd-devices-test", delays=SOON)
+        self.link = MqttLink(self.bus, where, "growd-devices-test", pauses=SOON)
         self.came: list[tuple[bytes, bool]] = []
 
     def listen(self, topic: str = TOPIC) -> None:

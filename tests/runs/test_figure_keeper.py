@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.runs.figure_keeper import AGAIN_S, FIRST_RETRY_S, FigureKeeper
+from growd.runs.figure_keeper import AGAIN_S, RETRIES, FigureKeeper
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
@@ -121,7 +121,7 @@ async def test_the_figures_are_made_once_the_end_and_all_points_are_in_the_datab
         assert (rig.made, rig.asked[0]) == ([], T + 60)
         rig.is_delivered = True
         await rig.clock.until(lambda: rig.clock._sleepers)
-        await rig.clock.advance(FIRST_RETRY_S)
+        await rig.clock.advance(RETRIES.first_s)
         await rig.until_due(T + 60 + AGAIN_S[0])
         document = await rig.stored()
     assert document["figures"] == {"days": [1]}
@@ -180,7 +180,7 @@ async def test_a_store_error_is_retried_and_any_other_logged_once(rig, error, ca
         await rig.clock.until(lambda: rig.made)
         rig.error = None
         await rig.clock.until(lambda: rig.clock._sleepers)
-        await rig.clock.advance(FIRST_RETRY_S)
+        await rig.clock.advance(RETRIES.first_s)
         await rig.until_due(T + 60 + AGAIN_S[0])
         found = (await rig.stored()).get("figures")
     if isinstance(error, StoreError):

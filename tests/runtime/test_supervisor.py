@@ -9,7 +9,7 @@ import pytest
 from growd.bus import Bus
 from growd.bus.messages import FLOAT64, Message
 from growd.runtime.liveness import FAILING_S, Liveness
-from growd.runtime.supervisor import LONGEST_DELAY_S, Supervisor
+from growd.runtime.supervisor import PAUSES, Supervisor
 from support.clock import ManualClock
 
 
@@ -47,7 +47,7 @@ async def test_the_restart_delay_is_bounded_and_reset_after_a_long_run():
     async def fail_late() -> None:
         starts.append(clock.monotonic())
         if len(starts) == 9:
-            await clock.sleep(LONGEST_DELAY_S + 1)
+            await clock.sleep(PAUSES.longest_s + 1)
         raise OSError
 
     async with Supervisor(clock, Liveness()) as supervisor:
@@ -56,7 +56,7 @@ async def test_the_restart_delay_is_bounded_and_reset_after_a_long_run():
 
     pauses = [later - earlier for earlier, later in pairwise(starts)]
     assert pauses[:8] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert pauses[8] == LONGEST_DELAY_S + 1 + 1
+    assert pauses[8] == PAUSES.longest_s + 1 + 1
 
 
 async def test_a_component_restarts_after_an_error_in_a_task_that_it_only_waits_for():

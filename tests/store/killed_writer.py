@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.store import point_log
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
@@ -195,7 +196,7 @@ def _embedded(job: dict[str, Any]) -> EmbeddedDatabase | None:
         return None
     server = FILES / "embedded" / "server.mjs"
     folder = Path(job["folder"]) / "data"
-    return TellingEmbedded(job["node"], server, folder, first_backoff=0.01, max_backoff=0.02)
+    return TellingEmbedded(job["node"], server, folder, pauses=Pauses(0.01, 0.02))
 
 
 def _say_when_up(embedded: EmbeddedDatabase, shipper: Shipper) -> None:
@@ -224,8 +225,7 @@ def _shipper(job: dict[str, Any], couch: Couch, outbox: Outbox, embedded: Embedd
         batch=20,
         max_batch=50,
         max_age=0.01,
-        first_backoff=0.005,
-        max_backoff=0.02,
+        pauses=Pauses(0.005, 0.02),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from growd.runtime.pauses import Pauses
 from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
@@ -194,7 +195,7 @@ async def test_the_shipper_makes_a_missing_database(couch, databases, outbox):
         await bootstrap(couch, FILES, "svc", databases)
 
     shipper = Shipper(
-        couch, outbox, ManualClock(), database=databases.points, prepare=prepare, first_backoff=0.01
+        couch, outbox, ManualClock(), database=databases.points, prepare=prepare, pauses=Pauses(0.01)
     )
     await add_durably(outbox, [point(1)])
     assert await shipper.drain(20) == 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
+from growd.runtime.pauses import Pauses
 from growd.store.couch import Couch
 from growd.store.embedded import ASK_EVERY_S, UNANSWERED, EmbeddedDatabase
 from support.clock import ManualClock
@@ -44,7 +45,7 @@ def stand_in(folder: Path, *lines: str) -> Path:
 def database(script: Path, data: Path, **options: Any) -> EmbeddedDatabase:
     node = shutil.which("node") if script.suffix == ".mjs" else sys.executable
     assert node
-    return EmbeddedDatabase(node, script, data, **({"first_backoff": 0.01, "max_backoff": 0.02} | options))
+    return EmbeddedDatabase(node, script, data, **({"pauses": Pauses(0.01, 0.02, least=1.0)} | options))
 
 
 @contextlib.asynccontextmanager

@@ -22,7 +22,7 @@ from growd.bus.errors import (
 )
 from growd.store.entries import entry_folder
 from growd.store.entries import journal as journal_module
-from growd.store.entries.delivery import FIRST_RETRY_S, LONGEST_RETRY_S
+from growd.store.entries.delivery import RETRIES
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, PhotoError
 from support.full_disk import full_disk
 from support.journal import content, delivered, journal_rig, kept, listed, wanted
@@ -215,10 +215,10 @@ async def test_an_entry_that_fails_again_and_again_goes_in_parts_and_stops_no_ot
         assert await rig.document(after)
         async with asyncio.timeout(20):
             while (found := await rig.document(entry)) is None:
-                await rig.clock.advance(LONGEST_RETRY_S)
+                await rig.clock.advance(RETRIES.longest_s)
         assert found["value"] == "tray 1"
         while "_attachments" not in ((found := await rig.document(entry)) or {}):
-            await rig.clock.advance(LONGEST_RETRY_S)
+            await rig.clock.advance(RETRIES.longest_s)
         assert set(found["_attachments"]) == {"photo-1.jpg"}
         assert "closed the connection" in journal.delivery.fault
         assert rig.folders() == [entry.id]
@@ -243,7 +243,7 @@ async def test_it_tries_again_after_a_delay_that_grows_and_logs_once(rig, caplog
         await rig.clock.until(lambda: journal.delivery.fault != "")
         (problem,) = journal.node.details()["problems"]
         assert "journal entries wait for the database: no database is running" in problem["text"]
-        for delay in (FIRST_RETRY_S, 2 * FIRST_RETRY_S):
+        for delay in (RETRIES.first_s, 2 * RETRIES.first_s):
             await rig.clock.until(lambda: rig.clock._sleepers)
             await rig.clock.advance(delay)
         rig.is_away = False

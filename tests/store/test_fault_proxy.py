@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.store.bootstrap import Databases, bootstrap, read_design, supports_last
 from growd.store.couch import Couch
 from growd.store.database import Database
@@ -71,8 +72,7 @@ class Store:
             batch=5,
             max_batch=20,
             max_age=0.01,
-            first_backoff=0.002,
-            max_backoff=0.01,
+            pauses=Pauses(0.002, 0.01),
         )
         return self.shipper
 

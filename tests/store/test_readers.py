@@ -14,6 +14,7 @@ from yarl import URL
 
 from growd.proxy.csv_export import Exports
 from growd.proxy.flush_before_read import FlushBeforeRead
+from growd.runtime.pauses import Pauses
 from growd.store import shipper as module
 from growd.store.bootstrap import Databases
 from growd.store.couch import Couch
@@ -64,7 +65,7 @@ async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
         FaultyServer() as server,
     ):
         couch = Couch(session, server.url)
-        shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
+        shipper = Shipper(couch, outbox, clock, database="db", pauses=Pauses(0.005, 0.02))
         rig = Rig(clock, outbox, server, shipper)
         await rig.measure(0)
         async with in_tasks(shipper):

@@ -24,6 +24,7 @@ import pytest
 from growd.bus import Bus
 from growd.config import Replication
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.store.couch import Couch
 from growd.store.database import Database
 from growd.store.points import PointMaker
@@ -46,7 +47,7 @@ CERTIFICATE = (
     "-subj /CN=localhost -CA ca.pem -CAkey ca.key -keyout key.pem -out cert.pem "
     "-addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE"
 )
-QUICK = ReplicationPace(look_s=0.1, probe_s=0.3, first_restart_s=0.2, longest_restart_s=1.0)
+QUICK = ReplicationPace(look_s=0.1, probe_s=0.3, restarts=Pauses(0.2, 1.0))
 
 PATIENCE_S = 150.0  # CouchDB restarts a failed replication after up to a minute and a half
 pytestmark = pytest.mark.timeout(PATIENCE_S + 30)
@@ -371,12 +372,6 @@ async def test_a_replication_that_couchdb_gave_up_is_started_again(site: Site, d
     finally:
         if present := await site.here.get("_replicator", same["_id"]):
             await site.here.put("_replicator", present | {"_deleted": True})
-
-
-def test_pauses_between_restarts_grow():
-    pauses = [ReplicationPace().pause_s(writes) for writes in (0, 1, 2, 50)]
-    for pause, longest in zip(pauses, (30, 60, 120, 3_600), strict=True):
-        assert longest / 2 <= pause <= longest
 
 
 async def test_recipes_are_copied_down_only(site: Site):

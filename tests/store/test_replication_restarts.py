@@ -12,6 +12,7 @@ from aiohttp import web
 from growd.bus import Bus
 from growd.config import Replication
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.store.database import Database
 from growd.store.replication import ReplicationPace, Replicator
 from support.running import in_tasks
@@ -135,7 +136,7 @@ async def replicating(
 
 async def test_a_job_restarts_when_the_other_server_is_back(scheduler, tmp_path):
     scheduler.far = 503
-    async with replicating(scheduler, tmp_path, first_restart_s=1_000) as replication:
+    async with replicating(scheduler, tmp_path, restarts=Pauses(1_000)) as replication:
         await scheduler.after_looks(5)
         assert scheduler.written == [FIRST]
         (status,) = replication.statuses()
@@ -151,9 +152,7 @@ async def test_a_job_restarts_when_the_other_server_is_back(scheduler, tmp_path)
 
 
 async def test_a_crashing_job_restarts_after_growing_pauses(scheduler, tmp_path):
-    async with replicating(
-        scheduler, tmp_path, first_restart_s=1_000, longest_restart_s=1_000
-    ) as replication:
+    async with replicating(scheduler, tmp_path, restarts=Pauses(1_000)) as replication:
         await scheduler.after_looks(10)
         assert scheduler.written == [FIRST]
         (status,) = replication.statuses()
@@ -163,7 +162,7 @@ async def test_a_crashing_job_restarts_after_growing_pauses(scheduler, tmp_path)
         assert scheduler.written == [FIRST, SECOND]
     scheduler.documents.clear()
     scheduler.written.clear()
-    async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01):
+    async with replicating(scheduler, tmp_path, restarts=Pauses(0.01, 0.01)):
         await scheduler.after_looks(10)
         assert scheduler.written[:4] == [FIRST, SECOND, FIRST, SECOND]
 
@@ -203,7 +202,7 @@ async def test_a_job_with_progress_is_not_restarted(scheduler, tmp_path, count):
 @pytest.mark.parametrize("state", ["failed", "completed"])
 async def test_a_job_that_ended_restarts(scheduler, tmp_path, state):
     scheduler.state, scheduler.info = state, {"error": "no such thing"}
-    async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01) as replication:
+    async with replicating(scheduler, tmp_path, restarts=Pauses(0.01, 0.01)) as replication:
         await scheduler.after_looks(5)
         assert scheduler.written[:2] == [FIRST, SECOND]
         (status,) = replication.statuses()
@@ -212,7 +211,7 @@ async def test_a_job_that_ended_restarts(scheduler, tmp_path, state):
 
 async def test_a_lost_job_restarts_without_a_failure(scheduler, tmp_path):
     scheduler.state = scheduler.info = None
-    async with replicating(scheduler, tmp_path, first_restart_s=0.01, longest_restart_s=0.01) as replication:
+    async with replicating(scheduler, tmp_path, restarts=Pauses(0.01, 0.01)) as replication:
         await scheduler.after_looks(5)
         assert scheduler.written[:2] == [FIRST, SECOND]
         (status,) = replication.statuses()

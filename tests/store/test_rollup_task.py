@@ -13,7 +13,7 @@ from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, RollupError
 from growd.store.rollups.state import RollupState
-from growd.store.rollups.task import FIRST_RETRY_S, FIRST_S, LONGEST_RETRY_S, RollupTask
+from growd.store.rollups.task import FIRST_S, RETRIES, RollupTask
 from support.clock import ManualClock
 from support.program import home_on, started
 from support.running import running
@@ -105,10 +105,10 @@ async def test_it_tries_again_after_growing_pauses_and_logs_once(caplog):
         rig.feed.error = AWAY
         await rig.clock.advance(HOUR * 3)
         pauses = [after - before for before, after in zip(rig.feed.times, rig.feed.times[1:], strict=False)]
-        assert pauses[:3] == [FIRST_RETRY_S, 2 * FIRST_RETRY_S, 4 * FIRST_RETRY_S]
-        assert max(pauses) == pauses[-1] == LONGEST_RETRY_S
+        assert pauses[:3] == [RETRIES.first_s, 2 * RETRIES.first_s, 4 * RETRIES.first_s]
+        assert max(pauses) == pauses[-1] == RETRIES.longest_s
         rig.feed.error = None
-        await rig.clock.advance(LONGEST_RETRY_S)
+        await rig.clock.advance(RETRIES.longest_s)
         lines = [record.message for record in caplog.records if "rollups" in record.name]
         assert lines == [f"rollups wait for the database: {AWAY}", "rollups are up to date again"]
 

@@ -16,7 +16,7 @@ from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignF
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
-from growd.store.run_documents import FIRST_RETRY_S, RunDocuments
+from growd.store.run_documents import RETRIES, RunDocuments
 from support.clock import ManualClock
 from support.couch_client import FILES
 from support.outbox import opened
@@ -132,7 +132,7 @@ async def test_it_tries_again_after_a_delay_that_grows(rig, caplog):
     async with rig.on():
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.clock.until(lambda: rig.prepared == 1)
-        for tries, delay in ((2, FIRST_RETRY_S), (3, 2 * FIRST_RETRY_S)):
+        for tries, delay in ((2, RETRIES.first_s), (3, 2 * RETRIES.first_s)):
             await rig.clock.until(lambda: rig.clock._sleepers)
             await rig.clock.advance(delay - 1)
             assert rig.prepared == tries - 1
@@ -151,7 +151,7 @@ async def test_a_missing_local_file_is_retried(rig):
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
         await rig.clock.until(lambda: rig.clock._sleepers)
         rig.is_away = False
-        await rig.clock.advance(FIRST_RETRY_S)
+        await rig.clock.advance(RETRIES.first_s)
         await rig.brought()
     assert without_revision(await rig.stored()) == BEGUN
 
@@ -182,7 +182,7 @@ async def test_a_document_changed_by_another_client_is_replaced(rig, monkeypatch
         await rig.journal.commit(None, "recipe_end", "lettuce", 70.0, ENDED)
         await rig.clock.until(lambda: rig.couch.put == put)
         await rig.clock.until(lambda: rig.clock._sleepers)
-        await rig.clock.advance(FIRST_RETRY_S)
+        await rig.clock.advance(RETRIES.first_s)
         await rig.brought()
     assert without_revision(await rig.stored()) == ENDED
 

@@ -20,6 +20,7 @@ from faulty_server import (
 )
 
 from growd.runtime.liveness import SHIPPING_S, Liveness
+from growd.runtime.pauses import Pauses
 from growd.store import point_tables
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
@@ -57,7 +58,7 @@ class Rig:
         self.couch = Couch(session, server.url)
 
     def shipper(self, **options: Any) -> Shipper:
-        options = {"first_backoff": 0.005, "max_backoff": 0.02} | options
+        options = {"pauses": Pauses(0.005, 0.02)} | options
         return Shipper(self.couch, self.outbox, self.clock, database="db", **options)
 
     async def ship_all(self, shipper: Shipper) -> None:
@@ -337,7 +338,7 @@ async def test_an_account_that_may_not_write_events_loses_and_delays_no_point(ri
 async def test_a_long_pause_ends_when_the_database_is_up(rig):
     rig.server.script.append(status(503))
     await add_durably(rig.outbox, points(range(3)))
-    shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
+    shipper = rig.shipper(pauses=Pauses(3600))
     async with in_tasks(shipper):
         await rig.clock.until(lambda: shipper.fault is not None)
         await rig.clock.settle()
@@ -348,7 +349,7 @@ async def test_a_long_pause_ends_when_the_database_is_up(rig):
 
 async def test_a_database_that_comes_up_during_a_try_is_tried_again_at_once(rig):
     await add_durably(rig.outbox, points(range(3)))
-    shipper = rig.shipper(first_backoff=3600, max_backoff=3600)
+    shipper = rig.shipper(pauses=Pauses(3600))
 
     async def back_too_late(*_: Any) -> web.Response:
         shipper.retry_now()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from faulty_server import FaultyServer, status
 
+from growd.runtime.pauses import Pauses
 from growd.status.status_node import StatusNode
 from growd.store.couch import Couch
 from growd.store.losses import Losses
@@ -65,7 +66,7 @@ async def rigged(path: Path) -> AsyncIterator[Rig]:
         FaultyServer() as server,
     ):
         couch = Couch(session, server.url)
-        shipper = Shipper(couch, outbox, clock, database="db", first_backoff=0.005, max_backoff=0.02)
+        shipper = Shipper(couch, outbox, clock, database="db", pauses=Pauses(0.005, 0.02))
         losses = Losses(outbox, outbox._local, clock, lambda _: None)
         StoreNode(daemon.bus, outbox, shipper, losses, ["growd.sqlite3 was damaged"])
         StatusNode(daemon.bus, [])

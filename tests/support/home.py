@@ -21,6 +21,7 @@ from growd.home.discovery import Discovery
 from growd.home.layout import HomePlace, TopicNames
 from growd.host.mqtt_connection import Broker
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.status.model import Reading, RecipeStatus, VariableStatus
 from support.status import EMPTY
 from support.waiting import PATIENCE_S, until
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 ENVIRONMENT = "environment_1"
 DEVICE = "0123456789ab"
 TOPICS = TopicNames("growd", DEVICE)
-SOON = (0.05, 0.1)
+SOON = Pauses(0.05, 0.1)
 AVAILABILITY = f"growd/{DEVICE}/availability"
 CONFIG = f"homeassistant/device/growd_{DEVICE}_{ENVIRONMENT}/config"
 
@@ -120,7 +121,7 @@ class Home(Watcher):
             interval_s=0.05,
             discovery=Discovery("homeassistant", TOPICS, "chamber", "1.0", commands=commands),
             commands=commands,
-            delays=SOON,
+            pauses=SOON,
         )
 
     def _serve(self, name: str, *arguments: Field) -> None:

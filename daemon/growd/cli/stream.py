@@ -28,7 +28,8 @@ def follow(
     connection fails, or a later one is refused permanently.
     """
     from growd.client.blocking import messages_of  # noqa: PLC0415  other commands need none of this
-    from growd.client.following import Disconnected, Dropped, Following, Pauses  # noqa: PLC0415
+    from growd.client.following import Disconnected, Dropped, Following  # noqa: PLC0415
+    from growd.runtime.pauses import Pauses  # noqa: PLC0415
 
     def report(event: StreamEvent) -> None:
         if isinstance(event, Dropped):

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
         UnavailableError,
         UsageError,
     )
-    from growd.client.following import Disconnected, Dropped, Pauses, Reconnected, StreamEvent
+    from growd.client.following import Disconnected, Dropped, Reconnected, StreamEvent
+    from growd.runtime.pauses import Pauses
     from growd.runtime.quality import Quality
 
 __all__ = [
@@ -91,7 +92,8 @@ __all__ = [
 _MODULES: Final = {
     "AsyncGrowd": "asynchronous",
     "Growd": "blocking",
-    **dict.fromkeys(("Disconnected", "Dropped", "Pauses", "Reconnected", "StreamEvent"), "following"),
+    "Pauses": "blocking",
+    **dict.fromkeys(("Disconnected", "Dropped", "Reconnected", "StreamEvent"), "following"),
 }
 
 

@@ -15,9 +15,10 @@ from growd.client import calls
 from growd.client.connecting import given_address, given_login, given_trust
 from growd.client.connection import PIECE_BYTES, TIMEOUT_S
 from growd.client.errors import GrowdError, UsageError
-from growd.client.following import EVENT_STREAM, EventLines, Following, Lines, Pauses
+from growd.client.following import EVENT_STREAM, EventLines, Following, Lines
 from growd.client.points import PointPages
 from growd.client.server import ANSWER_BYTES, Server
+from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterable, Mapping

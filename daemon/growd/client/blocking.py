@@ -9,8 +9,9 @@ from growd.client import calls
 from growd.client.connecting import given_address, given_login, given_trust
 from growd.client.connection import TIMEOUT_S, DaemonClient
 from growd.client.errors import GrowdError
-from growd.client.following import EVENT_STREAM, EventLines, Following, Pauses
+from growd.client.following import EVENT_STREAM, EventLines, Following
 from growd.client.points import PointPages
+from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

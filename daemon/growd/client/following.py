@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import random
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import urlencode
@@ -16,6 +15,8 @@ from growd.client.errors import GrowdError, NotReachedError, RefusedError, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from growd.runtime.pauses import Pauses
 
 EVENT_STREAM: Final = "text/event-stream"
 _PASSING: Final = {HTTPStatus.NOT_FOUND, HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
@@ -40,21 +41,6 @@ class Dropped(msgspec.Struct, frozen=True):
 
 
 StreamEvent: TypeAlias = Disconnected | Reconnected | Dropped
-
-
-class Pauses(msgspec.Struct, frozen=True):
-    """The pauses before a stream connects again: twice as long each time, up to `longest_s` seconds.
-
-    Each is shortened by up to half at random, so that many clients do not come back at once.
-    """
-
-    first_s: float = 0.5
-    longest_s: float = 30.0
-
-    def after(self, failures: int) -> float:
-        """The pause after this number of failures in a row."""
-        whole = min(self.longest_s, self.first_s * 2.0 ** min(failures - 1, 30))
-        return whole * random.uniform(0.5, 1.0)  # noqa: S311  no secret
 
 
 class _Count(msgspec.Struct):

@@ -12,9 +12,9 @@ from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
-from growd.control.retries import Retries
 from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
 from growd.output_roles import ROLES, OutputClass
+from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -32,7 +32,7 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 RAMP_STEP_S: Final = 0.1  # while an output moves
-RETRIES: Final = Retries(limit_s=10.0)
+RETRIES: Final = Pauses(PERIOD_S, 10.0)
 SAFE_LEVEL: Final = 0.0
 ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a slider
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
@@ -68,7 +68,7 @@ class Actuator(ABC):
         commands: tuple[str, ...],
         stale_after_s: float,
         write_timeout_s: float,
-        retries: Retries,
+        retries: Pauses,
         guard: Guard | None,
         repeat_s: float | None = None,
         counted: Counted = uncounted,
@@ -260,8 +260,8 @@ class Actuator(ABC):
                 topic.publish(state)
 
     def _failed(self, error: Exception, *, is_news: bool) -> None:
-        self._retry_at = self._clock.monotonic() + self._retries.delay(PERIOD_S, self._failures)
         self._failures += 1
+        self._retry_at = self._clock.monotonic() + self._retries.after(self._failures)
         if is_news:
             for topic in self._outputs:
                 topic.publish(None, Quality.FAULT)
@@ -288,7 +288,7 @@ class OutputActuator(Actuator):
         safe_on: bool = False,
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
-        retries: Retries = RETRIES,
+        retries: Pauses = RETRIES,
         guard: Guard | None = None,
         repeat_s: float | None = None,
         counted: Counted = uncounted,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Publisher
     from growd.control.actuation import Counted
     from growd.control.interlocks.base import Guard
-    from growd.control.retries import Retries
+    from growd.runtime.pauses import Pauses
     from growd.runtime.worker import Worker
 
 DEFAULT_MIX: Final = {"white": 1.0, "red": 0.5, "blue": 0.5}
@@ -47,7 +47,7 @@ class LightActuator(Actuator):
         switched: Collection[str] = (),
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
-        retries: Retries = RETRIES,
+        retries: Pauses = RETRIES,
         guard: Guard | None = None,
         repeat_s: float | None = None,
         counted: Counted = uncounted,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from msgspec.structs import replace
+
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
@@ -12,7 +14,7 @@ from growd.control.device_services import DeviceServices
 from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
 from growd.control.readings import Readings
-from growd.control.retries import Retries
+from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -29,7 +31,7 @@ NOT_READY_RETRY_S: Final = 1.0
 NOT_READY_LIMIT_S: Final = 30.0
 SILENCE_S: Final = 10.0  # a device that answers without a reading for this long is warming up
 SECOND_TRY_S: Final = 1.0
-RETRIES: Final = Retries(limit_s=60.0)
+RETRIES: Final = Pauses(SECOND_TRY_S, 60.0)  # after the second try, from the interval on
 HANGING_RETRY_S: Final = 2.0  # a hanging call is watched, not repeated, so this costs the bus nothing
 
 
@@ -71,7 +73,7 @@ class Sampler:
         read_timeout_s: float = 2.0,
         not_ready: type[Exception] = NeverNotReadyError,
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
-        retries: Retries = RETRIES,
+        retries: Pauses = RETRIES,
         services: Iterable[DeviceService] = (),
         calibrations: Calibrations | None = None,
         log: CalibrationLog | None = None,
@@ -185,7 +187,7 @@ class Sampler:
             self._retry_in = min(interval, SECOND_TRY_S)
             self._health.failed_once(sentence)
             return
-        self._retry_in = self._retries.delay(interval, self._failures - 2)
+        self._retry_in = replace(self._retries, first_s=interval).after(self._failures - 1)
         self._fault(sentence)
 
     def _fault(self, sentence: str) -> None:

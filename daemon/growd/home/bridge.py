@@ -14,7 +14,7 @@ from growd.home.commands import Commands
 from growd.home.layout import OFFLINE, ONLINE
 from growd.home.outgoing import Outbound
 from growd.host.mqtt_connection import MqttConnection
-from growd.host.mqtt_outages import DELAYS_S, BrokerOutages
+from growd.host.mqtt_outages import PAUSES, BrokerOutages
 from growd.status.bridge_status import BridgeStatus
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from growd.home.layout import HomePlace, TopicNames
     from growd.home.outgoing import Outgoing
     from growd.host.mqtt_connection import Broker
+    from growd.runtime.pauses import Pauses
     from growd.status.model import Status
 
 NODE: Final = "mqtt/bridge"
@@ -60,7 +61,7 @@ class Bridge:
         interval_s: float,
         discovery: Discovery | None,
         commands: bool,
-        delays: tuple[float, float] = DELAYS_S,
+        pauses: Pauses = PAUSES,
     ) -> None:
         self.node = bus.node(NODE)
         self._broker = broker
@@ -70,7 +71,7 @@ class Bridge:
         self._list_recipes = recipes
         self._interval_s = interval_s
         self._discovery = discovery
-        self._outages = BrokerOutages(broker, delays)
+        self._outages = BrokerOutages(broker, pauses)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._is_connected = False

@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.host.mqtt_connection import KEEP_ALIVE_S, MqttConnection
-from growd.host.mqtt_outages import DELAYS_S, BrokerOutages
+from growd.host.mqtt_outages import PAUSES, BrokerOutages
 from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.host.mqtt_connection import Broker
+    from growd.runtime.pauses import Pauses
 
 _ALIVE_S: Final = 10  # for an output, which a lost connection makes safe
 _NEVER: Final = "there is no connection yet"
@@ -36,7 +37,7 @@ class MqttLink:
         broker: Broker,
         identifier: str,
         *,
-        delays: tuple[float, float] = DELAYS_S,
+        pauses: Pauses = PAUSES,
         name: str = "mqtt",
         will: tuple[str, bytes] | None = None,
     ) -> None:
@@ -45,7 +46,7 @@ class MqttLink:
         self._will = will
         self._broker = broker
         self._identifier = identifier
-        self._outages = BrokerOutages(broker, delays)
+        self._outages = BrokerOutages(broker, pauses)
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[str, list[Callable[[bytes, bool], None]]] = {}
         self._connection: MqttConnection | None = None

@@ -4,33 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from typing import TYPE_CHECKING, Final
+
+from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from growd.host.mqtt_connection import Broker
 
-DELAYS_S: Final = (1.0, 60.0)
-"""The first and the longest between attempts to connect, in real seconds."""
+PAUSES: Final = Pauses(1.0, 60.0)
+"""Between attempts to connect, in real seconds."""
 
 _log = logging.getLogger(__name__)
 
 
 class BrokerOutages:
-    """Connects again after growing delays, and logs the begin and the end of an outage.
+    """Connects again after growing pauses, and logs the begin and the end of an outage.
 
     `name` is that of the broker in sentences; `reason` says why there is no connection, "" before the first
     failure and while there is one.
     """
 
-    def __init__(self, broker: Broker, delays: tuple[float, float] = DELAYS_S) -> None:
+    def __init__(self, broker: Broker, pauses: Pauses = PAUSES) -> None:
         self.name = f"the MQTT broker {broker.host}:{broker.port}"
         self.reason = ""
         self._timeout_s = broker.timeout_s
-        self._first_delay, self._longest_delay = delays
-        self._delay = self._first_delay
+        self._pauses = pauses
+        self._failures = 0
 
     async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
         """Call `connect` until cancelled. It connects, calls `end`, and raises OSError at a loss."""
@@ -39,12 +40,12 @@ class BrokerOutages:
                 await connect()
             except* OSError as errors:
                 self._begin(_first(errors))
-            await asyncio.sleep(self._delay * random.uniform(0.5, 1.0))  # noqa: S311  no secret
-            self._delay = min(2 * self._delay, self._longest_delay)
+            self._failures += 1
+            await asyncio.sleep(self._pauses.after(self._failures))
 
     def end(self) -> None:
-        """The connection is of use: the next outage begins with the first delay."""
-        self._delay = self._first_delay
+        """The connection is of use: the next outage begins with the first pause."""
+        self._failures = 0
         if self.reason:
             _log.info("%s can be reached again", self.name)
         self.reason = ""

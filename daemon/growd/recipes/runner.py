@@ -23,6 +23,7 @@ from growd.recipes.services import RecipeServices
 from growd.recipes.status import ActiveRun, RunStatus
 from growd.recipes.waiting import OrderKeeper
 from growd.runtime.liveness import STORE_S
+from growd.runtime.pauses import Pauses
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 PROGRESS_S: Final = 60.0
-LOAD_RETRY_S: Final = 30.0
+_LOAD_PAUSES: Final = Pauses(PERIOD_S, 30.0, least=1.0)
 _SAVING_BY_HAND: Final = "saving the set points by hand"
 _SAVING_ORDER: Final = "saving the order"
 
@@ -379,15 +380,15 @@ class RecipeRunner:
     # after a restart
 
     async def _load(self, heart: Heartbeat) -> None:
-        delay = PERIOD_S
+        failures = 0
         while not self.is_loaded:
             heart.beat()
             try:
                 saved, ordered = await self._journal.load(), await self._journal.load_order()
             except OSError as error:
                 self._log_error("reading the journal", error)
-                await self._clock.sleep(delay)
-                delay = min(2 * delay, LOAD_RETRY_S)
+                failures += 1
+                await self._clock.sleep(_LOAD_PAUSES.after(failures))
             else:
                 async with self._lock:
                     await self._resume(saved)

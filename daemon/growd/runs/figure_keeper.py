@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
 from growd.store.errors import CouchConflictError, StoreError
-from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY
+from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY, RETRIES
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 AGAIN_S: Final = (86_400.0, 14 * 86_400.0)
 """When the figures are made again, in seconds after the end: points may have come late."""
 
-FIRST_RETRY_S: Final = 5.0
-LONGEST_RETRY_S: Final = 600.0
 _log = logging.getLogger(__name__)
 
 
@@ -65,7 +63,7 @@ class FigureKeeper:
 
     async def run(self) -> None:
         """Make figures that are due until cancelled."""
-        delay, is_logged = FIRST_RETRY_S, False
+        failures = 0
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -73,12 +71,12 @@ class FigureKeeper:
             try:
                 wait = await self._make_all()
             except StoreError as error:
-                if not is_logged:
+                if not failures:
                     _log.warning("the figures of a run wait for the database: %s", error)
-                is_logged, wait = True, delay
-                delay = min(2 * delay, LONGEST_RETRY_S)
+                failures += 1
+                wait = RETRIES.after(failures)
             else:
-                delay, is_logged = FIRST_RETRY_S, False
+                failures = 0
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = None if wait is None else self._clock.call_later(wait, self._wake.set)
@@ -98,7 +96,7 @@ class FigureKeeper:
         if await self._local.state(DOCUMENT_KEY + run_id) is not None:
             return None  # `RunDocuments` calls `look_now` once it is written
         if not await self._is_delivered(ended):
-            return FIRST_RETRY_S
+            return RETRIES.first_s
         await self._add(run_id)
         due = next((ended + after for after in AGAIN_S if ended + after > self._clock.time()), None)
         if due is None:

@@ -6,14 +6,15 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final, Self
 
+from growd.runtime.pauses import Pauses
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from growd.runtime.clock import Clock
     from growd.runtime.liveness import Liveness
 
-FIRST_DELAY_S: Final = 1.0
-LONGEST_DELAY_S: Final = 60.0
+PAUSES: Final = Pauses(1.0, 60.0, least=1.0)
 _log = logging.getLogger(__name__)
 
 
@@ -51,7 +52,7 @@ class Supervisor:
         task.add_done_callback(self._tasks.discard)
 
     async def _keep_running(self, name: str, run: Callable[[], Awaitable[None]]) -> None:
-        delay = FIRST_DELAY_S
+        failures = 0
         while True:
             began = self._clock.monotonic()
             try:
@@ -61,7 +62,9 @@ class Supervisor:
                 if not (self._is_ending or (isinstance(error, asyncio.CancelledError) and _is_cancelled())):
                     _forget_cancellations()
                     self._liveness.failed(name, _cause(error))
-                    _log.exception("%s failed; restarting it in %g s", name, delay)
+                    failures = 1 if self._clock.monotonic() - began > PAUSES.longest_s else failures + 1
+                    pause = PAUSES.after(failures)
+                    _log.exception("%s failed; restarting it in %g s", name, pause)
                 elif isinstance(error, asyncio.CancelledError):
                     raise
                 else:
@@ -69,10 +72,7 @@ class Supervisor:
                     return  # a cancellation is delivered once; restarting here would swallow it
             else:
                 return  # the component has finished
-            if self._clock.monotonic() - began > LONGEST_DELAY_S:
-                delay = FIRST_DELAY_S
-            await self._clock.sleep(delay)
-            delay = min(2 * delay, LONGEST_DELAY_S)
+            await self._clock.sleep(pause)
 
 
 def _cause(error: BaseException) -> BaseException:

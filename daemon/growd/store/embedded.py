@@ -12,6 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from growd.runtime.clock import RealClock
+from growd.runtime.pauses import Pauses
 from growd.store.errors import EmbeddedDatabaseError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+PAUSES: Final = Pauses(0.5, 30.0, least=1.0)  # between starts that fail
 _STEADY: Final = 60.0  # seconds; a child that ran for so long started well
 _MAX_LINE: Final = 8192
 _GRACE: Final = 1.0  # seconds between SIGTERM and SIGKILL
@@ -52,8 +54,7 @@ class EmbeddedDatabase:
         owner: tuple[int, int] | None = None,
         clock: Clock | None = None,
         start_timeout: float = 30.0,
-        first_backoff: float = 0.5,
-        max_backoff: float = 30.0,
+        pauses: Pauses = PAUSES,
     ) -> None:
         permitted = ("--client-design-documents",) if client_design_documents else ()
         self._command = (node, str(script), "--data", str(data), "--port", "0", *permitted)
@@ -61,8 +62,7 @@ class EmbeddedDatabase:
         self._clock = clock or RealClock()
         self.on_up: Callable[[], None] = lambda: None  # called each time it listens
         self._start_timeout = start_timeout
-        self._first_backoff = first_backoff
-        self._max_backoff = max_backoff
+        self._pauses = pauses
         self._port: int | None = None
         self._password = ""
         self._is_up = asyncio.Event()
@@ -97,20 +97,19 @@ class EmbeddedDatabase:
     async def run(self) -> None:
         """Start it, and restart it when it ends, after growing pauses, until cancelled."""
         loop = asyncio.get_running_loop()
-        delay = self._first_backoff
+        failures = 0
         while True:
             began = loop.time()
             try:
                 await self._live()
             except EmbeddedDatabaseError as error:
                 self.fault = str(error)
-                if loop.time() - began >= _STEADY:
-                    delay = self._first_backoff
+                failures = 1 if loop.time() - began >= _STEADY else failures + 1
+                pause = self._pauses.after(failures)
                 level = logging.ERROR if str(error) != self._logged else logging.DEBUG
-                _log.log(level, "%s; next try in %.3g s", error, delay)
+                _log.log(level, "%s; next try in %.3g s", error, pause)
                 self._logged = str(error)
-            await asyncio.sleep(delay)
-            delay = min(2 * delay, self._max_backoff)
+                await asyncio.sleep(pause)
 
     async def _live(self) -> None:
         """Run the child once. Ends only with an error."""

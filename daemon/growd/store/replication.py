@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiohttp
 import msgspec
 
+from growd.runtime.pauses import Pauses
 from growd.store.couch import Couch
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError
 from growd.store.replication_documents import (
@@ -59,6 +59,8 @@ _CRASHING: Final = frozenset({"crashing", "error"})
 _ENDED: Final = frozenset({"failed", "completed"})
 _PROGRESS: Final = ("revisions_checked", "docs_read", "docs_written")  # counters of a working job
 
+RESTARTS: Final = Pauses(30.0, 3_600.0)
+
 
 @dataclass(frozen=True)
 class ReplicationPace:
@@ -73,16 +75,11 @@ class ReplicationPace:
     probe_s: float = 60.0
     """Between requests to the other server while a job fails."""
 
-    first_restart_s: float = 30.0
-    longest_restart_s: float = 3_600.0
+    restarts: Pauses = RESTARTS
+    """Between writes of a document whose job fails."""
 
     hang_s: float = 900.0
     """Without progress before a job is restarted. CouchDB writes large batches, slowly on a slow line."""
-
-    def pause_s(self, writes: int) -> float:
-        """The pause before the next write of a document that was written `writes` times."""
-        longest = min(self.first_restart_s * 2.0 ** min(writes, 16), self.longest_restart_s)
-        return longest * random.uniform(0.5, 1)  # noqa: S311  no secret
 
 
 @dataclass(frozen=True)
@@ -392,8 +389,8 @@ class _JobWatch:
         self._is_just_written = True
         self.health.status.restarts += self._is_to_restart
         self._is_to_restart = False
-        self._write_due = now + self._pace.pause_s(self._writes)
         self._writes += 1
+        self._write_due = now + self._pace.restarts.after(self._writes)
         self._remote.due = 0.0
 
     async def look(self) -> None:

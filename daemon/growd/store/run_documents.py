@@ -8,6 +8,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.runtime.pauses import Pauses
 from growd.store.errors import CouchConflictError, CouchRefusedError, StoreError
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ FIGURES_KEY: Final = "figures of a run/"
 SETTLED_S: Final = 10.0
 """How long after the end of a run its last points are on the disk."""
 
-FIRST_RETRY_S: Final = 5.0
-LONGEST_RETRY_S: Final = 600.0
+RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 _log = logging.getLogger(__name__)
 
 
@@ -64,22 +64,21 @@ class RunDocuments:
 
     async def run(self) -> None:
         """Write waiting documents until cancelled."""
-        delay, is_logged = FIRST_RETRY_S, False
+        failures = 0
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self._write_all()
             except StoreError as error:
-                if not is_logged:
+                if not failures:
                     _log.warning("the record of a recipe run waits for the database: %s", error)
-                is_logged = True
-                retry = self._clock.call_later(delay, self._wake.set)
+                failures += 1
+                retry = self._clock.call_later(RETRIES.after(failures), self._wake.set)
                 await self._wake.wait()
                 retry.cancel()
-                delay = min(2 * delay, LONGEST_RETRY_S)
             else:
-                delay, is_logged = FIRST_RETRY_S, False
+                failures = 0
                 self._written()
 
     async def _write_all(self) -> None:

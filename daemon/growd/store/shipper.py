@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import random
 import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
 from growd.runtime.liveness import SHIPPING_S, Liveness
+from growd.runtime.pauses import Pauses
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
 from growd.store.outcomes import is_stored, is_transient, reason_of
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from growd.runtime.clock import Clock
     from growd.store.couch import Couch, Document
     from growd.store.outbox import Outbox, WaitingPoint
+
+PAUSES: Final = Pauses(1.0, 60.0)
+"""Between attempts while the database fails."""
 
 _log = logging.getLogger(__name__)
 
@@ -68,8 +71,7 @@ class Shipper:
         max_batch: int = 500,
         max_age: float = 600.0,
         watched_age: float = 5.0,
-        first_backoff: float = 1.0,
-        max_backoff: float = 60.0,
+        pauses: Pauses = PAUSES,
     ) -> None:
         self.fault: str | None = None  # why points can't be sent at present
         self.failing_since = 0.0  # UNIX seconds of the clock; 0 without a fault
@@ -90,8 +92,7 @@ class Shipper:
         self._readers = 0
         self._oldest_since: float | None = None  # since when a point waits
         self._caught_up = asyncio.Event()
-        self._first_backoff = first_backoff
-        self._max_backoff = max_backoff
+        self._pauses = pauses
         self._failures = 0
         self._failing_since = 0.0
         self._server_errors = 0
@@ -340,12 +341,9 @@ class Shipper:
         self._transient.pop(point.id, None)
 
     async def _back_off(self) -> None:
-        delay = min(self._max_backoff, self._first_backoff * 2 ** min(self._failures - 1, 30))
-        # Half of it is random, so that many devices do not all try at the same moment.
-        delay *= random.uniform(0.5, 1)  # noqa: S311  no secret
         self._beat()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(delay):
+            async with asyncio.timeout(self._pauses.after(self._failures)):
                 await self._wake.wait()
         self._wake.clear()  # only now: the database may have come up during the try
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import random
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from growd.alerts.dispatch import DeliveryError
 from growd.host.mqtt_connection import MqttConnection
+from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from growd.alerts.messages import Alert, AlertMessage, Sender
     from growd.host.mqtt_connection import Broker
 
-DELAYS_S: Final = (2.0, 300.0)  # the first and the longest between attempts to connect
+PAUSES: Final = Pauses(2.0, 300.0)  # between attempts to connect
 GOODBYE_S: Final = 2.0
 _SHARE: Final = 0.9  # of the time limit of a message, so that the reason of a failure is reported in time
 
@@ -39,7 +39,7 @@ class MqttAlerts:
         now: Callable[[], float],
         opened: Callable[[], Sequence[Alert]],
         *,
-        delays: tuple[float, float] = DELAYS_S,
+        pauses: Pauses = PAUSES,
     ) -> None:
         self._broker = broker
         self._event, self._open, self._status = (
@@ -48,7 +48,7 @@ class MqttAlerts:
         self._sender = sender
         self._now = now
         self._opened = opened
-        self._first_delay, self._longest_delay = delays
+        self._pauses = pauses
         self._connection: MqttConnection | None = None
         self._attempted: asyncio.Future[None] | None = None  # `send` waits for an attempt to connect
         self._is_wanted = asyncio.Event()
@@ -56,11 +56,11 @@ class MqttAlerts:
 
     async def run(self, is_up: Callable[[], None]) -> None:
         """Maintain the connection until cancelled."""
-        delay = self._first_delay
+        failures = 0
         while True:
             try:
                 async with self._connected() as connection:
-                    delay = self._first_delay
+                    failures = 0
                     is_up()
                     self._answer()
                     await connection.until_lost()
@@ -68,10 +68,10 @@ class MqttAlerts:
                 self._error = f"the broker can't be reached: {error}"
                 self._answer(self._error)
             self._is_wanted.clear()
+            failures += 1
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(delay * random.uniform(0.5, 1.0)):  # noqa: S311  no secret
+                async with asyncio.timeout(self._pauses.after(failures)):
                     await self._is_wanted.wait()
-            delay = min(2 * delay, self._longest_delay)
 
     async def send(self, batch: AlertMessage) -> str:
         """See `AlertChannel`. Without a connection it tries to connect at once."""

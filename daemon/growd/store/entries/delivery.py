@@ -9,6 +9,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from growd.runtime.pauses import Pauses
 from growd.store.attachments import Attachment
 from growd.store.errors import (
     CouchError,
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
     from growd.store.entries.entry import JournalEntry, Photo
     from growd.store.entries.entry_folder import EntryFolder
 
-FIRST_RETRY_S: Final = 5.0
-LONGEST_RETRY_S: Final = 600.0
+RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 _PIECE: Final = 64 * 1024
 _ATTEMPTS: Final = 3  # failures of an entry while the database answers, before its parts are sent apart
 _MOST_FAILURES: Final = 3  # of entries, one after the other, before the rest waits
@@ -108,7 +108,7 @@ class EntryDelivery:
 
     async def run(self) -> None:
         """Send entries until cancelled."""
-        delay = FIRST_RETRY_S
+        failures = 0
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -118,14 +118,14 @@ class EntryDelivery:
                 if not self.fault:
                     _log.warning("journal entries wait for the database: %s", error)
                 self.fault = str(error)
-                retry = self._clock.call_later(delay, self._wake.set)
+                failures += 1
+                retry = self._clock.call_later(RETRIES.after(failures), self._wake.set)
                 await self._wake.wait()
                 retry.cancel()
-                delay = min(2 * delay, LONGEST_RETRY_S)
             else:
                 if self.fault:
                     _log.warning("the database has the journal entries that waited")
-                self.fault, delay = "", FIRST_RETRY_S
+                self.fault, failures = "", 0
 
     async def _send_all(self) -> None:
         """Raises the last error of an entry, after the others were sent."""

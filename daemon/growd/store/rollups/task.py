@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
+from growd.runtime.pauses import Pauses
 from growd.runtime.text import duration
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
 from growd.store.rollups.document import WIDTHS
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 FIRST_S: Final = 60.0
 """After the start, which has more to do than this."""
 
-FIRST_RETRY_S: Final = 5.0
-LONGEST_RETRY_S: Final = 600.0
+RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 _FAILURES: Final = 3  # in a row, before they are shown: the database may just be busy
 _log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class RollupTask:
                 await self._catch_up()
             except StoreError as error:
                 self._report(error)
-                pause = min(FIRST_RETRY_S * 2.0 ** (self._failures - 1), LONGEST_RETRY_S)
+                pause = RETRIES.after(self._failures)
             else:
                 self._report(None)
                 pause = self._until_next()
