@@ -124,9 +124,11 @@ async def test_what_was_counted_before_the_counters_were_read_is_added():
     memory.fails = True
     async with running(life.clock, life.counters):
         await life.on_for("heater", 5.0)
+        assert life.status("heater")["energy_kwh"] is None  # a meter at 0 would seem to begin anew
         memory.fails = False
         await life.clock.advance(RETRY_S)
         assert (life.status("heater")["cycles"], life.status("heater")["on_s"]) == (2, 55.0)
+        assert life.status("heater")["energy_kwh"] == pytest.approx(55 * 200 / 3.6e6, abs=1e-4)
 
 
 async def test_counters_are_never_saved_over_ones_that_could_not_be_read():

@@ -31,6 +31,9 @@ UNITS = {
     "voltage": {"mV", "V"},
     "duration": {"s", "min", "h", "d"},
     "volume_storage": {"L"},
+    "energy": {"kWh"},
+    "water": {"L"},
+    "volume": {"L"},
     "enum": {""},
 }
 MEASURABLE = tuple(name for name, each in VARIABLES.items() if not each.is_output)
@@ -138,6 +141,21 @@ def test_an_output_that_nothing_drives_has_a_set_point_and_others_are_commanded_
     assert "desired_water_circulation" in component
     assert "desired_air_heater" not in component
     assert "hand_air_heater" in component
+
+
+def test_counters_are_announced_for_outputs_with_a_power_and_a_flow():
+    component = messages()["homeassistant/device/growd_0123456789ab_environment_1/config"]["components"]
+    kinds = {name: component[name]["device_class"] for name in ("energy_heater", "energy_light_white")}
+    assert set(kinds.values()) == {"energy"}
+    volumes = {key: each["device_class"] for key, each in component.items() if key.startswith("volume_")}
+    assert volumes == {
+        "volume_tap_water": "water",
+        "volume_acid": "volume",
+        "volume_nutrient": "volume",
+        "volume_valve": "volume",
+    }
+    assert "energy_tap_water" not in component
+    assert component["energy_heater"]["state_class"] == "total_increasing"
 
 
 def test_a_forged_discovery_message_removes_no_message_of_others():

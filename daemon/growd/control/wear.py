@@ -62,7 +62,8 @@ class OutputCounters:
     """Counts what is written to the outputs of an environment; nothing while the level is not known.
 
     `memory` keeps the counters: what was counted since the last save is lost when growd is killed, and
-    nothing is counted twice. The node has the detail `outputs`, for the status.
+    nothing is counted twice. The node has the detail `outputs`, for the status; without energy and volume
+    until the counters are read.
     """
 
     def __init__(self, bus: Bus, environment: str, outputs: Iterable[Rated], memory: Memory) -> None:
@@ -160,8 +161,9 @@ class OutputCounters:
     def _status(self, output: _Running) -> dict[str, Any]:
         self._count(output)
         rated, counted = output.rated, output.counted
-        has_energy = rated.power_w is not None or counted.energy_wh > 0
-        has_volume = rated.flow_ml_min is not None or counted.volume_ml > 0
+        # Until the saved counts are read, a meter would seem to begin anew.
+        has_energy = self._is_loaded and (rated.power_w is not None or counted.energy_wh > 0)
+        has_volume = self._is_loaded and (rated.flow_ml_min is not None or counted.volume_ml > 0)
         return {
             "environment": self._environment,
             **asdict(rated),

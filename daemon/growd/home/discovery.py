@@ -28,6 +28,7 @@ NO_RECIPE: Final = "-"
 
 _EXPIRE_S: Final = 300  # each message is published once a minute at least
 _EXPIRING: Final = {"sensor", "binary_sensor"}  # the platforms whose states can expire
+_WATERING: Final = {"water_fill", "water_irrigation"}  # what they let through is used; a drain's is not
 _ON_OFF: Final = "{{ 'None' if value_json.%s is none else 'ON' if value_json.%s else 'OFF' }}"
 _HOURS_LEFT: Final = (
     "{{ (value_json.remaining_s / 3600) | round(2) if value_json.state != 'idle' else 'None' }}"
@@ -163,7 +164,7 @@ class _Entities:
         place = self._place
         found = {f"measured_{name}": self._measured(name) for name in place.known}
         for name, variable in place.outputs.items():
-            found[f"output_{name}"] = self._output(name, variable)
+            found |= self._output(name, variable)
         for name in self._shown_set_points():
             found |= self._set_point(name)
         for name in place.levels if self._commands else ():
@@ -196,19 +197,29 @@ class _Entities:
         }
         return _filled(common | kind, device_class=device_class_of(name), unit_of_measurement=unit_of(name))
 
-    def _output(self, name: str, variable: str) -> Component:
+    def _output(self, name: str, variable: str) -> dict[str, Component]:
+        topic = self._topic("outputs", name)
         is_shared = sum(each == variable for each in self._place.outputs.values()) > 1
-        return {
-            "platform": "sensor",
-            "name": f"{_name(variable)} {name if is_shared else ''}, level".replace(" ,", ","),
-            "state_topic": self._topic("outputs", name),
-            "value_template": _percent("level"),
-            "unit_of_measurement": "%",
-            "state_class": "measurement",
-            "suggested_display_precision": 0,
-            "icon": "mdi:gauge",
-            "json_attributes_topic": self._topic("outputs", name),
+        words = f"{_name(variable)} {name}" if is_shared else _name(variable)
+        found: dict[str, Component] = {
+            f"output_{name}": {
+                "platform": "sensor",
+                "name": f"{words}, level",
+                "state_topic": topic,
+                "value_template": _percent("level"),
+                "unit_of_measurement": "%",
+                "state_class": "measurement",
+                "suggested_display_precision": 0,
+                "icon": "mdi:gauge",
+                "json_attributes_topic": topic,
+            }
         }
+        if name in self._place.powered:
+            found[f"energy_{name}"] = _counter(f"{words}, energy", topic, "energy_kwh", "energy", "kWh")
+        if name in self._place.metered:
+            kind = "water" if variable in _WATERING else "volume"
+            found[f"volume_{name}"] = _counter(f"{words}, {kind}", topic, "volume_l", kind, "L")
+        return found
 
     def _set_point(self, name: str) -> dict[str, Component]:
         topic, words = self._topic("desired", name), f"{_name(name)}, set point"
@@ -219,6 +230,7 @@ class _Entities:
                 "value_template": "{{ value_json.value }}",
                 "json_attributes_topic": topic,
             },
+            device_class=device_class_of(name),
             unit_of_measurement=unit_of(name),
         )
         if not self._commands:
@@ -226,7 +238,7 @@ class _Entities:
                 "platform": "sensor",
                 "suggested_display_precision": VARIABLES[name].precision,
             }
-            return {f"desired_{name}": _filled(common | shown, device_class=device_class_of(name))}
+            return {f"desired_{name}": common | shown}
         low, high = self._place.set_points[name]
         number = {"platform": "number", "command_topic": f"{topic}/set", "mode": "box"}
         step = step_of(name)
@@ -335,6 +347,19 @@ def _button(name: str, topic: str, press: str) -> Component:
         "entity_category": "config",
         "command_topic": topic,
         "payload_press": press,
+    }
+
+
+def _counter(name: str, topic: str, member: str, device_class: str, unit: str) -> Component:
+    return {
+        "platform": "sensor",
+        "name": name,
+        "device_class": device_class,
+        "state_class": "total_increasing",
+        "unit_of_measurement": unit,
+        "suggested_display_precision": 2,
+        "state_topic": topic,
+        "value_template": f"{{{{ value_json.{member} }}}}",
     }
 
 

@@ -24,6 +24,7 @@ class HomePlace:
 
     `outputs` has the variable of each output by name, `levels` the variables that can be commanded by hand.
     No controller drives the outputs of the variables in `undriven`: they only follow their own set points.
+    Of the outputs in `powered` growd counts the energy, of those in `metered` the volume.
     """
 
     environment: str
@@ -32,6 +33,8 @@ class HomePlace:
     outputs: Mapping[str, str]
     levels: tuple[str, ...]
     undriven: frozenset[str]
+    powered: frozenset[str] = frozenset()
+    metered: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, chamber: Chamber) -> HomePlace:
@@ -39,6 +42,9 @@ class HomePlace:
         lamp = {f"light_{name}": f"light_intensity_{name}" for name in chamber.lamp_channels}
         outputs = {each.name: each.own_variable for each in chamber.outputs}
         levels = [ILLUMINANCE] if lamp else []
+        power = {each.name: each.power_w for each in chamber.outputs}
+        power |= {f"light_{each.name}": each.power_w for each in chamber.light.channel}
+        power |= {f"light_{each.channel}": each.power_w for each in chamber.channels_by_path.values()}
         return cls(
             chamber.environment,
             tuple(name for name in VARIABLES if name in chamber.known),
@@ -48,6 +54,8 @@ class HomePlace:
             frozenset(
                 each.own_variable for each in chamber.outputs if not {*each.moved} - {each.own_variable}
             ),
+            frozenset(name for name, power_w in power.items() if power_w is not None),
+            frozenset(each.name for each in chamber.outputs if each.flow_ml_min is not None),
         )
 
 

@@ -139,7 +139,8 @@ def _output(output: OutputStatus, variable: VariableStatus | None) -> Document:
         "class": output.output_class,
         "variable": output.variable,
         "held_by": variable.held_by if variable is not None else "",
-        "energy_kwh": None if output.energy_kwh is None else round(output.energy_kwh, 2),
+        "energy_kwh": None if output.energy_kwh is None else round(output.energy_kwh, 3),
+        "volume_l": None if output.volume_l is None else round(output.volume_l, 3),
     }
 
 

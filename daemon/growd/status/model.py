@@ -62,7 +62,7 @@ class OutputStatus(msgspec.Struct, frozen=True):
     """An output with its counters, from `since` (UNIX seconds) on.
 
     `level` (0..1) is what was written last, None if it is not known. Energy and volume are None unless the
-    configuration has the power and the flow.
+    configuration has the power and the flow, and until the counters of earlier runs are read.
     """
 
     environment: str
