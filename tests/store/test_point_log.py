@@ -7,7 +7,8 @@ import errno
 import itertools
 import os
 import random
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,9 +21,6 @@ from growd.store.encoding import point_to_json
 from growd.store.errors import LogFullError
 from growd.store.point_log import PointLog
 from growd.store.points import DataPoint, PointMaker
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MAKER = PointMaker("0123456789ab")
 NUMBERS = itertools.count()
@@ -364,6 +362,22 @@ def test_a_file_system_without_direct_writes_works(path, monkeypatch, refused):
     made = filled(path, 8192, 5)
     assert recovered(path, 8192) == made
     assert opened[max(opened)] & os.O_DSYNC  # writes are synced in both cases
+
+
+def test_the_memory_of_a_read_is_free_afterwards(path):
+    size = 16 * 1024 * 1024
+    file, before = BlockFile.open(path, size), shared_memory()
+    assert len(file.read()) == size
+    file.write(0, b"a frame")
+    assert shared_memory() - before < size // 2
+    file.close()
+
+
+def shared_memory() -> int:
+    """Resident bytes of this process that are shared, as anonymous mappings of `mmap` are."""
+    lines = Path("/proc/self/smaps_rollup").read_text(encoding="ascii").splitlines()
+    (kilobytes,) = (line.split()[1] for line in lines if line.startswith("Pss_Shmem:"))
+    return int(kilobytes) * 1024
 
 
 def test_a_card_with_large_sectors_gets_whole_sectors(path, monkeypatch):

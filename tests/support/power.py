@@ -60,10 +60,10 @@ class RecordedBlocks:
         self._record = record
         self.size = self._file.size
         self.block = self._file.block
-        record.file(path.name, self._file.read())
+        record.file(path.name, self._file.read()[:])
 
     def read(self) -> bytes:
-        return self._file.read()
+        return self._file.read()[:]
 
     def write(self, number: int, data: bytes) -> None:
         self._record.write(self._name, number * self.block, data + bytes(-len(data) % self.block))

@@ -73,11 +73,14 @@ class BlockFile:
         os.close(descriptor)
         return cls(path, open_own(path, os.O_RDWR | os.O_DSYNC), size, _SECTORS[0])
 
-    def read(self) -> bytes:
+    def read(self) -> mmap.mmap:
         """The whole content."""
-        if os.preadv(self._descriptor, [self._buffer], 0) != self.size:
+        # In a mapping of its own, whose memory goes back to the kernel with it. The buffer would keep all its
+        # pages from now on, and malloc that of a bytes object.
+        content = mmap.mmap(-1, self.size)
+        if os.preadv(self._descriptor, [content], 0) != self.size:
             raise OSError(f"the file is shorter than its {self.size} bytes")
-        return bytes(self._buffer)
+        return content
 
     def write(self, number: int, data: bytes) -> None:
         """Write `data` at a block; the rest of its last block becomes zeros."""

@@ -32,6 +32,7 @@ from growd.store.errors import LocalStoreError, LogFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from mmap import mmap
     from pathlib import Path
 
     from growd.store.points import DataPoint
@@ -56,7 +57,7 @@ class Blocks(Protocol):
     size: int
     block: int
 
-    def read(self) -> bytes:
+    def read(self) -> bytes | mmap:
         """All of it."""
 
     def write(self, number: int, data: bytes) -> None:
@@ -184,7 +185,7 @@ class PointLog:
         return -(-(_OVERHEAD + len(payload)) // self._file.block)
 
 
-def _frames(data: bytes, block: int) -> Iterator[tuple[_Frame, bytes]]:
+def _frames(data: bytes | mmap, block: int) -> Iterator[tuple[_Frame, bytes]]:
     """All valid frames of any round, in the order of the file, and their payloads."""
     for start in range(0, len(data) - _SECTOR + 1, _SECTOR):  # the folder may have come from another disk
         if data[start : start + len(_MAGIC)] != _MAGIC:
