@@ -63,7 +63,7 @@ class Line:
             await asyncio.wait([task])
 
     async def up(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             await self.ups.get()
 
 
@@ -169,5 +169,5 @@ async def test_a_message_does_not_wait_for_the_next_regular_attempt(tmp_path: Pa
     async with line.running():
         with pytest.raises(DeliveryError, match="refused"):
             await line.mqtt.send(START)
-        async with broker(tmp_path, port=own_port), asyncio.timeout(20):
+        async with broker(tmp_path, port=own_port), asyncio.timeout(PATIENCE_S):
             assert await line.mqtt.send(START) == START.id

@@ -17,6 +17,7 @@ from support.journal import delivered, journal_rig
 from support.photos import SECRET, jpeg, plain_jpeg, plain_webp, png, webp
 from support.raw_http import raw_client
 from support.running import in_tasks
+from support.waiting import PATIENCE_S
 
 CALL = "/journal/environment_1"
 
@@ -245,7 +246,7 @@ async def test_a_client_that_stalls_or_leaves_leaves_nothing(rig):
             await client.send(head)
             client.reset()
         journal = daemon.api.journal
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while journal._uploads.total():  # noqa: ASYNC110  nothing announces it
                 await asyncio.sleep(0.01)
         await journal.run(int)

@@ -13,7 +13,7 @@ from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.cloud import Cloud, couch_front, needs_cloud, running_cloud
 from support.couch_client import client_of
-from support.waiting import until_found
+from support.waiting import PATIENCE_S, until_found
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -390,7 +390,7 @@ async def test_databases_of_the_next_month_are_made_ahead():
         assert cloud.names.of_month("points", Month(2027, 1)) in await cloud.databases()
         ahead = cloud.names.of_month("events", Month(2027, 2))
         assert ahead not in await cloud.databases()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while ahead not in await cloud.databases():
                 await clock.advance(86_400.0)
 

@@ -18,6 +18,7 @@ from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.cloud import Cloud, needs_cloud, running_cloud
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -192,7 +193,7 @@ async def test_the_feed_of_a_revoked_device_ends():
             assert account is not None
             await cloud.couch.put("_users", account | {"_deleted": True})
             await clock.advance(61.0)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE_S):
                 while await answer.content.readany():
                     pass
 

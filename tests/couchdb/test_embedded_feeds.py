@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.couch_client import client_of
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from support.couch_client import Client
@@ -112,7 +113,7 @@ async def test_the_continuous_feed_misses_no_write(node: Client, store: str) -> 
         for first in range(0, 200, 5):
             numbers = range(first, first + 5)
             await asyncio.gather(*(write(node, store, number) for number in numbers))
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_S):
                 lines = [await response.content.readline() for _ in numbers]
             assert {json.loads(line)["id"] for line in lines} == {f"d{number}" for number in numbers}
 

@@ -11,6 +11,7 @@ from growd.recipes.position import CONFIRM_S
 from growd.recipes.services import AHEAD_S, PAST_S
 from support.recipes import BEGAN, LIGHT, TEMPERATURE
 from support.running import running
+from support.waiting import PATIENCE_S
 
 HOUR = 3_600.0
 AT = BEGAN + 10 * HOUR  # 2023-11-15 08:13:20 UTC
@@ -206,7 +207,7 @@ async def test_a_recipe_that_waits_is_never_shown_as_idle(chamber):
         await order(chamber)
     runner = chamber.boot()
     with chamber.bus.node("watcher").subscribe("e/recipe_state", depth=10) as seen:
-        async with asyncio.timeout(10), running(chamber.clock, runner):
+        async with asyncio.timeout(PATIENCE_S), running(chamber.clock, runner):
             await chamber.clock.until(lambda: runner.is_loaded)
             await chamber.clock.advance(2)
         states = {seen.get_nowait().value["state"] for _ in range(len(seen))}

@@ -17,6 +17,7 @@ from growd.store.run_documents import FIGURES_KEY, SETTLED_S, RunDocuments
 from support.clock import ManualClock
 from support.outbox import opened
 from support.running import running
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -96,7 +97,7 @@ class Rig:
         return None if row is None else row["due"]
 
     async def until_due(self, time: float | None) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while await self.due() != time:  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)
 
@@ -195,7 +196,7 @@ async def test_a_deleted_document_is_not_written_again(rig, caplog):
     async with rig.on() as journal:
         await rig.end(journal)
         await rig.clock.until(lambda: rig.clock._sleepers)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not (document := await rig.stored()):  # noqa: ASYNC110  it arrives without an event
                 await asyncio.sleep(0)
         await rig.couch.put(rig.names.runs, document | {"_deleted": True})

@@ -23,6 +23,7 @@ from growd.store.embedded import ASK_EVERY_S, UNANSWERED, EmbeddedDatabase
 from support.clock import ManualClock
 from support.processes import child_with
 from support.running import in_tasks
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -72,13 +73,13 @@ async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
     embedded.on_up = lambda: addresses.append(embedded.url)
     async with running(embedded), aiohttp.ClientSession() as session:
         couch = Couch(session, lambda: embedded.url)
-        first = await asyncio.wait_for(embedded.ready(), 30)
+        first = await asyncio.wait_for(embedded.ready(), PATIENCE_S)
         await couch.create("kept")
         await couch.put("kept", {"_id": "a", "value": 1})
 
         os.kill(child_with(str(tmp_path / "data")), signal.SIGKILL)
         await until(lambda: embedded.url != first)
-        second = await asyncio.wait_for(embedded.ready(), 30)
+        second = await asyncio.wait_for(embedded.ready(), PATIENCE_S)
         assert second != first
         assert (embedded.starts, embedded.crashes, embedded.hangs) == (2, 1, 0)
         assert addresses == [first, second]
@@ -104,7 +105,7 @@ async def test_it_has_its_own_session_and_gets_sigterm_first(tmp_path, caplog):
     )
     embedded = database(script, tmp_path)
     async with running(embedded):
-        assert await asyncio.wait_for(embedded.ready(), 10) == "http://127.0.0.1:12345"
+        assert await asyncio.wait_for(embedded.ready(), PATIENCE_S) == "http://127.0.0.1:12345"
         (pid,) = pids(caplog)
         assert f"session {pid}" in caplog.text
     assert "embedded database: asked" in caplog.text
@@ -121,7 +122,7 @@ async def test_a_child_that_ignores_sigterm_is_killed(tmp_path, caplog):
     )
     embedded = database(script, tmp_path)
     async with running(embedded):
-        await asyncio.wait_for(embedded.ready(), 10)
+        await asyncio.wait_for(embedded.ready(), PATIENCE_S)
         (pid,) = pids(caplog)
     assert "did not end after SIGTERM; killing it" in caplog.text
     assert not is_there(pid)
@@ -162,7 +163,7 @@ async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path, caplog):
     embedded = database(SERVER, tmp_path / "data", clock=clock)
     async with running(embedded), aiohttp.ClientSession() as session:
         couch = Couch(session, lambda: embedded.url)
-        first = await asyncio.wait_for(embedded.ready(), 30)
+        first = await asyncio.wait_for(embedded.ready(), PATIENCE_S)
         await couch.create("kept")
         for _ in range(2 * UNANSWERED):
             await until(lambda: not is_asked())
@@ -192,7 +193,7 @@ async def test_a_child_that_closes_each_connection_is_replaced(tmp_path):
     )
     embedded = database(script, tmp_path, clock=clock)
     async with running(embedded):
-        await asyncio.wait_for(embedded.ready(), 10)
+        await asyncio.wait_for(embedded.ready(), PATIENCE_S)
         for _ in range(UNANSWERED):
             await until(lambda: not is_asked())
             await clock.advance(ASK_EVERY_S)
@@ -252,7 +253,7 @@ async def test_its_lines_reach_the_log_however_long_and_broken(tmp_path, caplog)
     )
     embedded = database(script, tmp_path)
     async with running(embedded):
-        await asyncio.wait_for(embedded.ready(), 10)
+        await asyncio.wait_for(embedded.ready(), PATIENCE_S)
         await until(lambda: "broken" in caplog.text)
     lines = [record.getMessage() for record in caplog.records]
     assert (
@@ -282,7 +283,7 @@ async def test_it_ends_when_growd_was_killed(tmp_path):
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     assert holder.stdout is not None
-    url = (await asyncio.wait_for(holder.stdout.readline(), 30)).decode().strip()
+    url = (await asyncio.wait_for(holder.stdout.readline(), PATIENCE_S)).decode().strip()
     holder.kill()
     await holder.wait()
     port = int(url.rpartition(":")[2])
@@ -296,6 +297,6 @@ async def test_it_ends_when_growd_was_killed(tmp_path):
         await writer.wait_closed()
         return True
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while await answers():
             pass

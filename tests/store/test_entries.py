@@ -27,6 +27,7 @@ from growd.store.errors import CouchRefusedError, CouchUnavailableError, PhotoEr
 from support.full_disk import full_disk
 from support.journal import content, delivered, journal_rig, kept, listed, wanted
 from support.photos import SECRET, jpeg, plain_jpeg, plain_png, plain_webp, png, webp
+from support.waiting import PATIENCE_S
 
 NOW = 1_700_000_000.0
 
@@ -213,7 +214,7 @@ async def test_an_entry_that_fails_again_and_again_goes_in_parts_and_stops_no_ot
         after = await kept(journal, "tray 2", jpeg())
         await delivered(journal, left=1)
         assert await rig.document(after)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while (found := await rig.document(entry)) is None:
                 await rig.clock.advance(RETRIES.longest_s)
         assert found["value"] == "tray 1"

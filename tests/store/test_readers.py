@@ -25,6 +25,7 @@ from support.couch_client import Client, client_of, install_design
 from support.gateway_server import gateway_to
 from support.outbox import add_durably, opened_at
 from support.running import in_tasks
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -217,7 +218,7 @@ async def test_a_view_asked_with_stale_has_points_older_than_five_seconds(rig, d
 
 
 async def test_no_point_is_missing_between_a_view_and_a_following_feed(rig, database_server):
-    async with panel_on(rig, database_server) as panel, asyncio.timeout(20):
+    async with panel_on(rig, database_server) as panel, asyncio.timeout(PATIENCE_S):
         await rig.measure(1)
         await rig.clock.advance(4.9)
         assert await shown(panel, "&stale=update_after") == []  # not five seconds old

@@ -16,6 +16,7 @@ from growd.runtime.pauses import Pauses
 from growd.store.database import Database
 from growd.store.replication import ReplicationPace, Replicator
 from support.running import in_tasks
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -63,7 +64,7 @@ class Scheduler:
     async def after_looks(self, number: int) -> None:
         """Wait until growd has asked the scheduler this many times more."""
         end = self.looks + number
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while self.looks < end:
                 self.looked.clear()
                 await self.looked.wait()
@@ -257,7 +258,7 @@ async def test_an_unconfigured_replication_is_deleted_despite_conflicts(schedule
         assert len(scheduler.documents) == 1
     scheduler.conflicts = 2
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(PATIENCE_S),
         Database(files=tmp_path, data=tmp_path, design_name="svc", url=scheduler.url) as database,
     ):
         await Replicator(

@@ -21,6 +21,7 @@ from support.clock import ManualClock
 from support.couch_client import FILES
 from support.outbox import opened
 from support.running import running
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -77,7 +78,7 @@ class Rig:
         return count
 
     async def brought(self) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while await self.waiting():  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)
 
@@ -192,7 +193,7 @@ async def test_a_refused_document_blocks_no_other(rig):
         bad = BEGUN | {"_id": "0", "recipe_id": ""}  # the first of them
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, bad)
         await rig.journal.commit({"run": 1}, "recipe_start", "lettuce", 5.0, BEGUN)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while await rig.waiting() > 1:  # noqa: ASYNC110  the file has no event
                 await asyncio.sleep(0)
         assert await rig.stored() is not None

@@ -15,6 +15,7 @@ from pwdlib.hashers.argon2 import Argon2Hasher
 
 from support.ports import held_port
 from support.tls_door import TLS
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -83,7 +84,7 @@ class Listener:
             self._came[str(message.topic).rpartition("/")[2]].put_nowait(message)
 
     async def next(self, topic: str) -> aiomqtt.Message:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             return await self._came[topic].get()
 
 

@@ -8,6 +8,8 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING
 
+from support.waiting import PATIENCE_S
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -127,7 +129,7 @@ class ManualClock(Sleepers):
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Let the loop run until `condition` holds, without moving time."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not condition():  # noqa: ASYNC110  no event announces it
                 await asyncio.sleep(0)
 

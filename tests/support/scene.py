@@ -16,6 +16,7 @@ from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.wiring.simulated_truth import TRUTHS
 from support.jumping import rigged
+from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -123,7 +124,7 @@ class Scene:
         """End all faults, and let hanging calls return."""
         faults = self.rig.machine.faults
         faults.clear()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while faults.hanging:  # noqa: ASYNC110  no event announces it
                 await asyncio.sleep(0)
 

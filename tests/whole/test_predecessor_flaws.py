@@ -42,6 +42,7 @@ from support.outbox import opened_at
 from support.raw_http import raw_client
 from support.recipes import LIGHT, TEMPERATURE, Chamber
 from support.running import running
+from support.waiting import PATIENCE_S
 
 CO2 = "air_carbon_dioxide"
 VALVE = "air_carbon_dioxide_valve_on"
@@ -305,7 +306,7 @@ async def test_flaw_9_a_sensor_that_falls_silent_shuts_the_valve_and_its_last_va
 
 
 async def no_streams(daemon):
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while len(daemon.api.streams):  # noqa: ASYNC110  it is told by no event
             await asyncio.sleep(0)
 
