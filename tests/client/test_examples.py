@@ -111,6 +111,14 @@ async def test_the_band_of_a_day(program: Program):
     assert "Traceback" not in printed
 
 
+async def test_the_bands_of_a_day_are_of_an_hour_each(program: Program):
+    points = re.search(r"points=(\d+)", (EXAMPLES / "day.py").read_text())
+    assert points is not None
+    async with AsyncGrowd(program.address) as growd:
+        past = await growd.history(E1, "air_temperature", points=int(points[1]))
+    assert past.bucket_s == 3600
+
+
 async def test_less_carbon_dioxide_at_night(program: Program):
     desired = f"{E1}/desired/air_carbon_dioxide"
     async with (
