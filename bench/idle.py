@@ -3,8 +3,10 @@
 growd runs as `./run` starts it, with simulated hardware and the embedded database (a separate process), on
 data of an earlier start. The reference is a bare aiohttp application on the same kind of event loop.
 Memory is resident (RSS), CPU a mean after settling, wake-ups are voluntary context switches of all threads
-(proc(5)). In the rows "food-computer" the CPU of the simulation is subtracted (`simulated.py`); a
-Raspberry Pi adds the kernel's share for I2C, and software PWM.
+(proc(5)). The embedded database has two collections of garbage some ten to forty seconds after its start,
+of 20 to 50 ms each; its CPU is ten times as high if they fall into the seconds measured. In the rows
+"food-computer" the CPU of the simulation is subtracted (`simulated.py`); a Raspberry Pi adds the kernel's
+share for I2C, and software PWM.
 """
 
 from __future__ import annotations
