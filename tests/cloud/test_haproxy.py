@@ -125,6 +125,8 @@ async def test_devices_and_readers_come_in_by_their_doors(tmp_path: Path):
         assert (await reading("PUT", f"{database}/{device}:x", {})).status == 403
         assert (await reading("POST", f"{database}/_bulk_docs", {"docs": []})).status == 403
         assert (await reading("POST", database, {})).status == 403
+        other = {"X-HTTP-Method-Override": "DELETE"}  # CouchDB would take it as the method
+        assert (await reading("POST", "/_session", {}, headers=other)).status != 200
         admin = await stack.enter_async_context(client_of(doors.couchdb, cloud.server.credentials))
         await until_up(admin, f"{database}/_security")
 
