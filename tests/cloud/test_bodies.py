@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from growd.cloud.bodies import MOST_HELD, Bodies
+from growd.cloud import bodies as limits
+from growd.cloud.bodies import KEPT_FOR_SMALL, MOST_BODY, MOST_HELD, Bodies
 from growd.server.errors import ApiError
 from support.couch_client import Client, client_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+
+    import pytest
 
 
 @asynccontextmanager
@@ -21,7 +26,7 @@ async def reader_of(bodies: Bodies) -> AsyncIterator[Client]:
 
     async def handle(request: web.BaseRequest) -> web.StreamResponse:
         try:
-            async with bodies.body(request, 1_000) as body:
+            async with bodies.body(request, 1_000, account=request.path.strip("/")) as body:
                 return web.json_response([len(body), bodies.held])
         except ApiError as error:
             return error.response_to(request)
@@ -65,6 +70,39 @@ async def test_all_bodies_together_have_a_limit():
         answer = await client("POST", "/", b"x" * 501)
         assert (answer.status, answer.json["error"], answer.headers["Retry-After"]) == (503, "busy", "5")
         assert bodies.held == MOST_HELD - 500
+
+
+async def test_the_bodies_of_an_account_have_a_limit():
+    bodies = Bodies()
+    bodies.held_of["a"] = MOST_BODY - 500
+    async with reader_of(bodies) as client:
+        assert (await client("POST", "/a", b"x" * 500)).status == 200
+        answer = await client("POST", "/a", b"x" * 501)
+        assert (answer.status, answer.json["error"]) == (503, "busy")
+        assert (await client("POST", "/b", b"x" * 501)).status == 200
+
+
+async def test_small_bodies_come_in_while_there_are_many_large_ones(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "SMALL", 700)
+    bodies = Bodies()
+    bodies.held = MOST_HELD - KEPT_FOR_SMALL
+    async with reader_of(bodies) as client:
+        assert (await client("POST", "/", b"x" * 700)).status == 200
+        assert (await client("POST", "/", b"x" * 701)).status == 503
+
+
+async def test_a_body_that_comes_byte_by_byte_is_refused(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(limits, "STALL_S", 0.5)
+    async with reader_of(Bodies()) as client:
+        host, port = urlsplit(client.url).netloc.split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900\r\n\r\n")
+        status = asyncio.create_task(reader.readline())
+        while not status.done():  # ends with the answer
+            writer.write(b"x")
+            await asyncio.wait({status}, timeout=0.05)
+        assert b" 408 " in await status
+        writer.close()
 
 
 async def test_a_compressed_body_is_refused():

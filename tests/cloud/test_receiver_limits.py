@@ -70,13 +70,18 @@ async def test_strangers_with_slow_bodies_stop_no_device(cloud: Cloud):
 
 
 @needs_cloud
-async def test_a_device_with_slow_bodies_stops_no_other(cloud: Cloud):
+async def test_a_device_with_slow_bodies_stops_no_other(cloud: Cloud, caplog: pytest.LogCaptureFixture):
     login = await cloud.device()
     other = await cloud.client(await cloud.device())
     async with slow_bodies(cloud, MOST_OF_ONE, f"{POINTS}/_bulk_docs", login):
         assert (await other("GET", POINTS)).status == 200
         refused = await (await cloud.client(login))("GET", POINTS)
         assert (refused.status, refused.json["error"]) == (503, "busy")
+        await (await cloud.client(login))("GET", POINTS)
+    lines = [each for each in caplog.messages if each.startswith("refused a request")]
+    assert lines == [
+        f"refused a request from 127.0.0.1: too many requests of {login[0]} are under way; try again"
+    ]
 
 
 @needs_cloud

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from contextlib import asynccontextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
@@ -17,12 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
 MOST_BODY: Final = 48 * 1024 * 1024
-"""Bytes of a body: the photos of a journal entry (32 MiB) in base64."""
+"""Bytes of a body: the photos of a journal entry (32 MiB) in base64. All of one account have as many."""
 
 MOST_HELD: Final = 192 * 1024 * 1024
 """Bytes of all bodies together."""
 
-STALL_S: Final = 30.0  # without a byte
+KEPT_FOR_SMALL: Final = 48 * 1024 * 1024
+"""Bytes of those that only bodies up to `SMALL` take: they still come in while there are many large ones."""
+
+SMALL: Final = 1024 * 1024
+STALL_S: Final = 30.0  # without `_PIECE`, or the rest of the body
+_PIECE: Final = 64 * 1024
 WHOLE_S: Final = 300.0
 
 
@@ -31,12 +37,17 @@ class Bodies:
 
     def __init__(self) -> None:
         self.held = 0
+        self.held_of: Counter[str] = Counter()
+        """Of each account; those without one are counted under an empty name."""
 
     @asynccontextmanager
     async def body(
-        self, request: web.BaseRequest, most: int = MOST_BODY, within_s: float = WHOLE_S
+        self, request: web.BaseRequest, most: int = MOST_BODY, within_s: float = WHOLE_S, account: str = ""
     ) -> AsyncGenerator[bytearray]:
-        """The body, held until the block ends. `ApiError` 400, 408, 413, 415 and 503."""
+        """The body, held until the block ends. `ApiError` 400, 408, 413, 415 and 503.
+
+        With an `account` it counts as one of that account.
+        """
         check_encoding(request)
         _check(request.content_length or 0, most)
         send_continue(request)
@@ -46,36 +57,48 @@ class Bodies:
                 async with asyncio.timeout(within_s):
                     async for piece in pieces(request):
                         _check(len(body) + len(piece), most)
-                        self._hold(len(piece))
+                        self._check_room(account, len(piece), len(body) + len(piece))
+                        self.held += len(piece)
+                        self.held_of[account] += len(piece)
                         body += piece
             except TimeoutError:
                 raise too_slow(within_s) from None
             yield body
         finally:
             self.held -= len(body)
+            self.held_of[account] -= len(body)
+            if not self.held_of[account]:
+                del self.held_of[account]
 
-    def _hold(self, size: int) -> None:
-        if self.held + size > MOST_HELD:
-            sentence = f"the bodies of all devices are larger than {MOST_HELD} bytes together; try again"
-            raise ApiError(
-                HTTPStatus.SERVICE_UNAVAILABLE, "busy", sentence, {"Retry-After": "5"}, closes=True
-            )
-        self.held += size
+    def _check_room(self, account: str, more: int, size: int) -> None:
+        """For `more` bytes of a body that then has `size`."""
+        most = MOST_HELD if size <= SMALL else MOST_HELD - KEPT_FOR_SMALL
+        if self.held + more > most:
+            raise _busy(f"the bodies of all devices are larger than {most} bytes together; try again")
+        if account and self.held_of[account] + more > MOST_BODY:
+            raise _busy(f"the bodies of {account} are larger than {MOST_BODY} bytes together; try again")
 
 
-async def pieces(request: web.BaseRequest) -> AsyncGenerator[bytes]:
-    """The pieces of a body. `ApiError` 408 if none comes for `STALL_S`, 400 if the body is incomplete."""
-    while True:
+async def pieces(request: web.BaseRequest) -> AsyncGenerator[bytearray]:
+    """The pieces of a body. `ApiError` 408 if `_PIECE` bytes take `STALL_S`, 400 if it is incomplete."""
+    is_whole = False
+    while not is_whole:
+        piece = bytearray()
         try:
             async with asyncio.timeout(STALL_S):
-                piece = await request.content.readany()
+                while len(piece) < _PIECE and not is_whole:
+                    part = await request.content.readany()
+                    piece += part
+                    is_whole = not part
         except TimeoutError:
             raise too_slow(STALL_S) from None
         except (web.RequestPayloadError, HttpProcessingError, ConnectionError, RuntimeError):
             raise ApiError(400, "incomplete_body", "the body is incomplete", closes=True) from None
-        if not piece:
-            return
         yield piece
+
+
+def _busy(sentence: str) -> ApiError:
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", sentence, {"Retry-After": "5"}, closes=True)
 
 
 def _check(size: int, most: int) -> None:

@@ -28,7 +28,7 @@ class Places:
     def place(self, account: str) -> Iterator[None]:
         """Take a place around the body. `ApiError` 503 if there is none: replications try again."""
         if self.taken >= self._most or self._of[account] >= self._most_of_one:
-            whose = "of all devices" if self.taken >= self._most else "of this account"
+            whose = "of all devices" if self.taken >= self._most else f"of {account}"
             sentence = f"too many {self._what} {whose} are under way; try again"
             raise ApiError(503, "busy", sentence, {"Retry-After": "5"}, closes=True)
         self.taken += 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -70,6 +71,7 @@ ENROLMENT_S: Final = 5.0
 REPORT_S: Final = 2.0  # a device sends one each 5 s at most
 MOST_REPORTS: Final = 20  # in a row
 MOST_SELECTOR: Final = 16 * 1024  # bytes
+_BUSY_S: Final = 60.0  # between lines of the log about it
 _WELCOME: Final = {"couchdb": "Welcome", "version": "3.5.0", "vendor": {"name": "growd"}}
 _LATER: Final = {"Retry-After": "5"}
 _log = logging.getLogger(__name__)
@@ -114,6 +116,8 @@ class CloudReceiver:
         self._report_rate = Rate("reports", REPORT_S, MOST_REPORTS, monotonic)
         self._enrolments = Places("enrolments", MOST_ENROLMENTS, MOST_ENROLMENTS)
         self._is_silent = False
+        self._monotonic = monotonic
+        self._said_busy = -math.inf
         self._open: dict[str, Operation] = {
             "": self._welcome,
             "/": self._welcome,
@@ -142,6 +146,7 @@ class CloudReceiver:
             check_framing(request)
             answer = await self._answer(request)
         except ApiError as error:
+            self._note_busy(request, error)
             answer = error.response_to(request)
         except CouchError as error:
             self._health.doubt()
@@ -270,7 +275,7 @@ class CloudReceiver:
         raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", "devices write points and read none")
 
     async def _bulk_docs(self, request: ClientRequest, series: str, device: str) -> Answer:
-        async with self._bodies.body(request, MOST_OF.get(series, MOST_POINTS_BODY)) as body:
+        async with self._bodies.body(request, MOST_OF.get(series, MOST_POINTS_BODY), account=device) as body:
             documents = documents_of(body)
             refused = await self._target.store(series, device, documents)
         if len(refused) < len(documents):
@@ -285,7 +290,7 @@ class CloudReceiver:
         if request.content_type == "multipart/related" and series == EVENTS:
             with self._uploads.place(device):
                 return json_answer(await store_upload(request, self._target, device, document_id), 201)
-        async with self._bodies.body(request, MOST_POINTS_BODY) as body:
+        async with self._bodies.body(request, MOST_POINTS_BODY, account=device) as body:
             if decoded(body, Named).id != document_id:
                 raise ApiError(400, "bad_request", "the document has another id than the request")
             refused = await self._target.store(series, device, [bytes(body)])
@@ -341,6 +346,12 @@ class CloudReceiver:
     ) -> Any:
         async with self._bodies.body(request, most, within_s) as body:
             return decoded(body, kind)
+
+    def _note_busy(self, request: ClientRequest, error: ApiError) -> None:
+        now = self._monotonic()
+        if error.code == "busy" and now - self._said_busy >= _BUSY_S:
+            self._said_busy = now
+            _log.warning("refused a request from %s: %s", request.address, error.sentence)
 
     def _without_couch(self, error: CouchError) -> ApiError:
         """503, so that a replication tries again; logged once, until CouchDB stores something."""
