@@ -301,13 +301,13 @@ class CloudReceiver:
     async def _changes(self, request: ClientRequest, device: str) -> Answer:
         """A feed looks at the login again: a revoked device learns nothing more."""
         _allow(request, "GET", "POST")
-        has_selector = request.method == "POST"
-        given = await self._read(request, dict[str, Any], MOST_SELECTOR) if has_selector else {}
+        if request.method == "POST":
+            await self._read(request, dict[str, Any], MOST_SELECTOR)
 
         async def still_allowed() -> None:
             await self._logins.device(request)
 
-        return await self._source.changes(request, device, given, still_allowed)
+        return await self._source.changes(request, device, still_allowed)
 
     async def _recipes(self, request: ClientRequest, names: list[str], device: str) -> Answer:
         match (request.method, names[1:]):

@@ -91,24 +91,24 @@ class RecipeSource:
 
     async def info(self, device: str) -> Document:
         """GET /recipes, without what is in it."""
-        answer = await self._changes(device, {"since": "now", "limit": "1"}, {})
+        answer = await self._changes(device, {"since": "now", "limit": "1"})
         return {"doc_count": 0, "update_seq": answer["last_seq"]}
 
-    async def changes(
-        self, request: ClientRequest, device: str, given: Mapping[str, Any], still_allowed: Check
-    ) -> web.StreamResponse:
-        """`_changes`: once, or as a feed that lasts until the device ends it, or `still_allowed` raises."""
+    async def changes(self, request: ClientRequest, device: str, still_allowed: Check) -> web.StreamResponse:
+        """`_changes`: once, or as a feed that lasts until the device ends it, or `still_allowed` raises.
+
+        No selector is used: growd's asks for what a device gets anyway, and others would run in CouchDB.
+        """
         query = _checked_query(request.query)
-        selector = _selector_of(query, given)
         feed = query.get("feed", "normal")
         if feed == "normal":
-            return json_answer(await self._changes(device, query, selector))
+            return json_answer(await self._changes(device, query))
         if feed not in {"continuous", "longpoll"}:
             raise ApiError(
                 400, "bad_request", f"feed must be normal, longpoll or continuous, not {feed[:40]!r}"
             )
         changed = self._changed
-        first = await self._changes(device, _paged(query), selector)  # its errors still have a status
+        first = await self._changes(device, _paged(query))  # its errors still have a status
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         add_own_headers(request, answer.headers)
         await answer.prepare(request)
@@ -116,7 +116,7 @@ class RecipeSource:
         try:
             follow = self._continuous if feed == "continuous" else self._once_changed
             with suppress(CouchError, ApiError, ConnectionError):  # the device asks again
-                async for piece in follow(device, query, selector, first, changed):
+                async for piece in follow(device, query, first, changed):
                     await still_allowed()
                     await answer.write(piece)
         finally:
@@ -149,7 +149,6 @@ class RecipeSource:
         self,
         device: str,
         query: Mapping[str, str],
-        selector: Document,
         answer: Document,
         changed: asyncio.Event,
     ) -> AsyncGenerator[bytes]:
@@ -164,13 +163,12 @@ class RecipeSource:
                         return
                     yield beat
             changed = self._changed  # before the question, whose answer may be older than a change
-            answer = await self._changes(device, _paged(query, answer["last_seq"]), selector)
+            answer = await self._changes(device, _paged(query, answer["last_seq"]))
 
     async def _once_changed(
         self,
         device: str,
         query: Mapping[str, str],
-        selector: Document,
         answer: Document,
         changed: asyncio.Event,
     ) -> AsyncGenerator[bytes]:
@@ -181,7 +179,7 @@ class RecipeSource:
                 is_over = not beat
                 yield beat
             changed = self._changed
-            answer = await self._changes(device, _paged(query, answer["last_seq"]), selector)
+            answer = await self._changes(device, _paged(query, answer["last_seq"]))
             if is_over:
                 break
         yield msgspec.json.encode(answer)
@@ -206,13 +204,11 @@ class RecipeSource:
             else:
                 return
 
-    async def _changes(self, device: str, query: Mapping[str, str], selector: Document) -> Document:
+    async def _changes(self, device: str, query: Mapping[str, str]) -> Document:
         groups = await self._fleet.groups(device)
         mine = {"$or": [{MEMBER: {"$exists": False}}, {MEMBER: {"$elemMatch": {"$in": groups}}}]}
         own = {"_id": {"$regex": "^[^_]"}}  # design documents would run on the device
-        if MEMBER in str(selector.get("$or")):  # for whom a recipe is, is decided here: a group may change
-            selector = {name: each for name, each in selector.items() if name != "$or"}
-        body = {"selector": {"$and": [mine, own, *([selector] if selector else [])]}}
+        body = {"selector": {"$and": [mine, own]}}
         kept = {name: query[name] for name in _ANSWERED if name in query} | {"filter": "_selector"}
         found: Document = await self._ask("POST", "_changes", body, kept)
         return found
@@ -253,17 +249,9 @@ def _checked_query(query: Mapping[str, str]) -> dict[str, str]:
     for name, form in _FORMS.items():
         if name in query and not form.fullmatch(query[name]):
             raise ApiError(400, "bad_request", f"{name} must not be {query[name][:40]!r}")
+    if query.get("filter", "_selector") != "_selector":
+        raise ApiError(400, "bad_request", f"filter must be _selector, not {query['filter'][:40]!r}")
     return dict(query)
-
-
-def _selector_of(query: Mapping[str, str], given: Mapping[str, Any]) -> Document:
-    name = query.get("filter")
-    if name not in {None, "_selector"}:
-        raise ApiError(400, "bad_request", f"filter must be _selector, not {name[:40]!r}" if name else "")
-    selector = given.get("selector", {})
-    if not isinstance(selector, dict):
-        raise ApiError(400, "bad_request", "selector must be a JSON object")
-    return selector
 
 
 def _paged(query: Mapping[str, str], since: Any = None) -> dict[str, str]:
