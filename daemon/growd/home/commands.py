@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -17,14 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable
 
     from growd.bus import Bus, Node
+    from growd.bus.topics import Topic
     from growd.home.layout import TopicNames
     from growd.host.hold import Hold
+
+    Work = Callable[[bytes], Awaitable[str]]
 
 _MOST_WAITING: Final = 64  # topics with a command that waits
 _MOST_BYTES: Final = 1_024
 _REST_S: Final = 0.05  # after each command: a set point is written to the disk
 _RELEASES: Final = (b"null", b"None")
-_ON: Final = {b"ON": True, b"OFF": False}
+_HOLD: Final = b"ON"
+_ON: Final = {_HOLD: True, b"OFF": False}
 _AUTHOR: Final = "mqtt"
 _log = logging.getLogger(__name__)
 
@@ -35,6 +40,9 @@ class CommandRefusedError(Exception):
 
 class Commands:
     """Carries out commands one after the other. Of those that wait on one topic, only the newest counts.
+
+    `hold/set` always has a place, and ON is carried out before the others: it makes the chamber safe. An
+    unknown name is refused at once and takes no place.
 
     An empty message is none: a broker sends it when somebody removes a retained one. `refused(topic, reason)`
     is called for each that is not carried out, `remarked(topic, words)` for what growd answers to the others,
@@ -58,13 +66,14 @@ class Commands:
         self._bus = bus
         self._node = node
         self._lead = topics("")
+        self._hold_topic = topics("hold", "set")
         self._environments = environments
         self._recipes = recipes
         self._holds = holds
         self._refused = refused
         self._remarked = remarked
         self._changed = changed
-        self._waiting: dict[str, bytes] = {}
+        self._waiting: dict[str, tuple[Work, bytes]] = {}
         self._arrived = asyncio.Event()
         self.selected: dict[str, str] = {}
         self.accepted = 0
@@ -77,12 +86,22 @@ class Commands:
             self._refused(topic, "the message is empty, as when a retained one is removed")
         elif len(body) > _MOST_BYTES:
             self._refused(topic, f"the message has {len(body)} bytes, at most {_MOST_BYTES} are taken")
-        elif topic not in self._waiting and len(self._waiting) >= _MOST_WAITING:
-            self._refused(topic, f"{_MOST_WAITING} other commands wait")
         else:
-            self._waiting.pop(topic, None)  # the newest is carried out last
-            self._waiting[topic] = body
-            self._arrived.set()
+            try:
+                self._queue(topic, body)
+            except (CommandRefusedError, BusError) as error:
+                self._refused(topic, str(error))
+
+    def _queue(self, topic: str, body: bytes) -> None:
+        work = self._work(topic.removeprefix(self._lead).split("/"))
+        self._waiting.pop(topic, None)  # the newest is carried out last
+        if topic != self._hold_topic and len(self._waiting.keys() - {self._hold_topic}) >= _MOST_WAITING:
+            raise CommandRefusedError(f"{_MOST_WAITING} other commands wait")
+        if topic == self._hold_topic and body == _HOLD:
+            self._waiting = {topic: (work, body), **self._waiting}
+        else:
+            self._waiting[topic] = work, body
+        self._arrived.set()
 
     async def run(self) -> None:
         """Carry out commands until cancelled."""
@@ -90,14 +109,14 @@ class Commands:
             await self._arrived.wait()
             while self._waiting:
                 topic = next(iter(self._waiting))
-                await self._carry_out(topic, self._waiting.pop(topic))
+                await self._carry_out(topic, *self._waiting.pop(topic))
                 self._changed()
                 await asyncio.sleep(_REST_S)
             self._arrived.clear()
 
-    async def _carry_out(self, topic: str, body: bytes) -> None:
+    async def _carry_out(self, topic: str, work: Work, body: bytes) -> None:
         try:
-            words = await self._work(topic.removeprefix(self._lead).split("/"), body)
+            words = await work(body)
         except (CommandRefusedError, BusError) as error:
             self._refused(topic, str(error))
             return
@@ -106,29 +125,33 @@ class Commands:
             self._remarked(topic, words)
         _log.info("a command by MQTT on %s: %s%s", topic, _shown(body), f"; {words}" if words else "")
 
-    def _work(self, names: list[str], body: bytes) -> Awaitable[str]:
+    def _work(self, names: list[str]) -> Work:
+        """What carries out the message of a topic. Raises `CommandRefusedError` or `BusError` without any."""
         match names:
             case ["hold", "set"]:
-                return self._hold(body)
+                return self._hold
             case [environment, "desired" | "commanded" as kind, variable, "set"]:
-                return self._publish(f"{environment}/{kind}/{variable}", body)
+                return partial(self._publish, self._bus.topics.get(f"{environment}/{kind}/{variable}"))
             case [environment, "recipe", "selected", "set"] if environment in self._environments:
-                return self._select(environment, body)
-            case [environment, "recipe", "start"]:
-                return self._start(environment, body)
+                return partial(self._select, environment)
             case [environment, "recipe", action]:
-                return self._act(environment, action, body)
+                self._bus.services.get(f"{environment}/{action}_recipe")
+                return (
+                    partial(self._start, environment)
+                    if action == "start"
+                    else partial(self._act, environment, action)
+                )
         raise CommandRefusedError("there is no such command")
 
-    async def _publish(self, topic: str, body: bytes) -> str:
+    async def _publish(self, topic: Topic, body: bytes) -> str:
         """A set point or a command: a number, or null to release it."""
         value = None if body in _RELEASES else _number(body)
         try:
-            message = self._node.publish_arguments(topic, [value])
+            message = self._node.publish_arguments(topic.name, [value])
         except BusError as error:
-            name = topic.partition("/")[2].replace("/", " ")
+            name = topic.name.partition("/")[2].replace("/", " ")
             raise CommandRefusedError(f"{name}: {str(error).removeprefix('data: ')}") from None
-        return await self._bus.topics.get(topic).answer(message, _AUTHOR)
+        return await topic.answer(message, _AUTHOR)
 
     async def _hold(self, body: bytes) -> str:
         is_on = _ON.get(body)
