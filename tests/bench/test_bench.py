@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from measuring import Process
 
-pytestmark = [pytest.mark.bench, pytest.mark.timeout(120)]
+pytestmark = pytest.mark.bench
 
 BENCH = measuring.HERE
 SCRIPTS = every.scripts()

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 NOWHERE = "http://127.0.0.1:1"
 
-pytestmark = pytest.mark.timeout(120)
-
 
 def one_sentence(printed: str) -> str:
     """The error message; the other lines are log lines, without a traceback."""

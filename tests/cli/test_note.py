@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.terminal import Printed
 
-pytestmark = pytest.mark.timeout(120)
-
 
 @pytest.fixture
 async def daemon(database_server: DatabaseServer, tmp_path: Path) -> AsyncIterator[Daemon]:

@@ -278,7 +278,6 @@ def test_an_id_may_be_longer_than_a_file_name(command, monkeypatch):
     assert (done.exit_code, "no daemon answers" in done.stderr) == (3, True)
 
 
-@pytest.mark.timeout(120)
 async def test_check_and_show_use_the_database_of_the_daemon(tmp_path, database_server):
     async with (
         home_on(database_server, shared=True) as home,

@@ -6,8 +6,6 @@ import json
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
-import pytest
-
 from support.program import home_on, started
 from support.terminal import typed
 
@@ -42,7 +40,6 @@ async def daemon_with_recipes(tmp_path, database_server):
         yield ask, where, login
 
 
-@pytest.mark.timeout(120)
 async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_server):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(RECIPE))
@@ -81,7 +78,6 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
         assert completed.out == "plain,two/days\n"
 
 
-@pytest.mark.timeout(120)
 async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, database_server):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(RECIPE))

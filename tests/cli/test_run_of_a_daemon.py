@@ -6,8 +6,6 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
-import pytest
-
 from growd import __version__
 from support.program import home_on, started
 from support.runs import ExportedRun
@@ -19,7 +17,6 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
 
 
-@pytest.mark.timeout(120)
 async def test_a_run_is_listed_shown_and_exported(tmp_path: Path, database_server: DatabaseServer) -> None:
     async with (
         home_on(database_server, shared=True) as home,

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from support.daemon import Daemon
     from support.terminal import Printed
 
-pytestmark = pytest.mark.timeout(120)
-
 
 async def topic(daemon: Daemon, *arguments: str, **environment: str) -> Printed:
     return await typed("topic", *arguments, "--url", daemon.origin, **environment)

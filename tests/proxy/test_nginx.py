@@ -69,7 +69,6 @@ class TestSameAnswers:
                 pass
             assert json.loads(line)["id"] == "doc"
 
-    @pytest.mark.timeout(120)
     async def test_bulk_docs_of_50_mb(self, door, database_server):
         await transcript(door, [CREATE], database_server)
         docs = [{"_id": f"doc{n}", "text": f"{n:04}" * 250_000} for n in range(50)]
