@@ -154,6 +154,10 @@ async def test_an_event_gets_no_conflicts(cloud: Cloud):
     first, second = "1-" + "a" * 32, "2-" + "b" * 32
     both = {"start": 2, "ids": ["b" * 32, "a" * 32]}
     path = f"{EVENTS}/_bulk_docs"
+    third = "3-" + "d" * 32
+    assert (await client("POST", path, batch(event | {"_rev": third}))).json == []
+    assert len((await client("POST", path, batch(event | {"_rev": second}))).json) == 1
+    event["_id"] = PointMaker(device).make("e", "note", 1, JANUARY).document()["_id"]
     assert (await client("POST", path, batch(event | {"_rev": first}))).json == []
     for wrong in (
         event | {"_rev": "1-" + "c" * 32},
@@ -163,7 +167,8 @@ async def test_an_event_gets_no_conflicts(cloud: Cloud):
     ):
         assert len((await client("POST", path, batch(wrong))).json) == 1
     good = event | {"_rev": second, "_attachments": photo, "_revisions": both}
-    assert (await client("POST", path, batch(good))).json == []
+    for again in (good, good, event | {"_rev": first}):  # stored revisions, sent again
+        assert (await client("POST", path, batch(again))).json == []
 
 
 @needs_cloud

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.cloud.checks import MOST_DOCUMENT, RefusedDocumentError, check_document, check_id, check_revision
+from growd.cloud.checks import MOST_DOCUMENT, RefusedDocumentError, check_document, check_id
 from growd.cloud.quorum import Quorum
 from growd.store.couch_answers import checked
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
@@ -33,6 +33,7 @@ _ABOUT_CONTENT: Final = frozenset({
 })  # fmt: skip
 
 
+_LATER: Final = f"1000000-{'0' * 32}"  # a revision later than all that may be stored
 _LARGE: Final = 1024 * 1024  # bytes of a batch that is checked beside the event loop
 
 
@@ -115,17 +116,14 @@ class PointTarget:
 
         CouchDB names the stored revisions that may be ancestors of a revision that it does not know.
         """
-        later = {each["_id"]: [_later_than(each)] for each in documents}
-        stored = {
-            document_id: answer.get("possible_ancestors", ())
-            for document_id, answer in (await self._revs_diff(database, later)).items()
-        }
+        wanted = {each["_id"]: [each["_rev"], _LATER] for each in documents}
+        found = await self._revs_diff(database, wanted)
         refused, new = [], []
         for each in documents:
-            revisions = stored.get(each["_id"], ())
-            if each["_rev"] in revisions:
+            answer = found[each["_id"]]
+            if each["_rev"] not in answer["missing"]:
                 continue
-            if not revisions or await self._only_adds_attachments(database, each):
+            if "possible_ancestors" not in answer or await self._only_adds_attachments(database, each):
                 new.append(each)
             else:
                 refused.append(refusal(each, "a point is not changed"))
@@ -261,11 +259,6 @@ def decoded_document(raw: bytes | msgspec.Raw) -> Document:
 def _check_once(document: Document, others: Mapping[str, Document]) -> None:
     if document["_id"] in others:
         raise RefusedDocumentError("the same id is in this batch twice")
-
-
-def _later_than(document: Document) -> str:
-    """A revision that does not exist, one generation after that of the document."""
-    return f"{check_revision(document) + 1}-{'0' * 32}"
 
 
 def _follows(document: Document, present: Document) -> bool:
