@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.cloud.accounts import Accounts, EnrolmentRequest
 from growd.cloud.months import Month
 from growd.runtime.clock import RealClock
+from growd.store.errors import CouchConflictError
 from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.cloud import Cloud, couch_front, needs_cloud, running_cloud
@@ -226,6 +228,41 @@ async def test_a_code_is_no_key_to_a_device_that_reports_or_was_revoked(cloud: C
     assert (revoked.status, "was revoked after this code was made" in revoked.json["reason"]) == (403, True)
     new_code = await cloud.accounts.invite()
     assert (await stranger("POST", "/_enroll", {"code": new_code, "device": device})).status == 201
+    assert (await stranger("POST", "/_enroll", enrolment)).status == 403  # also before the next report
+
+
+async def test_enrolments_of_a_device_at_the_same_time_make_one_login(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+):
+    codes, device = [await cloud.accounts.invite() for _ in range(2)], PointMaker.new_device()
+    cloud.devices.append(device)
+    password = await cloud.accounts.enroll(EnrolmentRequest(codes[0], device))
+
+    async def none_yet(*_: object) -> bool:
+        return False
+
+    monkeypatch.setattr(Accounts, "has_account", none_yet)  # as the other one sees it
+    with pytest.raises(CouchConflictError):
+        await cloud.accounts.enroll(EnrolmentRequest(codes[1], device))
+    assert (await (await cloud.client((device, password)))("GET", POINTS)).status == 200
+
+
+async def test_a_receiver_enrols_a_device_once_at_a_time(cloud: Cloud, monkeypatch: pytest.MonkeyPatch):
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow(*_: object) -> str:
+        begun.set()
+        await go_on.wait()
+        return "password"
+
+    monkeypatch.setattr(Accounts, "enroll", slow)
+    stranger = await cloud.client()
+    enrolment = {"code": "ABC", "device": PointMaker.new_device()}
+    first = asyncio.create_task(stranger("POST", "/_enroll", enrolment))
+    await begun.wait()
+    assert (await stranger("POST", "/_enroll", enrolment)).status == 503
+    go_on.set()
+    assert (await first).status == 201
 
 
 async def test_wrong_logins_and_codes_do_not_lock_out_the_others_of_a_school(cloud: Cloud):

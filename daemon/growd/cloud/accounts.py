@@ -86,7 +86,8 @@ class Accounts:
         for _ in range(_TRIES):
             invitation = await self._invitation(request.code)
             await self._check_free(request.device, invitation)
-            if request.device in invitation.devices:
+            is_new = request.device not in invitation.devices
+            if not is_new:
                 break
             invitation.devices.append(request.device)
             if await self.couch.put(self.names.devices, _document(invitation)) is not None:
@@ -94,7 +95,7 @@ class Accounts:
         else:
             raise CouchConflictError(invitation.id)
         password = secrets.token_urlsafe(24)
-        await self._write_account(request.device, password)
+        await self._write_account(request.device, password, is_new=is_new)
         await self._change_device(request.device, request)
         return password
 
@@ -158,7 +159,7 @@ class Accounts:
     async def _check_free(self, device: str, invitation: Invitation) -> None:
         """Nobody may take over the account of a device: it has another invitation, or has reported."""
         known = await self.device(device)
-        if known is not None and known.revoked >= invitation.created:
+        if known is not None and known.last_revoked >= invitation.created:
             sentence = f"the device {device} was revoked after this code was made; ask for a new one"
             raise EnrolmentError(HTTPStatus.FORBIDDEN, sentence)
         has_reported = known is not None and 0.0 < known.enrolled <= known.received
@@ -171,7 +172,8 @@ class Accounts:
         if await self.has_account(device):
             raise EnrolmentError(HTTPStatus.CONFLICT, _in_use(device))
 
-    async def _write_account(self, device: str, password: str) -> None:
+    async def _write_account(self, device: str, password: str, *, is_new: bool) -> None:
+        """A new account replaces none: another invitation may have made one at the same moment."""
         account: dict[str, Any] = {
             "_id": _account_id(device),
             "name": device,
@@ -179,7 +181,7 @@ class Accounts:
             "type": "user",
             **_hashed(password),
         }
-        present = await self.couch.get(_USERS, account["_id"])
+        present = None if is_new else await self.couch.get(_USERS, account["_id"])
         if present is not None:
             account["_rev"] = present["_rev"]
         if await self.couch.put(_USERS, account) is None:
@@ -190,7 +192,7 @@ class Accounts:
         for _ in range(_TRIES):
             document = await self.device(device) or DeviceDocument(device_document_id(device), device)
             if request is None:
-                document.revoked = self.time()
+                document.revoked = document.last_revoked = self.time()
             else:
                 document.enrolled, document.revoked = self.time(), 0.0
                 document.name = request.name or document.name

@@ -38,6 +38,7 @@ class DeviceDocument(Struct, omit_defaults=True):
     group: Name = ""
     enrolled: float = 0.0
     revoked: float = 0.0
+    last_revoked: float = 0.0  # stays when it is enrolled again
     version: Name = ""
     received: float = 0.0
     report: DeviceReport | None = None

@@ -115,6 +115,7 @@ class CloudReceiver:
         self._reports = reports
         self._report_rate = Rate("reports", REPORT_S, MOST_REPORTS, monotonic)
         self._enrolments = Places("enrolments", MOST_ENROLMENTS, MOST_ENROLMENTS)
+        self._enrolling = Places("enrolments", MOST_ENROLMENTS, 1)
         self._is_silent = False
         self._monotonic = monotonic
         self._said_busy = -math.inf
@@ -222,7 +223,8 @@ class CloudReceiver:
     async def _enrolled(self, request: ClientRequest) -> Answer:
         wanted = await self._read(request, EnrolmentRequest, MOST_ENROLMENT, ENROLMENT_S)
         try:  # no wait after wrong codes: nobody guesses 100 bits, and a school has one address
-            password = await self._accounts.enroll(wanted)
+            with self._enrolling.place(wanted.device):  # the second password would replace the first
+                password = await self._accounts.enroll(wanted)
         except EnrolmentError as error:
             _log.warning("refused to enrol %s from %s: %s", wanted.device, request.address, error)
             raise ApiError(error.status, "not_enrolled", str(error)) from None
