@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -11,8 +10,18 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from growd.cli.output import print_json
+from growd.cloud.devices import (
+    DeviceDocument,
+    DeviceReport,
+    ReportedAlert,
+    ReportedEnvironment,
+    ReportedValue,
+    fleet_row,
+)
 from support.cloud_export import cloud_of, device_id, document
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB from PyPI is missing: pip install duckdb")
@@ -24,8 +33,29 @@ CO2 = "air_carbon_dioxide"
 
 def statements():
     """The blocks of the page in SQL for DuckDB; the first one is for all others."""
-    text = PAGE.read_text(encoding="utf-8").partition("## DuckDB")[2].partition("\n## ")[0]
-    return re.findall(r"^```sql\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    return blocks("DuckDB", "sql")
+
+
+def blocks(section, language):
+    """The blocks of a section of the page in a language."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"## {section}")[2].partition("\n## ")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+
+
+def listed(number):
+    """A device as `growd fleet list --json` has it."""
+    values = {"air_temperature": ReportedValue(20.0, unit="degC"), CO2: ReportedValue(None)}
+    report = DeviceReport(
+        "host",
+        "1.0",
+        START,
+        alerts=[ReportedAlert("warning", "a text", START)] * number,
+        lag={"points": number, "recipes_down": None},
+        environments={"environment_1": ReportedEnvironment("lettuce", "running", "early", 60.0, values)},
+    )
+    device = device_id(number)
+    document = DeviceDocument(f"device:{device}", device, f"Chamber {number}", "school", START, report=report)
+    return msgspec.to_builtins(fleet_row(document, START))
 
 
 def rows(answer):
@@ -61,14 +91,14 @@ def stored_events():
 
 
 @pytest.fixture
-async def answers(tmp_path, database_server, monkeypatch):
+async def answers(tmp_path, database_server, monkeypatch, capsys):
     """The rows of each statement of the page."""
     async with cloud_of(database_server) as cloud:
         await cloud.store(stored_points())
         await cloud.store(stored_events(), "events")
         await cloud.export(tmp_path / "fleet", kinds=("points", "events"))
-    names = [{"device": device_id(n), "name": f"Chamber {n}", "group": "school"} for n in range(3)]
-    (tmp_path / "devices.json").write_text(json.dumps(names), encoding="utf-8")
+    print_json({"devices": [*map(listed, range(3))]})  # as growd fleet list --json
+    (tmp_path / "devices.json").write_text(capsys.readouterr().out, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
 
     def run():
@@ -99,14 +129,23 @@ async def test_the_statements_of_the_page_give_what_was_measured(answers):
     ]
 
 
+async def test_the_program_of_the_page_runs_a_statement(answers, tmp_path):
+    assert answers
+    (program,) = blocks("DuckDB", "python")
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert (process.returncode, b"136" in printed) == (0, True)
+
+
 @pytest.mark.timeout(240)
 async def test_spark_gives_the_same_hours(answers, tmp_path):
     spark = pytest.importorskip("pyspark", reason="PySpark from PyPI is missing: pip install pyspark")
     assert spark.__version__
     if shutil.which("java") is None:
         pytest.skip("Java is missing: apt install default-jre-headless")
-    text = PAGE.read_text(encoding="utf-8").partition("## Spark")[2]
-    (program,) = re.findall(r"^```python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    (program,) = blocks("Spark", "python")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, cwd=tmp_path, env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
     )
