@@ -98,6 +98,15 @@ async def test_a_login_that_is_refused_is_named(tmp_path, status, error, reason)
     assert result.stderr == f"growd: {address}: the database answered {refusal}; check --credentials\n"
 
 
+async def test_a_server_without_databases_of_the_cloud_is_named(tmp_path, cloud):
+    result = await run(cloud, tmp_path / "out")
+    assert result.exit_code == 1
+    assert f"{cloud.server.url} has no databases of a cloud with the prefix {cloud.prefix}" in result.stderr
+    await cloud.make("points_other")  # prepared, and empty
+    result = await run(cloud, tmp_path / "out")
+    assert (result.exit_code, result.stderr) == (0, "growd: new: 0 points\n")
+
+
 async def test_a_full_disk_is_named_and_the_same_command_resumes(tmp_path, cloud):
     random = Random(3)
     stored = [one | {"value": random.random()} for one in points(5_000, RECENT, chambers=1, every_s=1.0)]

@@ -54,12 +54,29 @@ async def delete_all(prefix: str) -> None:
                 await couch("DELETE", f"/{name}")
 
 
+def test_a_port_beyond_the_range_is_refused_before_anything_is_made(credentials: Path):
+    words = [
+        "receive",
+        "--couchdb",
+        "http://127.0.0.1:1",
+        "--credentials",
+        str(credentials),
+        "--port",
+        "80000",
+    ]
+    result = CliRunner().invoke(cloud, words)
+    assert (result.exit_code, "80000 is not in the range" in result.output) == (2, True)
+
+
 def test_wrong_options_are_named(credentials: Path, own_port: int):
     status, output = prepared("http://admin:secret@10.0.0.5:5984", credentials)
     assert (status, "--couchdb" in output, "secret" in output) == (2, True, False)
     assert prepared("http://10.0.0.5", credentials, "--prefix", "9")[0] == 2
     status, output = prepared(f"http://127.0.0.1:{own_port}", credentials)
-    assert (status, "Connection refused" in output) == (3, True)
+    assert (status, f"http://127.0.0.1:{own_port}: no answer" in output) == (3, True)
+    assert "Connection refused" in output
+    status, output = prepared(f"https://127.0.0.1:{own_port}", credentials)
+    assert (status, f"without TLS, its address is http://127.0.0.1:{own_port}" in output) == (3, True)
     credentials.chmod(0o644)
     status, output = prepared("http://10.0.0.5", credentials)
     assert (status, "chmod 600" in output) == (1, True)

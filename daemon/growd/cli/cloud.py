@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import click
 
@@ -12,12 +12,13 @@ from growd.cli.lazy_group import Command, LazyGroup
 from growd.cli.options import plain_errors, refuse
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
-from growd.store.errors import CouchError, CouchUnavailableError
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd.cloud.serving import CloudServer
+    from growd.store.errors import CouchError
 
 SUBCOMMANDS: Final = {
     "export": Command("growd.cli.cloud_export:export", "Write the points of all devices as Parquet."),
@@ -76,9 +77,23 @@ def server_of(couchdb: str, credentials: Path, prefix: str) -> CloudServer:
     return CloudServer(couchdb.rstrip("/"), _login(credentials), CloudNames(prefix))
 
 
-def refuse_couch_error(error: CouchError) -> None:
-    """End the command: CouchDB did not answer, or refused."""
-    refuse(error, NOT_REACHED if isinstance(error, CouchUnavailableError) else 1)
+def refuse_couch_error(url: str, error: CouchError, remedy: str = "") -> NoReturn:
+    """End the command: the CouchDB at `url` did not answer, or refused."""
+    refuse_receiver(url, error)
+    if isinstance(error, CouchUnavailableError):
+        if error.status is None and url.startswith("https:"):
+            plain = url.replace("https:", "http:", 1)
+            remedy = f"if it answers without TLS, its address is {plain}{remedy and f'; {remedy}'}"
+        refuse(f"{url}: {error}{remedy and f'; {remedy}'}", NOT_REACHED)
+    refuse(f"{url}: {error}{remedy and f'; {remedy}'}")
+
+
+def refuse_receiver(url: str, error: CouchError) -> None:
+    """End the command if a receiver has answered where a CouchDB should."""
+    from growd.cloud.months import NO_DATABASE, NOT_OF_A_DEVICE  # noqa: PLC0415  only for these commands
+
+    if isinstance(error, CouchRefusedError) and error.reason.endswith((NO_DATABASE, NOT_OF_A_DEVICE)):
+        refuse(f"{url} is the address of a receiver; --couchdb is the address of its CouchDB")
 
 
 def _login(file: Path) -> tuple[str, str]:

@@ -14,8 +14,7 @@ import click
 
 from growd.bus.errors import counted
 from growd.cli.backup import progress
-from growd.cli.client import NOT_REACHED
-from growd.cli.cloud import server_of, server_options
+from growd.cli.cloud import refuse_couch_error, server_of, server_options
 from growd.cli.options import plain_errors, refuse
 from growd.cloud.export_state import ExportState
 from growd.cloud.months import Month
@@ -94,8 +93,8 @@ def export(
     enough. The next run adds what is new. Each point is written once, also if the export was killed or the
     database repeats changes. Only one export at a time writes into FOLDER. Photos are not exported.
 
-    Exit status: 0 if all is exported; 1 if FOLDER can't be written or the database refuses; 2 for a usage
-    error; 3 if the database does not answer (run the command again).
+    Exit status: 0 if all is exported; 1 if FOLDER can't be written, CouchDB refuses or has no databases of a
+    cloud; 2 for a usage error; 3 if the database does not answer (run the command again).
     """
     server = server_of(couchdb, credentials, prefix)
     if importlib.util.find_spec("pyarrow") is None:
@@ -110,10 +109,9 @@ def export(
                 run_on_loop(_run(server, tls, state, options, every * 60 if follow else None))
                 files, rows, size = state.totals()
         except CouchUnavailableError as error:
-            refuse(f"{couchdb}: {error}; the same command continues here", NOT_REACHED)
+            refuse_couch_error(couchdb, error, "the same command continues here")
         except CouchRefusedError as error:
-            hint = "; check --credentials" if error.status in _DENIED else ""
-            refuse(f"{couchdb}: {error}{hint}")
+            refuse_couch_error(couchdb, error, "check --credentials" if error.status in _DENIED else "")
         except StoreError as error:
             refuse(error)
         click.echo(f"{folder}: {counted(rows, 'row')} in {counted(files, 'file')}, {size / 1e6:.1f} MB")
@@ -140,7 +138,13 @@ async def _run(
                 report=lambda part, _: bar(round(part * _STEPS)),
                 **options,
             )
-            _say(await export.round())
+            found = await export.round()
+        if not found.databases and not found.gone:
+            prefix = f" with the prefix {server.names.prefix}" if server.names.prefix else ""
+            raise StoreError(
+                f"{server.url} has no databases of a cloud{prefix}; check --couchdb and --prefix"
+            )
+        _say(found)
         if every is not None:
             await follow(
                 CloudExport(couch, state, names=server.names, now=time.time, **options), every, RealClock()

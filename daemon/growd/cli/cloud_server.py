@@ -40,7 +40,7 @@ def prepare(couchdb: str, credentials: Path, prefix: str) -> None:
         try:
             made = run_on_loop(serving.prepare(server, RealClock()))
         except CouchError as error:
-            refuse_couch_error(error)
+            refuse_couch_error(couchdb, error)
         else:
             click.echo(f"made {', '.join(made)}" if made else "all databases exist")
 
@@ -48,7 +48,13 @@ def prepare(couchdb: str, credentials: Path, prefix: str) -> None:
 @click.command()
 @server_options
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=5990, show_default=True, help="Port to listen on; 0 for any free one.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=5990,
+    show_default=True,
+    help="Port to listen on; 0 for any free one.",
+)
 @click.option(
     "--trusted-proxy",
     "proxies",
@@ -84,7 +90,7 @@ def receive(
         try:
             run_on_loop(serving.receive(server, host, port, proxies, _greet, page=page))
         except CouchError as error:
-            refuse_couch_error(error)
+            refuse_couch_error(couchdb, error)
         except AddressError as error:
             refuse(error)
 

@@ -17,14 +17,14 @@ import msgspec
 
 from growd.cli.chamber import client_of
 from growd.cli.client import NOT_ALLOWED, NOT_REACHED, REFUSED, WRONG_USAGE
-from growd.cli.cloud import prefix_option, server_of
+from growd.cli.cloud import prefix_option, refuse_receiver, server_of
 from growd.cli.names import did_you_mean
 from growd.cli.options import plain_errors, refuse
 from growd.client.trust import trusting
 from growd.cloud.accounts import Accounts
 from growd.cloud.devices import FleetRow
 from growd.cloud.fleet import Fleet
-from growd.cloud.months import NO_DATABASE, CloudNames
+from growd.cloud.months import CloudNames
 from growd.cloud.serving import CloudServer
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
@@ -94,7 +94,8 @@ class FleetCloud:
                 return msgspec.json.decode(body, type=_Answer).devices
             except msgspec.DecodeError as error:
                 refuse(f"the list of the receiver can't be read: {error}; is its growd of another version?")
-        if status == HTTPStatus.UNAUTHORIZED and b"server admin" not in body:
+        is_wrong = status == HTTPStatus.UNAUTHORIZED and b"server admin" not in body
+        if is_wrong or status == HTTPStatus.TOO_MANY_REQUESTS:
             checked("GET /_fleet", status, body)  # a wrong password is not tried twice: it locks the account
         pages = Fleet(self.couch, self.names, RealClock()).rows()
         return [row async for page in pages for row in page]
@@ -178,8 +179,9 @@ def _only(wanted: str, rows: Sequence[FleetRow]) -> FleetRow:
 def _refuse(url: str, error: CouchError) -> NoReturn:
     if isinstance(error, CouchUnavailableError):
         refuse(f"{url}: {error}", NOT_REACHED)
-    if isinstance(error, CouchRefusedError) and error.reason == NO_DATABASE:
-        refuse("the address is that of a receiver; --couchdb is the address of its CouchDB", REFUSED)
+    refuse_receiver(url, error)
+    if isinstance(error, CouchRefusedError) and "incorrect" in error.reason:
+        refuse(f"{url}: the name or the password is wrong; check --credentials", NOT_ALLOWED)
     if isinstance(error, CouchRefusedError) and error.status in _LOGIN:
         refuse(f"{error}; an administrator's login is needed (a reader lists at a receiver)", NOT_ALLOWED)
     if isinstance(error, CouchRefusedError) and error.status == HTTPStatus.NOT_FOUND:

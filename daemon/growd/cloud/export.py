@@ -28,9 +28,10 @@ _SINGLE: Final = {POINTS: "environmental_data_point", EVENTS: "environmental_eve
 
 @dataclass
 class ExportRound:
-    """What one reading of all databases found: new rows by kind, documents that are none, lost databases."""
+    """What a reading found: new rows by kind, documents that are none, how many databases, and lost ones."""
 
     rows: dict[str, int] = field(default_factory=dict)
+    databases: int = 0
     others: int = 0
     gone: list[str] = field(default_factory=list)
 
@@ -71,7 +72,9 @@ class CloudExport:
         for number, (kind, name) in enumerate(databases):
             self._report(number / len(databases), sum(found.rows.values()))
             share = _Share(number, len(databases))
-            if not await self._export(kind, name, places.get(name), found, share):
+            if await self._export(kind, name, places.get(name), found, share):
+                found.databases += 1
+            else:
                 await self._note_gone(places.get(name), found)
         await self._merge()
         self._report(1.0, sum(found.rows.values()))

@@ -14,6 +14,7 @@ from growd.access.attempts import Attempts
 from growd.access.authorization import CHALLENGE
 from growd.access.sessions import Session, SessionLimits, Sessions, credentials_of
 from growd.cloud.accounts import ROLE
+from growd.cloud.months import NOT_OF_A_DEVICE
 from growd.config.access import Access
 from growd.proxy.gateway import DatabaseAnswer
 from growd.server.client_request import address_of
@@ -63,7 +64,7 @@ class Logins:
         """The device that sends a request. `ApiError` for other accounts."""
         session = await self._session(request)
         if ROLE not in session.roles or len(session.name) != _DEVICE_DIGITS:
-            sentence = f"{session.name} is not the account of a device"
+            sentence = f"{session.name} {NOT_OF_A_DEVICE}"
             raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", sentence)
         return session.name
 

@@ -19,6 +19,8 @@ OTHER: Final = "other"
 FIRST_YEAR: Final = 2015
 NO_DATABASE: Final = "no such database or page"
 """The answer of a receiver about other databases."""
+NOT_OF_A_DEVICE: Final = "is not the account of a device"
+"""The end of the answer of a receiver about its databases to other accounts."""
 
 _DAY_MS: Final = 86_400_000
 _LAST_DAY: Final = 2_932_896  # 9999-12-31, since 1970
