@@ -23,6 +23,7 @@ from growd.cli.main import main
 from growd.config import load
 from growd.store.points import PointMaker
 from support.cloud import Cloud, needs_cloud, running_cloud
+from support.couch_client import client_of
 from support.program import started
 from support.tls_door import CA_FILE, server_context
 from support.waiting import until_found
@@ -60,7 +61,7 @@ class Fleet:
                 *("--credentials", str(self.folder / "admin")),
                 *("--prefix", self.cloud.names.prefix),
             )
-        return await asyncio.to_thread(CliRunner().invoke, main, ["fleet", *words, *options])
+        return await asyncio.to_thread(CliRunner().invoke, main, ["fleet", words[0], *options, *words[1:]])
 
     async def ok(self, *words: str) -> str:
         """The same; it must end well. Its standard output."""
@@ -243,10 +244,20 @@ async def test_recipes_are_checked_and_published_to_all_or_some(fleet: Fleet):
     assert refused.exit_code == 1
     assert "there is no device Chamber 3; did you mean" in refused.stderr
 
-    warned = await fleet.growd("publish", str(sound), "--group", "schol")
-    assert (warned.exit_code, "in the group schol; did you mean school?" in warned.stderr) == (0, True)
+    refused = await fleet.growd("publish", str(sound), "--group", "schol")
+    assert (refused.exit_code, "in the group schol; did you mean school?" in refused.stderr) == (1, True)
+    refused = await fleet.growd("publish", str(sound), "--group", "farm")
+    assert (refused.exit_code, "in the group farm; groups with devices: school" in refused.stderr) == (
+        1,
+        True,
+    )
+    listed = await fleet.ok("recipes")
+    assert listed == f"short_day, revision 1001, for {one.id}, group:school: 2 devices\n"
+    await fleet.ok("revoke", "Chamber 1")
+    refused = await fleet.growd("publish", str(sound), "--to", "Chamber 1")
+    assert (refused.exit_code, "(Chamber 1) is revoked" in refused.stderr) == (1, True)
     assert await fleet.ok("withdraw", "short_day") == "withdrew short_day\n"
-    assert await fleet.cloud.stored(recipes) == []
+    assert await fleet.ok("recipes") == "no recipe is published\n"
     assert "there is no recipe short_day" in (await fleet.growd("withdraw", "short_day")).stderr
 
 
@@ -293,6 +304,60 @@ async def test_a_reader_gets_a_login_that_lists(fleet: Fleet):
     assert (await client("GET", "/_fleet")).json == {"devices": []}
     again = await fleet.growd("reader", name)
     assert (again.exit_code, "already" in again.stderr) == (1, True)
+    before = await fleet.cloud.couch.get("_users", f"org.couchdb.user:{name}")
+    assert (await fleet.ok("reader", name, "--again")).strip() != password
+    after = await fleet.cloud.couch.get("_users", f"org.couchdb.user:{name}")  # its cache of logins lags
+    assert before is not None
+    assert after is not None
+    assert (after["roles"], after["derived_key"] == before["derived_key"]) == (["reader"], False)
+    assert await fleet.ok("reader", name, "--remove") == f"{name} has no login any more\n"
+    assert not await fleet.cloud.accounts.has_account(name)
+
+
+@needs_cloud
+async def test_no_account_but_that_of_a_reader_is_changed(fleet: Fleet):
+    administrator = fleet.cloud.server.credentials[0]
+    device, password = await fleet.cloud.device()
+    for name, word in ((administrator, "is an administrator"), (device, "with the role reader alone")):
+        for option in ("--again", "--remove"):
+            refused = await fleet.growd("reader", name, option)
+            assert (refused.exit_code, word in refused.stderr) == (1, True)
+    async with client_of(fleet.cloud.server.url, (device, password)) as couch:
+        assert (await couch("GET", "/_session")).json["userCtx"]["roles"] == ["device"]
+    refused = await fleet.growd("reader", administrator)
+    assert (refused.exit_code, "is an administrator" in refused.stderr, refused.stdout) == (1, True, "")
+
+
+@needs_cloud
+async def test_a_reader_of_a_cloud_that_there_is_not_gets_no_account(fleet: Fleet):
+    name = f"teacher_{PointMaker.new_device()}"
+    refused = await fleet.growd("reader", name, "--prefix", "typo_")
+    assert (refused.exit_code, "`growd cloud prepare` makes the databases" in refused.stderr) == (1, True)
+    assert not await fleet.cloud.accounts.has_account(name)
+
+
+@needs_cloud
+async def test_a_wrong_password_at_a_receiver_and_a_receiver_in_place_of_a_couchdb_are_named(fleet: Fleet):
+    name = f"teacher_{PointMaker.new_device()}"
+    await fleet.cloud.account(name, "pass", "reader")
+    login = fleet.folder / "reader"
+    login.write_text(f"{name}\nwrong\n")
+    login.chmod(0o600)
+    words = ("--couchdb", fleet.cloud.url, "--credentials", str(login))
+    wrong = await fleet.growd("list", *words)
+    assert (wrong.exit_code, "the name or the password is wrong" in wrong.stderr) == (4, True)
+    login.write_text(f"{name}\npass\n")
+    for command in (["prepare"], ["export", "-o", str(fleet.folder / "out")]):
+        result = await asyncio.to_thread(CliRunner().invoke, main, ["cloud", *command, *words])
+        assert result.exit_code == 1
+        assert f"{fleet.cloud.url} is the address of a receiver" in result.stderr
+
+
+@needs_cloud
+async def test_a_couchdb_in_place_of_its_receiver_is_named(fleet: Fleet):
+    device = fleet.device()
+    status, error = await asyncio.to_thread(refused, device, fleet.cloud.server.url)
+    assert (status, "name the address of its receiver" in error) == (1, True)
 
 
 @needs_cloud

@@ -19,9 +19,14 @@ SUBCOMMANDS: Final = {
     "publish": Command(
         "growd.cli.fleet_recipes:publish", "Check recipes and publish them to all or some devices."
     ),
+    "recipes": Command(
+        "growd.cli.fleet_recipes:recipes", "List the published recipes and for whom they are."
+    ),
     "withdraw": Command("growd.cli.fleet_recipes:withdraw", "Delete published recipes on all devices."),
     "rename": Command("growd.cli.fleet_admin:rename", "Change the name or the group of a device."),
-    "reader": Command("growd.cli.fleet_admin:reader", "Make a login for the page and the list."),
+    "reader": Command(
+        "growd.cli.fleet_admin:reader", "Make, renew or end a login for the page and the list."
+    ),
     "revoke": Command("growd.cli.fleet_admin:revoke", "Remove the login of a device; its points stay."),
 }
 

@@ -101,19 +101,27 @@ def rename(*, place: CloudPlace, device: str, name: str | None, group: str | Non
 
 @click.command()
 @click.argument("name", metavar="NAME")
+@click.option("--again", is_flag=True, help="Give a reader who has a login a new password.")
+@click.option("--remove", is_flag=True, help="End the login of a reader.")
 @cloud_options
-def reader(*, place: CloudPlace, name: str) -> None:
+def reader(*, place: CloudPlace, name: str, again: bool, remove: bool) -> None:
     """Make a reader's login, for the page of the fleet and `growd fleet list`; print the password.
 
-    A reader sees all devices and reads all points. Delete the account in CouchDB's `_users` to end it.
+    A reader sees all devices and reads all points. After --again and --remove a receiver accepts the old
+    password for a minute.
 
-    Exit status: as of `growd fleet rename`; 1 also if there is an account of this name.
+    Exit status: as of `growd fleet rename`; 1 also if there is an account of this name, or with --again and
+    --remove no reader.
     """
     if not _ACCOUNT.fullmatch(name):
         raise click.BadParameter("must be letters, digits, . _ and -", param_hint="NAME")
-    password = secrets.token_urlsafe(12)
-    if not place.run(lambda cloud: cloud.accounts.add_reader(name, password)):
-        refuse(f"there is an account {name} already")
+    if again and remove:
+        raise click.UsageError("--again and --remove exclude each other")
+    password = None if remove else secrets.token_urlsafe(12)
+    place.run(lambda cloud: _change_reader(cloud, name, password, is_new=not (again or remove)))
+    if password is None:
+        click.echo(f"{name} has no login any more")
+        return
     click.echo(password)
     click.echo(f"growd: the password of {name}, which nobody can read again", err=True)
 
@@ -133,6 +141,17 @@ def revoke(*, place: CloudPlace, devices: tuple[str, ...]) -> None:
     for row, had_account in place.run(lambda cloud: _revoked(cloud, devices)):
         words = "revoked" if had_account else "had no login"
         click.echo(f"{row.device} ({row.name}) {words}")
+
+
+async def _change_reader(cloud: FleetCloud, name: str, password: str | None, *, is_new: bool) -> None:
+    await cloud.couch.all_docs(cloud.names.devices, limit=1)  # an error if there is no such cloud
+    if await cloud.accounts.is_administrator(name):
+        refuse(f"{name} is an administrator of CouchDB; a reader needs another name")
+    if password is None or not is_new:
+        if not await cloud.accounts.change_reader(name, password):
+            refuse(f"there is no account {name} with the role reader alone")
+    elif not await cloud.accounts.add_reader(name, password):
+        refuse(f"there is an account {name} already; --again gives a reader a new password")
 
 
 async def _renamed(cloud: FleetCloud, device: str, name: str | None, group: str | None) -> FleetRow:

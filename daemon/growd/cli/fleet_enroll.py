@@ -269,7 +269,11 @@ def _refuse_status(url: str, status: int, body: bytes) -> NoReturn:
         reason = ""
     if status < HTTPStatus.BAD_REQUEST:
         refuse(f"{url} is no cloud of growd: it answers /_enroll with {status}; name its own address")
-    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED} or "server admin" in reason:
+    if status == HTTPStatus.UNAUTHORIZED:  # also "You are not a server admin."
+        refuse(
+            f"{url} asks for a login, as CouchDB does; name the address of its receiver (growd cloud receive)"
+        )
+    if status in {HTTPStatus.NOT_FOUND, HTTPStatus.METHOD_NOT_ALLOWED}:
         refuse(f"{url} is no cloud of growd: it has no /_enroll (growd cloud receive serves it)")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         refuse(f"the cloud {url} can't enrol devices now: {reason or status}; try again", NOT_REACHED)

@@ -1,4 +1,4 @@
-"""`growd fleet publish` and `withdraw`: recipes for the devices of a cloud."""
+"""`growd fleet publish`, `recipes` and `withdraw`: recipes for the devices of a cloud."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from growd.bus.errors import counted
 from growd.cli.fleet_cloud import cloud_options
 from growd.cli.names import did_you_mean
 from growd.cli.options import refuse
+from growd.cli.output import echo_lines
 from growd.cli.recipe import echo_findings, read_file
 from growd.config.base import NAME
 from growd.recipes.findings import errors
@@ -47,13 +48,24 @@ def publish(
     the devices it is for. Nothing is published if a recipe has an error. A device copies a recipe within
     seconds while it is connected.
 
-    Exit status: 0 if all are published; 1 if a recipe has an error, a device is unknown or CouchDB refuses;
-    2 for a usage error; 3 if CouchDB does not answer; 4 if another login is needed.
+    Exit status: 0 if all are published; 1 if a recipe has an error, a device is unknown or revoked, a group
+    is empty, or CouchDB refuses; 2 for a usage error; 3 if CouchDB does not answer; 4 if another login is
+    needed.
     """
     recipes = _checked(files)
     if wrong := [each for each in groups if not re.fullmatch(NAME, each)]:
         raise click.BadParameter(f"{wrong[0]} is no name of a group", param_hint="--group")
     place.run(lambda cloud: _publish(cloud, recipes, devices, groups))
+
+
+@click.command()
+@cloud_options
+def recipes(*, place: CloudPlace) -> None:
+    """List the published recipes with their revisions, and for whom they are.
+
+    Exit status: as of `growd fleet publish`.
+    """
+    echo_lines(place.run(_listed) or ["no recipe is published"])
 
 
 @click.command()
@@ -91,16 +103,30 @@ async def _publish(
 ) -> None:
     """Say of each recipe that it is published as soon as it is: a later one may fail."""
     rows = await cloud.rows()
-    wanted = [row.device for row in await cloud.found(devices)] + [f"group:{name}" for name in groups]
-    known = sorted({row.group for row in rows} - {""})
+    chosen = await cloud.found(devices)
+    if gone := [row for row in chosen if row.state == "revoked"]:
+        refuse(f"{gone[0].device} ({gone[0].name}) is revoked, and gets no recipes")
+    known = sorted({row.group for row in rows if row.state != "revoked"} - {""})
     for name in groups:
         if name not in known:
-            click.echo(f"growd: no device is in the group {name}{did_you_mean(name, known)}", err=True)
+            others = did_you_mean(name, known) or f"; groups with devices: {', '.join(known) or 'none'}"
+            refuse(f"nothing is published: no device is in the group {name}{others}")
+    wanted = [row.device for row in chosen] + [f"group:{name}" for name in groups]
     for recipe in recipes:
         if wanted:
             recipe["growd_for"] = wanted
         number = await _written(cloud, recipe)
         click.echo(f"published {recipe['_id']}, revision {number}, {_audience(recipe, rows)}")
+
+
+async def _listed(cloud: FleetCloud) -> list[str]:
+    rows = await cloud.rows()
+    documents = [row["doc"] for row in await cloud.couch.all_docs(cloud.names.recipes, include_docs=True)]
+    return [
+        f"{each['_id']}, revision {each['_rev'].partition('-')[0]}, {_audience(each, rows)}"
+        for each in documents
+        if not each["_id"].startswith("_design/")
+    ]
 
 
 async def _written(cloud: FleetCloud, recipe: Document) -> str:

@@ -130,6 +130,22 @@ class Accounts:
         account = {"name": name, "password": password, "roles": [READER], "type": "user"}
         return await self.couch.put(_USERS, {"_id": _account_id(name), **account}) is not None
 
+    async def change_reader(self, name: str, password: str | None) -> bool:
+        """Give a reader another password, or end the login; False if there is no account of a mere reader."""
+        for _ in range(_TRIES):  # CouchDB may write a new hash of the password at the same moment
+            present = await self.couch.get(_USERS, _account_id(name))
+            if present is None or present["roles"] != [READER]:
+                return False
+            change = {"_deleted": True} if password is None else {"password": password}
+            account = {"name": name, "roles": [READER], "type": "user", **change}
+            if await self.couch.put(_USERS, {"_id": present["_id"], "_rev": present["_rev"], **account}):
+                return True
+        raise CouchConflictError(_account_id(name))
+
+    async def is_administrator(self, name: str) -> bool:
+        """Whether CouchDB's settings have an administrator of this name; its password is there."""
+        return await self.couch.setting("admins", name) is not None
+
     async def add_own(self, name: str) -> None:
         """Make a document for the administrator that the receiver is, if there is none; it gives no access.
 
