@@ -252,9 +252,9 @@ def test_a_repeated_record_is_logged_once_a_minute_with_its_count(log: logging.L
     log.warning("another")
     assert lines(said) == [
         "the disk is full",
-        "the disk is full (59 more times in the last minute)",
+        "59 more times in the last minute: the disk is full",
         "the disk is full",
-        "the disk is full (59 more times in the last minute)",
+        "59 more times in the last minute: the disk is full",
         "the disk is full",
         "another",
     ]
@@ -295,7 +295,7 @@ def test_repetitions_are_logged_at_the_end_and_only_the_first_has_a_traceback(lo
         log.error("it failed", exc_info=ValueError("x"))
     handler.close()
     assert said.getvalue().count("ValueError") == 1
-    assert said.getvalue().splitlines()[-1].endswith("it failed (once more in the last minute)")
+    assert said.getvalue().splitlines()[-1].endswith("once more in the last minute: it failed")
 
 
 def test_growd_starts_with_standard_error_closed():

@@ -188,7 +188,7 @@ class _Seen:
         record = copy(self.record)
         times = "once more" if self.again == 1 else f"{self.again} more times"
         span = "minute" if now - self.since < 2 * QUIET_S else f"{now - self.since:.0f} s"
-        record.msg, record.args = f"{self.record.getMessage()} ({times} in the last {span})", ()
+        record.msg, record.args = f"{times} in the last {span}: {self.record.getMessage()}", ()
         record.exc_info = record.exc_text = record.stack_info = None
         record.created = time.time()
         return record
