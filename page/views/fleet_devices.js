@@ -134,5 +134,6 @@ const setPoint = (variable, { set_point: wanted, unit = "" }) =>
 function shown(variable, value, unit) {
   if (typeof value === "boolean" || unit === "switch") return switchState(variable, value);
   if (typeof value !== "number") return `${value} ${symbol(unit)}`.trim();
-  return quantity(value, unit, WHOLE.includes(unit) || unit === "fraction" ? 0 : ["pH", "mS/cm", "kPa"].includes(unit) ? 2 : 1);
+  if (unit === "pH") return number(value, 2); // the name says it
+  return quantity(value, unit, WHOLE.includes(unit) || unit === "fraction" ? 0 : ["mS/cm", "kPa"].includes(unit) ? 2 : 1);
 }

@@ -36,6 +36,15 @@ STATUS = replace(
 )
 
 
+def test_simulated_hardware_is_a_warning_of_the_fleet():
+    simulated = report_of(replace(STATUS, hardware="simulated"), "host", "1.0", "")
+    assert "the hardware is simulated" in [
+        each.text for each in simulated.alerts if each.severity == "warning"
+    ]
+    real = report_of(replace(STATUS, hardware="real"), "host", "1.0", "")
+    assert [each.text for each in simulated.alerts[1:]] == [each.text for each in real.alerts]
+
+
 def test_the_receiver_reads_what_a_device_sends():
     report = report_of(STATUS, "host", "1.0", "http://10.0.0.7:5984")
     read = msgspec.json.decode(report.encoded(), type=DeviceReport)

@@ -48,12 +48,18 @@ def _cells(row: FleetRow, now: float) -> tuple[str, ...]:
 def _lag(row: FleetRow) -> str:
     """The documents that all replications have to copy; "?" if one of them does not know."""
     known = [lag for lag in row.lag.values() if lag is not None]
-    return "?" if len(known) < len(row.lag) or not row.lag else str(sum(known))
+    return "?" if len(known) < len(row.lag) or not row.lag else _dated(row, str(sum(known)))
 
 
 def _recipes(row: FleetRow) -> str:
     running = [each for each in row.environments.values() if each.recipe]
-    return ", ".join(f"{each.recipe}{f' {each.phase}' if each.phase else ''}" for each in running) or "-"
+    words = ", ".join(f"{each.recipe}{f' {each.phase}' if each.phase else ''}" for each in running)
+    return _dated(row, words) if words else "-"
+
+
+def _dated(row: FleetRow, text: str) -> str:
+    """In brackets if it was so at the last report, and may have changed."""
+    return f"({text})" if row.state in {"silent", "revoked"} else text
 
 
 def _alerts(row: FleetRow, name: str, now: float) -> Iterator[str]:
@@ -61,7 +67,7 @@ def _alerts(row: FleetRow, name: str, now: float) -> Iterator[str]:
         return
     for alert in row.alerts:
         since = f" ({duration(max(0.0, now - alert.since))})" if alert.since else ""
-        yield f"{name}: {alert.severity}: {alert.text}{since}"
+        yield f"{name}: {_dated(row, alert.severity)}: {alert.text}{since}"
 
 
 def _count(rows: Sequence[FleetRow]) -> str:

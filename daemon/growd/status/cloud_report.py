@@ -131,6 +131,8 @@ def report_of(status: Status, name: str, version: str, address: str) -> DeviceRe
         for each in status.notices
         if each.severity in _SEVERITIES
     ]
+    if status.hardware == "simulated":  # a note to people at the chamber; in a fleet nobody else would know
+        alerts.insert(0, ReportedAlert("warning", "the hardware is simulated", 0.0))
     free = None if status.machine is None else status.machine.disk_free_bytes
     return DeviceReport(
         name=name[:MOST_NAME],
