@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -137,6 +138,36 @@ async def test_a_wrong_request_is_no_fault_of_the_database(cloud: Cloud, path: s
 
 
 @needs_cloud
+async def test_a_number_that_couchdb_can_not_store_refuses_its_document_only(cloud: Cloud):
+    huge = "1" + "0" * 400
+    login = device, _ = await cloud.device()
+    client = await cloud.client(login)
+    points = [
+        PointMaker(device).make("e", "v", value, JANUARY).document() | {"_rev": "1-" + "a" * 32}
+        for value in ("huge", 10**300)
+    ]
+    body = json.dumps(batch(*points)).replace('"huge"', huge).encode()
+    refused = (await client("POST", f"{POINTS}/_bulk_docs", body)).json
+    assert [row["reason"] for row in refused] == ["the document can't be read: a number is out of range"]
+    assert (await client("PUT", f"{POINTS}/_local/a", b'{"n": %s}' % huge.encode())).status == 400
+
+
+@needs_cloud
+async def test_a_photo_that_does_not_follow_refuses_its_event_only(cloud: Cloud):
+    login = device, _ = await cloud.device()
+    client = await cloud.client(login)
+    event, other = (
+        PointMaker(device).make("e", "note", 1, JANUARY, category="note").document()
+        | {"_rev": "1-" + "a" * 32}
+        for _ in range(2)
+    )
+    photo = {"content_type": "image/png", "follows": True, "length": 8}
+    documents = batch(event | {"_attachments": {"photo-1.png": photo}}, other)
+    refused = (await client("POST", f"{EVENTS}/_bulk_docs", documents)).json
+    assert [row["reason"] for row in refused] == ["photo-1.png must be in the document"]
+
+
+@needs_cloud
 async def test_a_document_is_put_under_its_own_id(cloud: Cloud):
     login = device, _ = await cloud.device()
     document = PointMaker(device).make("e", "v", 1, JANUARY).document() | {"_rev": "1-" + "a" * 32}
@@ -178,6 +209,7 @@ async def test_a_device_writes_some_checkpoints_only(cloud: Cloud):
         assert (await client("PUT", f"{POINTS}/_local/{n}", {})).status == 201
     assert (await client("PUT", f"{POINTS}/_local/further", {})).status == 403
     assert (await client("PUT", f"{POINTS}/_local/0", {"_rev": "0-1"})).status == 201
+    assert (await client("PUT", f"{POINTS}/_local/0", {"_rev": "0-x"})).status == 400
 
 
 @needs_cloud

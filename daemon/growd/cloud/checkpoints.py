@@ -11,6 +11,7 @@ where nobody reads.
 from __future__ import annotations
 
 import math
+import re
 from collections import OrderedDict
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
@@ -35,6 +36,7 @@ MOST_NAMES: Final = 64
 LOOK_S: Final = 1.0
 """Between looks whether the database is still the same."""
 
+_REVISION: Final = re.compile(r"0-[0-9]{1,18}")  # CouchDB fails (500) at others
 _MOST_ID: Final = 200
 _REMEMBERED: Final = 20_000  # devices
 
@@ -72,6 +74,8 @@ class Checkpoints:
 
     async def put(self, device: str, database: str, name: str, document: dict[str, Any]) -> JsonAnswer:
         """Write a checkpoint."""
+        if not _REVISION.fullmatch(str(document.get("_rev", "0-0"))):
+            raise ApiError(400, "bad_request", "_rev of a checkpoint must be 0-<number>")
         place = await self._place(device, database, name)
         self._count(device, place[1])
         content = msgspec.json.encode({**document, "_id": place[1]})

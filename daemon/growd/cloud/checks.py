@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import math
 import re
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -74,6 +76,21 @@ def check_document(series: str, document: dict[str, Any], device: str) -> None:
     _check_members(series, document)
     if "_attachments" in document:
         _check_attachments(series, document["_attachments"])
+
+
+def check_numbers(value: object, raw: bytes | bytearray | msgspec.Raw) -> None:
+    """`ValueError` if `value`, of the JSON `raw`, has an integer beyond a double: CouchDB fails at it."""
+    try:
+        msgspec.msgpack.encode(value)  # fast; has integers of 64 bits only
+    except OverflowError:
+        json.loads(bytes(raw), parse_int=_finite)
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number is out of range")
+    return number
 
 
 def check_revision(document: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.cloud.checks import MOST_DOCUMENT, RefusedDocumentError, check_document, check_id
+from growd.cloud.checks import MOST_DOCUMENT, RefusedDocumentError, check_document, check_id, check_numbers
 from growd.cloud.quorum import Quorum
 from growd.store.couch_answers import checked
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
@@ -212,6 +212,7 @@ def _sorted_out(
         try:
             document = decoded_document(each)
             check_document(series, document, device)
+            _check_photos_inside(document)
             _check_once(document, good)
         except RefusedDocumentError as error:
             refused.append(refusal(document, str(error)))
@@ -246,6 +247,7 @@ def decoded_document(raw: bytes | msgspec.Raw) -> Document:
     """A document of at most `MOST_DOCUMENT` bytes, photos not counted. Raises `RefusedDocumentError`."""
     try:
         document = msgspec.json.decode(raw)
+        check_numbers(document, raw)
     except (ValueError, RecursionError) as error:
         raise RefusedDocumentError(f"the document can't be read: {error}") from None
     if not isinstance(document, dict):
@@ -254,6 +256,13 @@ def decoded_document(raw: bytes | msgspec.Raw) -> Document:
     if size > MOST_DOCUMENT:
         raise RefusedDocumentError(f"the document is larger than {MOST_DOCUMENT} bytes")
     return document
+
+
+def _check_photos_inside(document: Document) -> None:
+    """A photo that follows its document would come in a part of its own: CouchDB fails (500) without it."""
+    for name, each in document.get("_attachments", {}).items():
+        if each.get("follows"):
+            raise RefusedDocumentError(f"{name} must be in the document")
 
 
 def _check_once(document: Document, others: Mapping[str, Document]) -> None:

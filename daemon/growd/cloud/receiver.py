@@ -25,6 +25,7 @@ from growd.cloud.batches import (
 )
 from growd.cloud.bodies import WHOLE_S
 from growd.cloud.checkpoints import MOST_CHECKPOINT
+from growd.cloud.checks import check_numbers
 from growd.cloud.devices import MOST_REPORT, DeviceReport
 from growd.cloud.event_upload import store_upload
 from growd.cloud.months import EVENTS, NO_DATABASE, POINTS
@@ -347,7 +348,12 @@ class CloudReceiver:
         self, request: ClientRequest, kind: Any, most: int = MOST_IDS_BODY, within_s: float = WHOLE_S
     ) -> Any:
         async with self._bodies.body(request, most, within_s) as body:
-            return decoded(body, kind)
+            value = decoded(body, kind)
+            try:
+                check_numbers(value, body)
+            except ValueError as error:
+                raise ApiError(400, "bad_request", f"the body can't be stored: {error}") from None
+            return value
 
     def _note_busy(self, request: ClientRequest, error: ApiError) -> None:
         now = self._monotonic()
