@@ -55,6 +55,8 @@ def device(
         "water_circulation": ReportedValue(None, "", "fraction", 1.0),
         "door_open": ReportedValue(value=False, unit="switch"),
     }
+    if alerts:
+        values["water_potential_hydrogen"] = ReportedValue(6.0, unit="pH")
     place = ReportedEnvironment(
         recipe="lettuce_days",
         state="paused" if alerts else "running",
@@ -132,6 +134,7 @@ async def test_a_reader_sees_all_devices_those_with_problems_first(browser: Brow
             False,
             False,
         ]  # no device can have written the other times
+        await expect(cedar).to_contain_text(re.compile(r"pH\s*6\.00(?!\s*pH)"))
         await expect(birch).to_contain_text("silent for 2 h")
         await expect(birch).not_to_contain_text("left")
         await expect(birch).to_contain_text("Old values of")
