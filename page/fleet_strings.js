@@ -36,6 +36,7 @@ Object.assign(STRINGS, {
   fleet_never: ["no report yet", "noch kein Bericht"],
   fleet_waiting: ["{count} points wait", "{count} Messpunkte warten"],
   fleet_lag: ["{name}: {count} to copy", "{name}: {count} zu kopieren"],
+  fleet_alerts_more: ["and {count} more", "und {count} weitere"],
   fleet_since: ["since {time}", "seit {time}"],
   fleet_old: ["Old values of {time}", "Alte Werte von {time}"],
 });

@@ -11,6 +11,10 @@ const PAGE = 48; // cards at once: each has many elements
 const LATE_S = 360; // growd reports each five minutes at least
 const SANE_S = 1_420_070_400; // 2015; a clock that was not set is earlier
 const ID_PART = 4; // characters of an id that are meant as such
+const ALERTS = 5; // of a device
+const MOST_TEXT = 300; // characters of an alert
+const MOST_VALUE = 40; // characters of a value
+const HUGE = 1e9; // no room for all digits of such a number
 const WHOLE = ["lux", "ppm", "percent"]; // units that are shown without decimals
 
 const collator = new Intl.Collator(navigator.languages, { numeric: true });
@@ -83,12 +87,15 @@ function Device({ of, words }) {
     <p class="small faint">${dotted([of.group, of.device, of.version && t("fleet_version", { version: of.version }),
       received ? t("fleet_reported", { time: age }) : t("fleet_never"), of.points_waiting > 0 && t("fleet_waiting", { count: number(of.points_waiting) }),
       ...lag.map(([name, documents]) => t("fleet_lag", { name, count: documents === null ? "?" : number(documents) }))])}</p>
-    ${of.alerts.length > 0 && html`<ul class="fleet_alerts small">${of.alerts.map(({ severity, text, since }) => html`<li class=${severity === "critical" ? "bad" : severity === "warning" ? "warn" : ""}>
-      ${severity === "critical" ? "✖" : severity === "warning" ? "▲" : "•"} <bdi>${text}</bdi> ${isSane(since) && html`<span class="faint">${t("fleet_since", { time: moment(since) })}</span>`}</li>`)}</ul>`}
+    ${of.alerts.length > 0 && html`<ul class="fleet_alerts small">${of.alerts.slice(0, ALERTS).map(({ severity, text, since }) => html`<li class=${severity === "critical" ? "bad" : severity === "warning" ? "warn" : ""}>
+      ${severity === "critical" ? "✖" : severity === "warning" ? "▲" : "•"} <bdi>${cut(text, MOST_TEXT)}</bdi> ${isSane(since) && html`<span class="faint">${t("fleet_since", { time: moment(since) })}</span>`}</li>`)}
+      ${of.alerts.length > ALERTS && html`<li>${t("fleet_alerts_more", { count: number(of.alerts.length - ALERTS) })}</li>`}</ul>`}
     ${isOld && received > 0 && html`<p class="small"><strong>${t("fleet_old", { time: moment(received) })}</strong></p>`}
     ${Object.entries(of.environments).map(([place, environment], _, { length }) => html`<${Place} key=${place} name=${length > 1 ? place : ""} of=${environment} words=${words} passed=${passed} />`)}
   </article>`;
 }
+
+const cut = (text, most) => (text.length > most ? `${text.slice(0, most)}…` : text);
 
 /** Texts in a row. Each stands for itself: what a device wrote changes no direction of the others. */
 const dotted = (texts) => texts.filter(Boolean).map((text, index) => html`${index ? " · " : ""}<bdi>${text}</bdi>`);
@@ -96,12 +103,12 @@ const dotted = (texts) => texts.filter(Boolean).map((text, index) => html`${inde
 /** Whether a device can have written this UNIX time with a clock that was set. */
 const isSane = (time) => time > SANE_S && time < receiverTime() + 86_400;
 
-/** The address of the device's own page; "" if it is unknown, no web address, or one that only the device itself reaches. */
+/** The address of the device's own page; "" if it is unknown, no web address, one with a login, or one that only the device itself reaches. */
 function address(api) {
   try {
     const url = new URL(api);
     if (isLoopback(url.hostname) && !isLoopback(location.hostname)) return "";
-    return /^https?:$/.test(url.protocol) ? url.href.replace(/api\/[\d.]+\/?$/, "") : "";
+    return /^https?:$/.test(url.protocol) && !url.username && !url.password ? url.href.replace(/api\/[\d.]+\/?$/, "") : "";
   } catch {
     return "";
   }
@@ -133,7 +140,8 @@ const setPoint = (variable, { set_point: wanted, unit = "" }) =>
 
 function shown(variable, value, unit) {
   if (typeof value === "boolean" || unit === "switch") return switchState(variable, value);
-  if (typeof value !== "number") return `${value} ${symbol(unit)}`.trim();
+  if (typeof value !== "number") return cut(`${value} ${symbol(unit)}`.trim(), MOST_VALUE);
+  if (Math.abs(value) >= HUGE) return cut(`${value.toExponential(1)} ${symbol(unit)}`, MOST_VALUE);
   if (unit === "pH") return number(value, 2); // the name says it
   return quantity(value, unit, WHOLE.includes(unit) || unit === "fraction" ? 0 : ["mS/cm", "kPa"].includes(unit) ? 2 : 1);
 }

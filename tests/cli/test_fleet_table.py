@@ -54,3 +54,10 @@ def test_a_fleet_without_devices_is_a_line():
 def test_control_characters_in_the_texts_of_devices_are_escaped():
     alert = ReportedAlert("warning", "\x1b[2Jcleared", 0.0)
     assert r"Chamber 1: warning: \x1b[2Jcleared" in fleet_lines([row(1, alerts=[alert])], NOW)
+
+
+def test_a_device_with_many_alerts_has_a_few_lines():
+    alerts = [ReportedAlert("warning", f"{n} {'x' * 900}", 0.0) for n in range(8)]
+    *_, last, more, _, _ = fleet_lines([row(1, alerts=alerts)], NOW)
+    assert last == f"Chamber 1: warning: 4 {'x' * 298}…"
+    assert more == "Chamber 1: and 3 more"

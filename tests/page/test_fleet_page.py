@@ -157,6 +157,25 @@ async def test_a_reader_sees_all_devices_those_with_problems_first(browser: Brow
         await expect(page.get_by_role("article")).to_have_count(0)
 
 
+async def test_what_a_device_reports_takes_little_room(browser: Browser) -> None:
+    alerts = [ReportedAlert("warning", f"alert {n} {'x' * 900}", 0.0) for n in range(200)]
+    oak = device(6, "Oak", *alerts)
+    assert oak.report is not None
+    values = {"air_temperature": ReportedValue(1e308, unit="degC"), "door_open": ReportedValue("y" * 2_000)}
+    places = {"environment_1": ReportedEnvironment(values=values)}
+    api = "http://user:password@chamber.example/"
+    oak.report = msgspec.structs.replace(oak.report, api=api, environments=places)
+    async with fleet() as cloud, opened(browser, cloud.url) as tab:
+        await cloud.couch.put(cloud.names.devices, msgspec.to_builtins(oak))
+        await log_in(tab.page)
+        found = card(tab.page, "Oak")
+        await expect(found.get_by_role("listitem")).to_have_count(6)
+        await expect(found).to_contain_text("and 195 more")
+        await expect(found).to_contain_text("1.0e+308 °C")
+        assert len(await found.inner_text()) < 3_000
+        await expect(found.get_by_role("link")).to_have_count(0)
+
+
 async def test_filters(browser: Browser) -> None:
     address = "http://fleet.localhost"  # of this machine, and no loopback address to the page
     async with fleet() as cloud, opened(browser, f"{address}:{URL(cloud.url).port}", viewport=DESK) as tab:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 _HEADINGS: Final = ("device", "name", "group", "state", "report", "lag", "recipe")
 _RIGHT: Final = ("report", "lag")
+_MOST_ALERTS: Final = 5  # of a device
+_MOST_TEXT: Final = 300  # characters of an alert
 
 
 def fleet_lines(rows: Sequence[FleetRow], now: float) -> Iterator[str]:
@@ -65,9 +67,15 @@ def _dated(row: FleetRow, text: str) -> str:
 def _alerts(row: FleetRow, name: str, now: float) -> Iterator[str]:
     if row.state == "revoked":
         return
-    for alert in row.alerts:
+    for alert in row.alerts[:_MOST_ALERTS]:
         since = f" ({duration(max(0.0, now - alert.since))})" if alert.since else ""
-        yield f"{name}: {_dated(row, alert.severity)}: {alert.text}{since}"
+        yield f"{name}: {_dated(row, alert.severity)}: {_short(alert.text)}{since}"
+    if len(row.alerts) > _MOST_ALERTS:
+        yield f"{name}: and {len(row.alerts) - _MOST_ALERTS} more"
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"
 
 
 def _count(rows: Sequence[FleetRow]) -> str:
