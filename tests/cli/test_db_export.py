@@ -284,6 +284,7 @@ async def test_another_query_is_refused_without_restart(database_server, tmp_pat
         (["--every", "60"], "--every needs --wide"),
         (["--wide", "--cols", "time"], "--cols can't be used with --wide"),
         (["--wide", "--category", "event"], "--wide can't show events"),
+        (["--start", "2026-11-02", "--end", "2026-11-01"], "--start must not be after --end"),
         (["--wide", "--every", "0.5"], "0.5 is not in the range"),
     ],
 )

@@ -155,6 +155,8 @@ def export(
     connection broke (run the command again).
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
+    if start is not None and end is not None and start > end:
+        raise click.UsageError("--start must not be after --end")
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
         refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
     try:
