@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,11 @@ from support.raw_http import Peer, RawUpstream, raw_client
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from aiohttp import web
+
+    from growd.proxy.gateway import Gateway
+    from growd.server.client_request import ClientRequest
 
 GET = b"GET /db/_changes?feed=continuous HTTP/1.1\r\nHost: h\r\n\r\n"
 PUT = b"PUT /db/doc/attachment HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000000\r\n\r\n"
@@ -147,6 +153,41 @@ class TestClientGoesAway:
             await client.exactly(len(BLOCK))
             await client.close()
             await upstream.finished()
+
+    async def test_it_is_not_logged(self, caplog):
+        caplog.set_level(logging.INFO)
+        asked = asyncio.Event()
+
+        async def script(peer: Peer) -> None:
+            await peer.head()
+            asked.set()
+            await peer.send(ENDLESS + BLOCK)
+            await peer.gone()
+
+        async with (
+            RawUpstream(script) as upstream,
+            gateway_to(upstream.url, behind=ClosingDoor) as port,
+            raw_client(port) as client,
+        ):
+            client.writer.transport.pause_reading()
+            await client.send(GET)
+            await asked.wait()
+            await upstream.finished()
+            client.reset()
+        assert caplog.messages == []
+
+
+class ClosingDoor:
+    """A connection is closing before the answer comes, and not closed: the client does not read."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self.gateway = gateway
+
+    async def handle(self, request: ClientRequest) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.write(bytes(BOUND))
+        request.transport.close()
+        return await self.gateway.handle(request)
 
 
 class TestMemory:

@@ -230,7 +230,8 @@ class _Exchange:
         except aiohttp.ClientError as error:
             if self._response is None:
                 raise self._upload.error or _translated(error) from error
-            _log.info("%s %s: %s", self._request.method, self._request.raw_path, _translated(error))
+            if not isinstance(error, aiohttp.ClientConnectionResetError):  # the client has gone
+                _log.info("%s %s: %s", self._request.method, self._request.raw_path, _translated(error))
             self.break_off()
             return self._response
 
