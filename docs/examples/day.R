@@ -1,8 +1,12 @@
-# Draw a variable over the last day, with its set point: Rscript day.R URL VARIABLE day.pdf
+# Draw a variable over the last day, with its set point: Rscript day.R URL VARIABLE PDF
 # Needs the packages httr2 and jsonlite.
 library(httr2)
 
 arguments <- commandArgs(trailingOnly = TRUE)
+if (length(arguments) != 3) {
+  message("usage: Rscript day.R URL VARIABLE PDF")
+  quit(status = 2)
+}
 answer <- request(arguments[1]) |>
   req_url_path_append("_svc/api/0.0.1/history/environment_1") |>
   req_url_query(variable = arguments[2], points = 288) |>

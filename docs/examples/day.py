@@ -9,6 +9,7 @@ from growd.client import Growd, GrowdError
 def main(url: str | None = None, variable: str = "air_temperature") -> None:
     with Growd(url) as growd:
         past = growd.history("environment_1", variable, points=25)  # a day touches 25 hours
+    print(f"each {past.bucket_s / 3600:g} h, from (UTC)")
     for series in past.series:
         measured = series.measured
         for start, low, high in zip(measured.time, measured.min, measured.max, strict=True):

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Log a harvest with photos, and print the journal: harvest.sh URL GRAMS PHOTO...
+# Log a harvest with photos, and print the journal: harvest.sh URL GRAMS [PHOTO...]
 # Needs curl 7.76 or newer. GROWD_USER and GROWD_PASSWORD are the login, if one is needed.
 set -eu
+[ $# -ge 2 ] || { echo "usage: harvest.sh URL GRAMS [PHOTO...]" >&2; exit 2; }
 
 api=$1/_svc/api/0.0.1
 grams=$2

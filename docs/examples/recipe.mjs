@@ -40,7 +40,7 @@ try {
     process.exit();
   });
   const { results } = await (await fetch(`${api}/topic`)).json();
-  const topics = results.filter((name) => name.startsWith(`${environment}/desired/`));
+  const topics = results.filter((name) => name.startsWith(`${environment}/desired/`) && !name.includes("/recipe_"));
   const last = {};
   for (;;) {
     try {

@@ -104,6 +104,7 @@ def python(name: str, *arguments: str) -> tuple[str, ...]:
 async def test_the_band_of_a_day(program: Program):
     status, printed = await printed_by(*python("day.py", program.address))
     assert status == 0
+    assert printed.startswith("each 1 h, from (UTC)\n")
     assert re.search(r"^\d\d \d\d:\d\d  [\d.]+ to [\d.]+ degC$", printed, re.MULTILINE)
     status, printed = await printed_by(*python("day.py", program.address, "air_phlogiston"))
     assert status == 1
@@ -153,6 +154,10 @@ async def test_a_recipe_from_node(program: Program):
         status, rest = await interrupted(process)
     assert status == 0
     assert "the recipe demo_day has been stopped" in rest
+    async with running(node, recipe, program.address, "demo_day") as process:
+        first = await line(process, f"{E1}/desired/")
+        _, rest = await interrupted(process)
+    assert "/recipe_" not in first + rest
     status, printed = await printed_by(node, recipe, program.address, "nothing")
     assert (status, len(printed.splitlines())) == (1, 1)
 
@@ -169,6 +174,7 @@ async def test_a_day_in_r(program: Program, tmp_path: Path):
     status, printed = await printed_by(rscript, script, program.address, "air_phlogiston", str(picture))
     assert status == 1
     assert "air_phlogiston" in printed
+    assert await printed_by(rscript, script) == (2, "usage: Rscript day.R URL VARIABLE PDF\n")
 
 
 async def test_a_harvest_with_curl(program: Program, tmp_path: Path):
@@ -186,6 +192,7 @@ async def test_a_harvest_with_curl(program: Program, tmp_path: Path):
     status, printed = await printed_by(script, program.address, '"much"')
     assert status != 0
     assert "harvest_fresh_mass" in printed
+    assert await printed_by(script, program.address) == (2, "usage: harvest.sh URL GRAMS [PHOTO...]\n")
 
 
 @needs_browser
