@@ -206,7 +206,7 @@ async def test_https_needs_a_trusted_certificate(daemon: Daemon):
         printed = await typed("node", "list", "--url", f"https://localhost:{daemon.port}")
         assert (printed.status, printed.err) == (
             3,
-            f"growd: the TLS handshake with https://localhost:{daemon.port}/_svc failed\n",
+            f"growd: the TLS handshake with https://localhost:{daemon.port}/_svc failed; is it http?\n",
         )
 
 

@@ -133,6 +133,8 @@ async def test_a_set_point_is_set_and_released(daemon: Daemon, client: AsyncGrow
     posted = await client.set_point("environment_1", "light_illuminance", 8_000, by="anna")
     assert (posted.message, posted.hint) == ("Posted message to topic", "")
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000
+    with pytest.raises(NotFoundError, match="environment_1 has no set point of light; "):
+        await client.set_point("environment_1", "light", 8_000)
     with pytest.raises(RefusedError, match="expected float64 from 0 to 200000 lux") as refused:
         await client.set_point("environment_1", "light_illuminance", -1)
     assert (refused.value.status, refused.value.code) == (400, "invalid_value")
@@ -283,7 +285,7 @@ async def test_failures_of_the_connection_are_sentences(kind: str, daemon: Daemo
         assert isinstance(error, NotReachedError)
         assert f"the certificate of https://localhost:{port}/_svc is not trusted: " in str(error)
     error = await made(kind, f"https://localhost:{daemon.port}")
-    assert str(error) == f"the TLS handshake with https://localhost:{daemon.port}/_svc failed"
+    assert str(error) == f"the TLS handshake with https://localhost:{daemon.port}/_svc failed; is it http?"
 
 
 async def answered(kind: str, answer: bytes, **options: Any) -> Any:
@@ -338,6 +340,59 @@ async def test_refusals_have_their_own_errors(kind: str):
     error, _ = await answered(kind, refusal("503 Busy", "busy", "Retry-After: 5"))
     assert isinstance(error, UnavailableError)
     assert (error.status, error.code, error.retry_after_s) == (503, "busy", 5.0)
+
+
+async def points_of(kind: str, view: bytes, other: bytes = b"") -> Any:
+    """The points, or the error, where a server answers so to requests for a view, and to others."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(view if b"/_view/" in await reader.readuntil(b"\r\n\r\n") else other)
+        writer.close()
+
+    async with StandIn(serve) as server:
+        try:
+            if kind == "blocking":
+                with Growd(server.url, user="ada", password="p") as client:
+                    return await asyncio.to_thread(list, client.points("shelf", "air_temperature"))
+            async with AsyncGrowd(server.url, user="ada", password="p") as client:
+                return [each async for each in client.points("shelf", "air_temperature")]
+        except GrowdError as error:
+            return error
+
+
+def couchdb(status: str, body: str) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return f"{head}{body}".encode()
+
+
+@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
+async def test_a_database_that_may_not_be_read_is_named(kind: str):
+    body = '{"error": "forbidden", "reason": "You are not allowed to access this db."}'
+    for status in ("401 Unauthorized", "403 Forbidden"):
+        error = await points_of(kind, couchdb(status, body))
+        assert isinstance(error, NotAllowedError)
+        sentence = "the database environmental_data_point: You are not allowed to access this db. ("
+        assert str(error).startswith(sentence)
+
+
+@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
+async def test_a_database_is_read_without_its_growd(kind: str):
+    empty, body = couchdb("200 OK", '{"rows": []}'), '{"error": "not_found", "reason": "missing"}'
+    assert await points_of(kind, empty, couchdb("404 Object Not Found", body)) == []
+
+
+@pytest.mark.parametrize("kind", ["blocking", "asyncio"])
+async def test_a_couchdb_is_not_growd(kind: str):
+    body = '{"error": "unauthorized", "reason": "You are not a server admin."}'
+    error, _ = await answered(kind, couchdb("401 Unauthorized", body))
+    assert isinstance(error, NotReachedError)
+    assert "a program other than growd" in str(error)
+    assert "HTTP status 401, as CouchDB answers" in str(error)
+
+
+async def test_the_address_of_the_api_is_that_of_growd(daemon: Daemon):
+    async with AsyncGrowd(f"{daemon.origin}/_svc/api/0.0.1/") as client:
+        assert CO2 in await client.topics()
 
 
 @pytest.mark.parametrize("kind", ["blocking", "asyncio"])

@@ -83,8 +83,17 @@ def points_are_read(growd: Growd, prefix: str, began: datetime) -> None:
         read += growd._connection.send(pages.call())
     assert read == points
     assert list(growd.points(E1, "restart", category="event", prefix=prefix))
-    with pytest.raises(NotFoundError, match="does not exist"):
+    sentence = "the database nothing_environmental_data_point: Database does not exist.*prefix must be"
+    with pytest.raises(NotFoundError, match=sentence):
         list(growd.points(E1, "air_temperature", prefix="nothing_"))
+    assert list(growd.points(E1, "plant_height", prefix=prefix)) == []
+    assert list(growd.points(E1, "air_temperature", end=1.0, prefix=prefix)) == []
+    with pytest.raises(RefusedError, match='such as air_temperature, got "air_temprature"'):
+        list(growd.points(E1, "air_temprature", prefix=prefix))
+    with pytest.raises(NotFoundError, match='there is no environment named "env"'):
+        list(growd.points("env", "restart", category="event", prefix=prefix))
+    with pytest.raises(UsageError, match="start: expected a time before the end, 1, got 2"):
+        list(growd.points(E1, "air_temperature", start=2.0, end=1.0, prefix=prefix))
     with pytest.raises(UsageError, match="category: expected one of measured, "):
         list(growd.points(E1, "air_temperature", category="raw"))
 
@@ -115,5 +124,7 @@ async def test_a_user_grows_and_looks_back(tmp_path: Path, database_server: Data
             entry = await growd.write_entry(E1, "with a photo", photos=[photo])
             assert await growd.photo(entry.photos[0])
             assert [each.value async for each in growd.points(E1, "air_temperature", prefix=home.prefix)]
+            with pytest.raises(RefusedError, match='got "air_temprature"'):
+                [each async for each in growd.points(E1, "air_temprature", prefix=home.prefix)]
             with pytest.raises(UsageError, match="can't be read"):
                 await growd.write_entry(E1, photos=[tmp_path / "missing.jpg"])

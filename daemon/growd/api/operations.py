@@ -485,7 +485,7 @@ OPERATIONS: Final = (
     Operation(
         "POST", "param", "parameter", "Set a parameter; it is on disk before the answer", Api.set_parameter,
         body=Body((dict,), members=(Field("value", Kind.JSON, doc="any JSON value"),)),
-        query=(Field("new", Kind.BOOL, default=False, doc="also a parameter that no node has declared"),),
+        query=(Field("new", Kind.BOOL, default=False, doc="also a new parameter that looks misspelt"),),
         answer="value", refusals=(403, 409, 503, 507),
     ),
     Operation(

@@ -12,6 +12,8 @@ from growd.client.errors import UsageError
 from growd.runtime.addresses import is_host, without_login
 
 DEFAULT_URL: Final = "http://127.0.0.1:5984"
+API: Final = "api/0.0.1"
+"""The path of the API below that of growd. A URL may have it."""
 _PORTS: Final = {"http": 80, "https": 443}
 
 
@@ -79,7 +81,7 @@ def address_from(url: str, *, name: str = "svc", what: str = "the URL") -> Addre
     if not parts.hostname or not is_host(parts.hostname):
         raise _no_address(url, what)
     login = Login(unquote(parts.username), unquote(parts.password or "")) if parts.username else None
-    path = parts.path.rstrip("/") or f"/_{name}"
+    path = parts.path.rstrip("/").removesuffix(f"/{API}") or f"/_{name}"
     return Address(parts.scheme, parts.hostname, port or _PORTS[parts.scheme], path, login)
 
 

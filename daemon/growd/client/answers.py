@@ -148,7 +148,10 @@ class VariableHistory(msgspec.Struct, frozen=True):
 
 
 class StoredPoint(msgspec.Struct, frozen=True):
-    """A stored value. None is a released set point or command. `by` is the author of a value by hand."""
+    """A stored value. None is a released set point or command.
+
+    `by` is the author of a note or a measurement by hand; set points and commands are stored without one.
+    """
 
     environment: str
     variable: str

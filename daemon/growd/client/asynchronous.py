@@ -16,7 +16,7 @@ from growd.client.connecting import given_address, given_login, given_trust
 from growd.client.connection import PIECE_BYTES, TIMEOUT_S
 from growd.client.errors import GrowdError, UsageError
 from growd.client.following import EVENT_STREAM, EventLines, Following, Lines
-from growd.client.points import PointPages
+from growd.client.points import PointPages, refuses_a_name
 from growd.client.server import ANSWER_BYTES, Server
 from growd.runtime.pauses import Pauses
 
@@ -133,10 +133,10 @@ class AsyncGrowd:
         return await self._send(calls.read(topic))
 
     async def wait(self, topic: str, timeout_s: float | None = None) -> TopicMessage:
-        """Wait for the next message of a topic.
+        """Wait for the next message of a topic, for 10 s or `timeout_s`. `follow` waits longer.
 
-        `NotFoundError` with the code "no_message" after `timeout_s` seconds, at most and by default those of
-        `[http] topic_data_s` (10).
+        `NotFoundError` with the code "no_message" after that. growd refuses a `timeout_s` above its
+        `[http] topic_data_s`, which is also the default.
         """
         return await self._send(calls.wait(topic, timeout_s))
 
@@ -169,7 +169,11 @@ class AsyncGrowd:
         return await self._send(calls.parameter(name))
 
     async def set_parameter(self, name: str, value: Any, *, new: bool = False) -> Any:
-        """Set a parameter; with `new` also one that no node has declared. It is on disk when this returns."""
+        """Set a parameter; `new` allows a new one that looks misspelt. It is on disk when this returns.
+
+        A new parameter is refused without it below an environment or a node, or if its name is similar to
+        that of a declared one.
+        """
         return await self._send(calls.set_parameter(name, value, new=new))
 
     async def delete_parameter(self, name: str) -> Any:
@@ -251,6 +255,12 @@ class AsyncGrowd:
         while not pages.done:
             for point in await self._send(pages.call()):
                 yield point
+        if pages.has_none:
+            try:
+                await self._send(pages.names())
+            except GrowdError as error:
+                if refuses_a_name(error):
+                    raise
 
     async def runs(self, environment: str, *, limit: int = 50, before: Time | None = None) -> RunList:
         """The runs of recipes, the newest first, perhaps only those that started `before` a time."""

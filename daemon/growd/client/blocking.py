@@ -10,7 +10,7 @@ from growd.client.connecting import given_address, given_login, given_trust
 from growd.client.connection import TIMEOUT_S, DaemonClient
 from growd.client.errors import GrowdError
 from growd.client.following import EVENT_STREAM, EventLines, Following
-from growd.client.points import PointPages
+from growd.client.points import PointPages, refuses_a_name
 from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ class Growd:
         return self._connection.send(calls.read(topic))
 
     def wait(self, topic: str, timeout_s: float | None = None) -> TopicMessage:
-        """Wait for the next message of a topic.
+        """Wait for the next message of a topic, for 10 s or `timeout_s`. `follow` waits longer.
 
-        `NotFoundError` with the code "no_message" after `timeout_s` seconds, at most and by default those of
-        `[http] topic_data_s` (10).
+        `NotFoundError` with the code "no_message" after that. growd refuses a `timeout_s` above its
+        `[http] topic_data_s`, which is also the default.
         """
         return self._connection.send(calls.wait(topic, timeout_s))
 
@@ -144,7 +144,11 @@ class Growd:
         return self._connection.send(calls.parameter(name))
 
     def set_parameter(self, name: str, value: Any, *, new: bool = False) -> Any:
-        """Set a parameter; with `new` also one that no node has declared. It is on disk when this returns."""
+        """Set a parameter; `new` allows a new one that looks misspelt. It is on disk when this returns.
+
+        A new parameter is refused without it below an environment or a node, or if its name is similar to
+        that of a declared one.
+        """
         return self._connection.send(calls.set_parameter(name, value, new=new))
 
     def delete_parameter(self, name: str) -> Any:
@@ -224,11 +228,18 @@ class Growd:
         """The stored points of a variable in a range of time, the oldest first, read page by page.
 
         `category` is "measured", "desired", "commanded", "quality" or "event"; for events `variable` is the
-        kind. `prefix` is growd's `[couchdb] prefix`. A login needs the right to read the database.
+        kind. `prefix` is growd's `[couchdb] prefix`. A login needs the right to read the database. Raises
+        `RefusedError` if growd does not know the name of a series without any point.
         """
         pages = PointPages((environment, category, variable), start, end, prefix)
         while not pages.done:
             yield from self._connection.send(pages.call())
+        if pages.has_none:
+            try:
+                self._connection.send(pages.names())
+            except GrowdError as error:
+                if refuses_a_name(error):
+                    raise
 
     def runs(self, environment: str, *, limit: int = 50, before: Time | None = None) -> RunList:
         """The runs of recipes, the newest first, perhaps only those that started `before` a time."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -53,7 +53,8 @@ Arguments = Mapping[str, Any] | Sequence[Any] | None
 class ClientCall(Generic[T]):
     """One request. `wait_s` is how long growd may take in addition to the client's time limit.
 
-    With `of_database` the target is one of the database behind growd, relative to its root.
+    With `of_database` the target is one of the database behind growd, relative to its root. `unknown` is what
+    to say of an unknown name.
     """
 
     method: str
@@ -63,6 +64,7 @@ class ClientCall(Generic[T]):
     form: PhotoForm | None = None
     wait_s: float = 0.0
     of_database: bool = False
+    unknown: str = ""
 
     def headers(self) -> dict[str, str]:
         """Those that belong to the body."""
@@ -125,11 +127,17 @@ def publish(name: str, arguments: Sequence[Any], by: str, time: Time | None) -> 
 def set_point(environment: str, variable: str, value: float, by: str) -> ClientCall[Posted]:
     if value is None or isinstance(value, bool):
         raise UsageError(f"value: expected a number, got {value}")  # None releases
-    return publish(f"{environment}/desired/{variable}", [value], by, None)
+    return _publish_desired(environment, variable, value, by)
 
 
 def release(environment: str, variable: str, by: str) -> ClientCall[Posted]:
-    return publish(f"{environment}/desired/{variable}", [None], by, None)
+    return _publish_desired(environment, variable, None, by)
+
+
+def _publish_desired(environment: str, variable: str, value: float | None, by: str) -> ClientCall[Posted]:
+    call = publish(f"{environment}/desired/{variable}", [value], by, None)
+    unknown = f"{environment} has no set point of {variable}; environments() has the names of both"
+    return replace(call, unknown=unknown)
 
 
 # parameters

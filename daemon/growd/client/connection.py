@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import msgspec
 
+from growd.client.address import API
 from growd.client.encoding import encoded
 from growd.client.server import ANSWER_BYTES, Hints, Server
 from growd.client.trust import trusting
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMEOUT_S: Final = 10.0
-API: Final = ("api", "0.0.1")
 PIECE_BYTES: Final = 65_536
 LINE_BYTES: Final = 16 * 1024 * 1024
 """Limit of one message."""
@@ -260,7 +260,7 @@ class _StaleError(Exception):
 
 def target(resource: str, name: str = "", query: str = "") -> str:
     """The path of a resource of the API; a name keeps its slashes."""
-    parts = [*API, resource, *([quote(name.removeprefix("/"))] if name else [])]
+    parts = [API, resource, *([quote(name.removeprefix("/"))] if name else [])]
     return "/".join(parts) + (f"?{query}" if query else "")
 
 

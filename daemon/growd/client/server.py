@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 
@@ -28,6 +29,11 @@ ANSWER_BYTES: Final = 64 * 1024 * 1024
 """Limit of one answer."""
 _LOGIN_REFUSALS: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 _OWNED: Final = {"read_only", "not_open"}  # codes of 403 that no login changes
+_POINTS_REFUSALS: Final[dict[int, tuple[type[RefusedError], str]]] = {
+    401: (NotAllowedError, " (user and password of an account that may read it)"),
+    403: (NotAllowedError, " (its _security names who may read it, see docs/access.md)"),
+    404: (NotFoundError, " (prefix must be [couchdb] prefix of growd)"),
+}
 _LATER: Final = {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE}
 
 
@@ -79,7 +85,9 @@ class Server(msgspec.Struct, frozen=True):
     def answer(self, call: ClientCall[T], status: int, body: bytes, headers: Mapping[str, str]) -> T:
         """The answer to a call. Raises `GrowdError`."""
         if call.of_database and status != HTTPStatus.OK:
-            raise self.database_refusal(status, body, headers)
+            raise self._points_refusal(call, status, body, headers)
+        if call.unknown and status == HTTPStatus.NOT_FOUND and refusal_of(body).ERROR:
+            raise NotFoundError(call.unknown, status, "not_found")
         return self.decoded(status, body, headers, call.decode)
 
     def decoded(
@@ -96,14 +104,16 @@ class Server(msgspec.Struct, frozen=True):
     def refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> GrowdError:
         """The error of an answer with this status."""
         refusal = refusal_of(body)
-        if status in _LOGIN_REFUSALS and refusal.error not in _OWNED:
+        is_of_couchdb = bool(refusal.error) and not refusal.ERROR
+        if status in _LOGIN_REFUSALS and refusal.error not in _OWNED and not is_of_couchdb:
             return NotAllowedError(self._not_allowed(status, refusal.reason), status, refusal.error)
         if not refusal.ERROR:
             hint = ""
             if status == HTTPStatus.NOT_FOUND:
                 hint = f"; if [http] name is NAME there, use {self.hints.url} {self.address.root}/_NAME"
+            what = ", as CouchDB answers" if is_of_couchdb else ""
             return NotReachedError(
-                f"a program other than growd answers at {self.address} (HTTP status {status}){hint}"
+                f"a program other than growd answers at {self.address} (HTTP status {status}{what}){hint}"
             )
         if status == HTTPStatus.NOT_FOUND:
             return NotFoundError(refusal.ERROR, status, refusal.error)
@@ -116,8 +126,10 @@ class Server(msgspec.Struct, frozen=True):
     def database_refusal(self, status: int, body: bytes, headers: Mapping[str, str]) -> GrowdError:
         """The error of an answer of the database, or of growd in front of it."""
         refusal = refusal_of(body)
-        if status == HTTPStatus.UNAUTHORIZED or refusal.ERROR or not refusal.reason:
+        if refusal.ERROR or not refusal.reason:
             return self.refusal(status, body, headers)
+        if status == HTTPStatus.UNAUTHORIZED:
+            return NotAllowedError(self._not_allowed(status, refusal.reason), status, refusal.error)
         kind = NotFoundError if status == HTTPStatus.NOT_FOUND else RefusedError
         return kind(refusal.reason, status, refusal.error)
 
@@ -142,7 +154,18 @@ class Server(msgspec.Struct, frozen=True):
         return NotReachedError(f"the certificate of {self.address} is not trusted: {why}; {self.hints.ca}")
 
     def handshake_failed(self) -> NotReachedError:
-        return NotReachedError(f"the TLS handshake with {self.address} failed")
+        return NotReachedError(f"the TLS handshake with {self.address} failed; is it http?")
+
+    def _points_refusal(
+        self, call: ClientCall[Any], status: int, body: bytes, headers: Mapping[str, str]
+    ) -> GrowdError:
+        """Names the database, which has its own rules of who may read it."""
+        refusal = refusal_of(body)
+        if refusal.ERROR or not refusal.reason:
+            return self.refusal(status, body, headers)
+        kind, hint = _POINTS_REFUSALS.get(status, (RefusedError, ""))
+        database = unquote(call.target.partition("/")[0])
+        return kind(f"the database {database}: {refusal.reason}{hint}", status, refusal.error)
 
     def _not_allowed(self, status: int, reason: str) -> str:
         is_unknown = status == HTTPStatus.UNAUTHORIZED
