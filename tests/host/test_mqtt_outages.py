@@ -6,6 +6,9 @@ import asyncio
 import contextlib
 from typing import TYPE_CHECKING
 
+from growd.host.mqtt_connection import LOST, Broker
+from growd.host.mqtt_outages import BrokerOutages
+from growd.runtime.pauses import Pauses
 from support.home import Home
 from support.waiting import until
 
@@ -41,3 +44,21 @@ async def test_a_broker_that_accepts_and_drops_counts_as_away_until_it_takes_mes
     texts = [each.getMessage() for each in caplog.records]
     assert len([text for text in texts if "can't be reached: " in text]) == 1
     assert not [text for text in texts if "can be reached again" in text]
+
+
+async def test_connections_that_are_lost_again_and_again_name_the_id_as_possible_cause():
+    outages = BrokerOutages(Broker("broker.example", 1_883, None, 5.0), "growd-home-1", Pauses(0.0, 0.0))
+    reasons: list[str] = []
+
+    async def connect() -> None:
+        reasons.append(outages.reason)
+        outages.end()
+        raise ConnectionRefusedError("refused") if len(reasons) == 4 else ConnectionError(LOST)
+
+    task = asyncio.create_task(outages.keep(connect), name="keep")
+    await until(lambda: len(reasons) > 5)
+    task.cancel()
+    await asyncio.wait([task])
+    assert reasons[2] == LOST
+    assert "another client may have the id growd-home-1" in reasons[3]
+    assert reasons[4:6] == ["refused", LOST]

@@ -20,7 +20,16 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from growd.cli.main import main
-from growd.config import CarbonDioxide, ChannelOptions, InterlockOptions, Light, RelayOptions, Sensor, load
+from growd.config import (
+    CarbonDioxide,
+    ChannelOptions,
+    ConfigError,
+    InterlockOptions,
+    Light,
+    RelayOptions,
+    Sensor,
+    load,
+)
 from growd.config.alerts import Notify
 from growd.config.checks import RESERVED
 from growd.config.profiles import profile_path
@@ -278,6 +287,17 @@ async def test_a_taken_port_leaves_no_data_folder(tmp_path: Path):
         app = App(load(None, (f"http.port={port}",)), tmp_path / "data")
         with pytest.raises(StartError, match=f"port {port} on 127.0.0.1 is in use by another program"):
             await app.run(print)
+    assert not (tmp_path / "data").exists()
+
+
+async def test_an_open_password_of_the_broker_stops_the_start_before_anything_is_up(tmp_path: Path):
+    password = tmp_path / "password"
+    password.write_text("secret\n")
+    password.chmod(0o644)
+    broker = ("mqtt.host=broker", "mqtt.user=growd", f"mqtt.password_file={password}", "mqtt.publish=true")
+    app = App(load(None, ("http.port=0", *broker)), tmp_path / "data")
+    with pytest.raises(ConfigError, match=r"\[mqtt\] password_file: .* is open to others"):
+        await app.run(print)
     assert not (tmp_path / "data").exists()
 
 

@@ -71,7 +71,8 @@ class Bridge:
         self._list_recipes = recipes
         self._interval_s = interval_s
         self._discovery = discovery
-        self._outages = BrokerOutages(broker, pauses)
+        self._identifier = f"growd-home-{topics.device}"
+        self._outages = BrokerOutages(broker, self._identifier, pauses)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._is_connected = False
@@ -115,7 +116,7 @@ class Bridge:
         """A connection for the body; after an orderly end the broker has "offline". Raises OSError."""
         connection = MqttConnection(
             self._broker,
-            f"growd-home-{self._topics.device}",
+            self._identifier,
             will=self._topics.availability,
             keep_alive_s=_KEEP_ALIVE_S,
             receive=self._receive,

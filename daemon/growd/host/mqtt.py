@@ -46,7 +46,7 @@ class MqttLink:
         self._will = will
         self._broker = broker
         self._identifier = identifier
-        self._outages = BrokerOutages(broker, pauses)
+        self._outages = BrokerOutages(broker, identifier, pauses)
         self._loop = asyncio.get_running_loop()
         self._receivers: dict[str, list[Callable[[bytes, bool], None]]] = {}
         self._connection: MqttConnection | None = None

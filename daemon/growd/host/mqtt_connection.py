@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
 KEEP_ALIVE_S: Final = 60
 _TICK_S: Final = 1.0
-_LOST: Final = "the connection was lost"
+LOST: Final = "the connection was lost"
+"""The reason without any from the broker."""
 AT_LEAST_ONCE: Final = 1
 _MOST_UNACKNOWLEDGED: Final = 100  # messages to a broker that does not answer; further ones fail at once
 _MOST_BYTES: Final = 262_144  # that come without a whole message: paho has no limit of a message's size
@@ -87,7 +88,7 @@ class MqttConnection:
         self._loop = asyncio.get_running_loop()
         self._accepted = self._loop.create_future()
         self._lost = asyncio.Event()
-        self._reason = _LOST
+        self._reason = LOST
         self._unfinished = Unfinished()
         self._acknowledged: dict[int, asyncio.Future[Sequence[ReasonCode]]] = {}
         self._client = client = paho.Client(
@@ -119,7 +120,7 @@ class MqttConnection:
             connecting.add_done_callback(self._close_late)
             raise
         if (link := self._socket) is None:
-            raise ConnectionError(_LOST)
+            raise ConnectionError(LOST)
         self._client.on_socket_close = self._on_socket_close
         link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVED_AT_ONCE)
         self._loop.add_reader(link, self._read)
@@ -225,7 +226,7 @@ class MqttConnection:
     def _on_socket_close(self, _: object, __: object, link: SocketLike) -> None:
         self._loop.remove_reader(link)
         self._lost.set()
-        self._fail(_LOST)
+        self._fail(LOST)
 
     def _fail(self, reason: str) -> None:
         for waiting in (self._accepted, *self._acknowledged.values()):

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
+from growd.host.mqtt_connection import LOST
 from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
 PAUSES: Final = Pauses(1.0, 60.0)
 """Between attempts to connect, in real seconds."""
 
+_BRIEF_S: Final = 10.0
+_MANY: Final = 3  # brief connections in a row
+
 _log = logging.getLogger(__name__)
 
 
@@ -23,23 +27,27 @@ class BrokerOutages:
     """Connects again after growing pauses, and logs the begin and the end of an outage.
 
     `name` is that of the broker in sentences; `reason` says why there is no connection, "" before the first
-    failure and while there is one.
+    failure and while there is one. `identifier` is that of the client at the broker.
     """
 
-    def __init__(self, broker: Broker, pauses: Pauses = PAUSES) -> None:
+    def __init__(self, broker: Broker, identifier: str, pauses: Pauses = PAUSES) -> None:
         self.name = f"the MQTT broker {broker.host}:{broker.port}"
         self.reason = ""
         self._timeout_s = broker.timeout_s
+        self._identifier = identifier
         self._pauses = pauses
         self._failures = 0
+        self._brief = 0
 
     async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
         """Call `connect` until cancelled. It connects, calls `end`, and raises OSError at a loss."""
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             try:
                 await connect()
             except* OSError as errors:
-                self._begin(_first(errors))
+                self._begin(_first(errors), is_brief=loop.time() - began < _BRIEF_S)
             self._failures += 1
             await asyncio.sleep(self._pauses.after(self._failures))
 
@@ -50,8 +58,11 @@ class BrokerOutages:
             _log.info("%s can be reached again", self.name)
         self.reason = ""
 
-    def _begin(self, error: OSError) -> None:
+    def _begin(self, error: OSError, *, is_brief: bool) -> None:
         reason = error.strerror or str(error) or f"no answer within {self._timeout_s:g} s"
+        self._brief = self._brief + 1 if is_brief and reason == LOST else 0
+        if self._brief >= _MANY:  # MQTT 3.1.1 gives no reason
+            reason += f" within seconds, again and again; another client may have the id {self._identifier}"
         if not self.reason:
             _log.warning("%s can't be reached: %s", self.name, reason)
         self.reason = reason

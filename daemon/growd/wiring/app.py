@@ -48,7 +48,7 @@ from growd.wiring.derived import derived_of
 from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.home import bridged
 from growd.wiring.http import serving
-from growd.wiring.mqtt import mqtt_link
+from growd.wiring.mqtt import check_broker, mqtt_link
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.retention import configured_retention
@@ -154,6 +154,7 @@ class App:
     async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
         """Start all components. They end in the opposite order: first of all the outputs are made safe."""
         config, start = self.config, stack.enter_async_context
+        await check_broker(config)
         if not await asyncio.to_thread(self.data.exists) and "LISTEN_FDS" not in os.environ:
             await refuse_taken(config.http.host, config.http.port)  # before a folder is made in vain
         stack.enter_context(await asyncio.to_thread(self._own_folder))

@@ -58,6 +58,12 @@ def _own_links(config: Config, bus: Bus, broker: Broker, device: str, shared: Mq
                 yield link
 
 
+async def check_broker(config: Config) -> None:
+    """Read the files of the broker that growd will connect to. Raises `ConfigError`."""
+    if config.mqtt.publish or (config.mqtt.host and not config.simulator.enabled):
+        await asyncio.to_thread(read_broker, config.mqtt)
+
+
 def read_broker(options: Mqtt) -> Broker:
     """The broker with its password and certificates. Blocking. Raises `ConfigError`."""
     from growd.host.mqtt_connection import Broker  # noqa: PLC0415  imported only if configured
