@@ -348,6 +348,12 @@ async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPa
             pytest.raises(NotReachedError, match=r"within 0\.5 s"),
         ):
             await asked(client, "node")
+    async with answering(b"100 Continue", b"HTTP/1.1 100 Continue\r\n\r\n", pause_s=0.05) as url:
+        with (
+            DaemonClient(address_of(Http(), url), timeout_s=0.5) as client,
+            pytest.raises(NotReachedError, match=r"within 0\.5 s"),
+        ):
+            await asked(client, "node")
     async with answering(b"200 OK\r\nContent-Length: 5", b"") as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,

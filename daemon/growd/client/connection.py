@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import http.client
 import socket
+import threading
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar
@@ -182,7 +183,8 @@ class DaemonClient:
             except ConnectionError:
                 if body is None or isinstance(body, bytes):
                     raise  # a long body may be refused before all of it is sent
-            return connection.getresponse()
+            with _limited(connection.sock, limit_s):
+                return connection.getresponse()
         except (http.client.RemoteDisconnected, ConnectionError) as error:
             self.close()
             if is_reused:
@@ -244,6 +246,31 @@ class DaemonClient:
         if isinstance(error, socket.gaierror):
             return server.unresolved(error.strerror)
         return server.silent()
+
+
+@contextmanager
+def _limited(link: socket.socket, seconds: float) -> Iterator[None]:
+    """A time limit for the body, which reads from this socket. Raises `TimeoutError`.
+
+    The socket has a limit for each read only, and http.client waits for ever while 100 Continue comes.
+    """
+    is_late = threading.Event()
+
+    def end() -> None:
+        is_late.set()
+        with suppress(OSError):
+            socket.socket.shutdown(link, socket.SHUT_RDWR)  # SSLSocket's takes TLS away from the reader
+
+    timer = threading.Timer(seconds, end)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        timer.join()
+        if is_late.is_set():
+            raise TimeoutError
 
 
 def _decoder(kind: type[T]) -> Callable[[bytes], T]:
