@@ -11,6 +11,7 @@ from growd.config import (
     FilterOptions,
     InterlockOptions,
     Light,
+    Output,
     RelayOptions,
     Sensor,
     Simulator,
@@ -96,3 +97,9 @@ def test_the_reach_of_co2_is_its_ceiling():
     reach = chamber(AIR, relay=(VALVE, FAN), interlock=limits).reach()
     assert reach == SWITCHES | {"air_carbon_dioxide": (0, 2_000)}
     assert chamber(relay=(VALVE, FAN)).reach() == SWITCHES
+
+
+def test_the_reach_of_heaters_ends_at_their_interlock():
+    heater = Output(name="heater", pin=17, variable="air_heater")
+    reach = chamber(AIR, output=(heater,), interlock=InterlockOptions(heater_off_degc=38.0)).reach()
+    assert reach["air_temperature"] == (-40.0, 38.0)

@@ -21,6 +21,7 @@ from growd.variables import (
     HUMIDITY,
     ILLUMINANCE,
     PPFD,
+    TEMPERATURE,
     VALVE,
     VAPOUR_PRESSURE_DEFICIT,
     VARIABLES,
@@ -295,6 +296,14 @@ class Chamber:
             deficit = VARIABLES[VAPOUR_PRESSURE_DEFICIT]
             yield VAPOUR_PRESSURE_DEFICIT, (deficit.minimum, deficit.maximum)
 
+    def _highest(self, variable: str) -> float:
+        """Heaters are off above the limit of their interlock."""
+        known = VARIABLES[variable]
+        if known.unit != "degC" or not self.names_of_drivers(variable, raises=True):
+            return known.maximum
+        limits = self.options.interlock
+        return limits.heater_off_degc if variable == TEMPERATURE else limits.water_heater_off_degc
+
     def reach(self) -> dict[str, tuple[float, float]]:
         """The lowest and the highest set point of each variable that has an output."""
         reach: dict[str, tuple[float, float]] = {}
@@ -305,7 +314,7 @@ class Chamber:
         for output in sorted(self.outputs, key=lambda each: each.own_variable):
             reach[output.own_variable] = (0.0, output.full)
         for variable in self.loops:
-            reach[variable] = VARIABLES[variable].minimum, VARIABLES[variable].maximum
+            reach[variable] = VARIABLES[variable].minimum, self._highest(variable)
         reach.update(self._reach_of_plans())
         if self.controls_carbon_dioxide:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
