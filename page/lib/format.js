@@ -7,15 +7,16 @@ const FAHRENHEIT = ["US", "BS", "BZ", "KY", "PW", "LR", "FM", "MH"].includes(new
 const formats = new Map();
 
 const isFahrenheit = (unit) => unit === "degC" && FAHRENHEIT;
+const isDegreeDays = (unit) => unit === "degC d" && FAHRENHEIT;
 
 /** The symbol of one of growd's units as it is shown: "degC" is "°C", or "°F" where people use that. */
-export const symbol = (unit) => (isFahrenheit(unit) ? "°F" : SYMBOLS[unit] ?? unit);
+export const symbol = (unit) => (isFahrenheit(unit) ? "°F" : isDegreeDays(unit) ? "°F d" : SYMBOLS[unit] ?? unit);
 
 /** A value of growd in the unit that is shown: a fraction in percent. */
-export const shown = (value, unit) => (isFahrenheit(unit) ? value * 1.8 + 32 : unit === "fraction" ? value * 100 : value);
+export const shown = (value, unit) => (isFahrenheit(unit) ? value * 1.8 + 32 : isDegreeDays(unit) ? value * 1.8 : unit === "fraction" ? value * 100 : value);
 
 /** A value in the unit that is shown, for growd. */
-export const given = (value, unit) => (isFahrenheit(unit) ? (value - 32) / 1.8 : unit === "fraction" ? value / 100 : value);
+export const given = (value, unit) => (isFahrenheit(unit) ? (value - 32) / 1.8 : isDegreeDays(unit) ? value / 1.8 : unit === "fraction" ? value / 100 : value);
 
 /** A number with so many decimals. */
 export function number(value, decimals = 0) {

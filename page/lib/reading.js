@@ -1,7 +1,7 @@
 /** One variable of a chamber: its value, its trend, its set point, who commands it and what its outputs do. */
 import { publish } from "./api.js";
 import { clock, decimals, decimalsIn, duration, given, number, parseNumber, percent, quantity, shown, symbol, typed } from "./format.js";
-import { html, useEffect, useId, useState } from "./html.js";
+import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { switchState, t, variableName } from "./i18n.js";
 import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./live.js";
 import { Action, act, withoutCommand } from "./parts.js";
@@ -155,8 +155,9 @@ function Field({ environment, variable, value }) {
   const range = rangeText(variable, [variable.minimum, variable.maximum]);
   const error = !draft ? "" : Number.isNaN(wanted) ? t("not_a_number", { range })
     : wanted < variable.minimum || wanted > variable.maximum ? t("out_of_range", { range }) : "";
-  const [least, most] = variable.reach ?? [-Infinity, Infinity];
-  const doubt = !error && draft && (wanted < least || wanted > most) ? t("out_of_reach", { range: rangeText(variable, variable.reach) }) : "";
+  const doubt = !error && draft && outOfReach(variable, wanted);
+  const said = useRef();
+  useEffect(() => void ((error || doubt) && said.current.scrollIntoView({ block: "nearest" })), [error || doubt]);
   const set = async (event) => {
     event.preventDefault();
     if (!draft || error) return;
@@ -178,7 +179,7 @@ function Field({ environment, variable, value }) {
       onBlur=${() => (draft === present || draft === "") && setDraft(null)} />
     <span class="unit">${symbol(variable.unit)}</span>
     ${draft !== null && html`<button class="primary" disabled=${isBusy || !draft || Boolean(error)}>${t("set")}</button>`}
-    <span id=${`${id}-range`} class=${`range small ${error ? "bad" : doubt ? "warn" : "faint"}`} aria-live="polite">
+    <span ref=${said} id=${`${id}-range`} class=${`range small ${error ? "bad" : doubt ? "warn" : "faint"}`} aria-live="polite">
       ${draft !== null && value !== null && !error && `${t("in_force", { value: setPointText(variable, value) })} `}
       ${error || doubt || (draft !== null ? rangeText(variable, variable.reach ?? [variable.minimum, variable.maximum]) : "")}</span>
   </form>`;
@@ -186,6 +187,12 @@ function Field({ environment, variable, value }) {
 
 const rangeText = (variable, [least, most]) =>
   `${t("range", { least: number(shown(least, variable.unit)), most: number(shown(most, variable.unit)) })} ${symbol(variable.unit)}`;
+
+/** The sentence on a set point that the chamber cannot reach; "" if it can, or without one. */
+function outOfReach(variable, value) {
+  const [least, most] = variable.reach ?? [-Infinity, Infinity];
+  return (value ?? null) === null || (value >= least && value <= most) ? "" : t("out_of_reach", { range: rangeText(variable, variable.reach) });
+}
 
 /** On and off, with the present choice marked. */
 function Switch({ environment, variable, value }) {
@@ -207,6 +214,7 @@ export function Commander({ environment, name }) {
   const hand = status?.set_points.find(mine);
   const recipe = status?.recipes.find((each) => each.environment === environment);
   const attained = useAttained(environment, name);
+  const beyond = outOfReach(variable, found?.desired?.value);
   const experiment = status?.experiments.find(mine);
   const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${found?.held_by}`);
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
@@ -222,6 +230,7 @@ export function Commander({ environment, name }) {
     found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${found.held_by === HOLD ? t("held_hold") : t("held_interlock")}
       ${found.held_by !== HOLD && html`: <span lang="en">${lock ? lock.reason : withoutCommand(found.held_by)}</span>`}
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
+    beyond && html`<p key="beyond" class="warn"><span aria-hidden="true">▲ </span>${beyond}</p>`,
     attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,
     attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutCommand(withoutPlace(attained.text, environment))}</span></p>`,
     ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.isReached ? "✓ " : ""}${t(attained.isReached ? "reached" : "missed")}</p>`,

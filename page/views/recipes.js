@@ -220,6 +220,7 @@ function Recipe({ environment, id }) {
 
 function Start({ environment, id, plan, at, offset, pick, setAt }) {
   const told = useTold(environment);
+  const isTaken = Boolean(told) && told.state !== "idle";
   const [size, unit] = plan.duration < 10_800 ? [60, "minutes"] : plan.duration < 345_600 ? [3_600, "hours"] : [86_400, "days"];
   const start = async () => {
     const answer = await service(environment, "start_recipe", { recipe_id: id, offset, at })();
@@ -227,7 +228,7 @@ function Start({ environment, id, plan, at, offset, pick, setAt }) {
     return answer;
   };
   return html`<section class="card"><h2>${t("recipe_start")}</h2>
-    ${told && told.state !== "idle" && html`<p class="warn">${t("recipe_busy", { name: told.recipe_id })}</p>`}
+    ${isTaken && html`<p class="warn">${t("recipe_busy", { name: told.recipe_id })}</p>`}
     <div class="row">
       <label>${t("recipe_when")}<br /><select value=${at > 0} onChange=${({ target }) => setAt(target.value === "true" ? Math.ceil(growdTime.value / 3600 + 0.1) * 3600 : 0)}>
         <option value="false">${t("recipe_now")}</option><option value="true">${t("recipe_at_time")}</option></select></label>
@@ -238,7 +239,7 @@ function Start({ environment, id, plan, at, offset, pick, setAt }) {
       <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><${NumberInput} value=${offset / size} least=${0} onNumber=${(place) => place >= 0 && pick(place * size)} /></label>
     </div>
     <p class="faint small">${t("recipe_pick")}</p>
-    <div class="row"><${Action} class="primary" run=${start}>${t("recipe_start")}<//>
+    <div class="row"><${Action} class="primary" disabled=${isTaken} run=${start}>${t("recipe_start")}<//>
       ${at ? moment(at) : t("recipe_now")}${offset > 0 && t("recipe_start_says", { place: exact(offset) })}</div>
   </section>`;
 }

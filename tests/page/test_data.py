@@ -50,6 +50,13 @@ async def test_exports_of_one_variable_and_of_all(shared: Program, browser: Brow
         ]
 
 
+async def test_the_table_of_exports_fits_a_phone(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared, "data"), locale="de-DE") as tab:
+        table = tab.page.get_by_role("region", name="Als CSV exportieren")
+        await expect(table.get_by_role("columnheader", name="Ausgang")).to_be_visible()
+        assert await table.evaluate("each => each.scrollWidth <= each.clientWidth")
+
+
 async def test_a_range_that_ends_before_it_begins_is_said(shared: Program, browser: Browser) -> None:
     async with opened(browser, address(shared, "data"), viewport=DESK) as tab:
         await connected(tab.page)

@@ -52,6 +52,7 @@ def device(
         "air_carbon_dioxide": ReportedValue(None, "fault", "ppm")
         if alerts
         else ReportedValue(612.0, unit="ppm"),
+        "water_potential_hydrogen": ReportedValue(6.0, unit="pH"),
         "water_circulation": ReportedValue(None, "", "fraction", 1.0),
         "door_open": ReportedValue(value=False, unit="switch"),
     }
@@ -145,6 +146,7 @@ async def test_a_reader_sees_all_devices_those_with_problems_first(browser: Brow
         await expect(elm).to_contain_text(re.compile(r"lettuce_days · growth · 1 h 5[23] min left"))
         await expect(elm).to_contain_text("Old values of")  # two reports are missing
         await expect(elm).to_contain_text(re.compile(r"Door\s*shut"))
+        await expect(elm).to_contain_text(re.compile(r"pH\s*6\.00(?! pH)"))
         await expect(elm).to_contain_text(re.compile(r"Circulation pump\s*\W →"))
         link = alder.get_by_role("link", name="Alder")
         await expect(link).to_have_attribute("href", "http://chamber-1.local:5984/_svc/")

@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import PLACE, SIMULATED, Client, address, card, in_browser, sure
+from support.page import PLACE, SIMULATED, Client, address, card, connected, in_browser, sure
 from support.program import started
 
 if TYPE_CHECKING:
@@ -102,6 +102,39 @@ async def test_a_set_point_that_is_none_is_not_sent(
         await field.press("Escape")
         await expect(field).to_have_value("")
         assert await client.last(f"desired/{LIGHT}") is None
+
+
+async def test_a_set_point_beyond_reach_is_marked_while_it_is_in_force(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    async with opened(browser, address(shared)) as tab:
+        light = card(tab.page, "Light")
+        await client.publish(f"desired/{LIGHT}", 190_000)
+        await expect(light).to_contain_text("▲ This chamber reaches 0 to 20,000 lx.")
+        await client.publish(f"desired/{LIGHT}", None)
+        await expect(light).not_to_contain_text("This chamber reaches")
+
+
+async def test_why_a_set_point_is_refused_is_not_behind_the_bar(shared: Program, browser: Browser) -> None:
+    async with opened(browser, address(shared)) as tab:
+        await connected(tab.page)
+        light = card(tab.page, "Light")
+        await light.get_by_label("Set point of Light").evaluate(
+            """field => {
+                document.body.style.paddingBottom = "100vh";
+                const bar = document.querySelector("nav").getBoundingClientRect().top;
+                scrollBy(0, field.getBoundingClientRect().bottom - bar + 1);
+                field.value = "-5";
+                field.dispatchEvent(new Event("input", {bubbles: true}));
+            }"""
+        )
+        why = light.get_by_text("Possible: 0 to 200,000 lx")
+        await expect(why).to_be_visible()
+        await tab.page.wait_for_function(
+            """why => why.getBoundingClientRect().bottom
+                <= document.querySelector("nav").getBoundingClientRect().top""",
+            arg=await why.element_handle(),
+        )
 
 
 async def test_an_output_is_switched_by_its_own_set_point(
