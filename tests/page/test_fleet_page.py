@@ -52,11 +52,12 @@ def device(
         "air_carbon_dioxide": ReportedValue(None, "fault", "ppm")
         if alerts
         else ReportedValue(612.0, unit="ppm"),
-        "water_potential_hydrogen": ReportedValue(6.0, unit="pH"),
         "water_circulation": ReportedValue(None, "", "fraction", 1.0),
         "door_open": ReportedValue(value=False, unit="switch"),
     }
     if alerts:
+        values["water_potential_hydrogen"] = ReportedValue(6.0, unit="pH")
+    if name == "Elm":
         values["water_potential_hydrogen"] = ReportedValue(6.0, unit="pH")
     place = ReportedEnvironment(
         recipe="lettuce_days",
