@@ -84,13 +84,13 @@ FROZEN_S: Final = NOT_READY_LIMIT_S + FAILS_S
 STUCK_S: Final = 600.0 + FAILS_S  # the least that `stuck_after_s` can be; 4 h by default
 
 FIRST_S: Final = INTERVAL_S + READ_S
-AGAIN_S: Final = RETRIES.limit_s + FIRST_S
+AGAIN_S: Final = RETRIES.longest_s + FIRST_S
 SLOWLY_S: Final = FAILS_S + 2 * MEASURES_EVERY_S
 SLOW_S: Final = AGAIN_S + MEASURES_EVERY_S
 WARM_S: Final = WARM_UP_S + FIRST_S
-WARM_AGAIN_S: Final = RETRIES.limit_s + WARM_S
+WARM_AGAIN_S: Final = RETRIES.longest_s + WARM_S
 UNSENT_S: Final = 60.0 + FAILS_S
-WRITTEN_S: Final = OUTPUT_RETRIES.limit_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
+WRITTEN_S: Final = OUTPUT_RETRIES.longest_s + DEVICE_TIMEOUT_S + 2 * PERIOD_S
 
 
 @dataclass(frozen=True)
