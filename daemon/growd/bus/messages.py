@@ -20,7 +20,8 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     `value` is the bare value of a type with one field, an object by field name for a type with more, or None
     without a value (a fault). `time` is wall time in UNIX seconds, `node` the name of the publishing node,
-    and `number` counts the messages of the topic from 1.
+    and `number` counts the messages of the topic from 1. `valid_s` is the time for which the value holds,
+    such as the rest of a dose; None: until another message.
     """
 
     topic: str
@@ -29,6 +30,7 @@ class Message(msgspec.Struct, frozen=True, gc=False):
     quality: Quality
     node: str
     number: int
+    valid_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

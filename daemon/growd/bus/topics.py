@@ -77,14 +77,21 @@ class Topic:
         return "; ".join(filter(None, (words, *(remark(message) for remark in self.remarks))))
 
     def deliver(
-        self, value: Any, time: float, quality: Quality, node: str, *, is_past: bool = False
+        self,
+        value: Any,
+        time: float,
+        quality: Quality,
+        node: str,
+        *,
+        is_past: bool = False,
+        valid_s: float | None = None,
     ) -> Message:
         """Give a checked value to every subscriber, without waiting.
 
         A message that `is_past` does not replace a last message with a later time.
         """
         self.count += 1
-        message = Message(self.name, value, time, quality, node, self.count)
+        message = Message(self.name, value, time, quality, node, self.count, valid_s)
         if not is_past or self.last is None or self.last.time <= time:
             self.last = message
         for subscription in self._subscriptions:
@@ -207,14 +214,17 @@ class Publisher:
     def topic(self) -> Topic:
         return self._topic
 
-    def publish(self, value: Any, quality: Quality = _OK, time: float | None = None) -> Message:
+    def publish(
+        self, value: Any, quality: Quality = _OK, time: float | None = None, *, valid_s: float | None = None
+    ) -> Message:
         """Publish a value of the topic's type; `time` is in UNIX seconds, by default now.
 
         A message that is not `ok` may have no value. Raises `InvalidValueError`, and changes nothing then.
         """
         if value is not None or quality is _OK:
             value = self._check(value)
-        return self._deliver(value, self._now() if time is None else time, quality, self._node)
+        moment = self._now() if time is None else time
+        return self._deliver(value, moment, quality, self._node, valid_s=valid_s)
 
     def close(self) -> None:
         self._topic.remove_publisher(self._node)
