@@ -211,7 +211,7 @@ class ClimateLoop:
             guard=self.holds[output.name],
         )
 
-    def _write(self, name: str, moved: str, level: float) -> None:
+    def _write(self, name: str, moved: str, level: float, _valid_s: float) -> None:
         level, before, now = float(level), self.levels.get(name, 0.0), self.clock.monotonic()
         self.full_s[name] = self.on_s(name)
         self.levels[name], self._changed[name] = level, now

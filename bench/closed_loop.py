@@ -132,7 +132,13 @@ class HoldingGuard:
     def permit(self, _output: str, level: float) -> float:
         return 0.0 if self.is_held else level
 
-    def wrote(self, _output: str, _level: float | None, _lasted_s: float = 0.0) -> None:
+    def wrote(
+        self,
+        _output: str,
+        _level: float | None,
+        _lasted_s: float = 0.0,
+        _was_on_s: float | None = None,
+    ) -> None:
         """It goes by nothing that is written."""
 
     def watch(self, nudge: Callable[[], None]) -> None:
@@ -273,7 +279,8 @@ class Loop:
         guard = self.valve_hold if name == "valve" else None
         return SwitchActuator(self.bus, ENVIRONMENT, name, variable, write=move, worker=worker, guard=guard)
 
-    def _move_valve(self, is_open: bool) -> None:  # noqa: FBT001  what an actuator writes
+    def _move_valve(self, level: float, _valid_s: float) -> None:
+        is_open = level > 0
         if is_open and not self.valve_open:
             self.openings += 1
             self._opened = self.clock.monotonic()
@@ -282,8 +289,8 @@ class Loop:
         self.valve_open = is_open
         self.chamber.set_valve(is_open)
 
-    def _move_fan(self, is_on: bool) -> None:  # noqa: FBT001  as above
-        self.fan_on = is_on
+    def _move_fan(self, level: float, _valid_s: float) -> None:
+        self.fan_on = is_on = level > 0
         self.chamber.set_fan(is_on)
 
 
@@ -366,8 +373,8 @@ class LightLoop:
             is_ok = self.quality is Quality.OK
             self._raw.publish(self.lux if is_ok else None, self.quality)
 
-    def _write(self, channel: str, level: float) -> None:
-        """As `growd_drivers.pwm_light` has it."""
+    def _write(self, channel: str, level: float, _valid_s: float) -> None:
+        """As `growd_drivers.pin_output` has it."""
         least = self._lamp.minimum_duty
         duty = least + (1 - least) * level**self._lamp.gamma if level > 0 else 0.0
         self.chamber.set_lamp(channel, duty)

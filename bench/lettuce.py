@@ -195,12 +195,12 @@ class Checker:
         """See each move of an actuator, before the chamber does."""
         move = chamber.set_actuator
 
-        def seen(name: str, level: float) -> None:
+        def seen(name: str, level: float, at: float | None = None) -> None:
             self.uses[name].move(level, now())
             for pair in NEVER_TOGETHER:
                 if name in pair and all(self.uses[each].level > 0 for each in pair):
                     self.passed[" and ".join(pair)] += 1
-            move(name, level)
+            move(name, level, at)
 
         chamber.set_actuator = seen  # type: ignore[method-assign]
 

@@ -164,7 +164,7 @@ class Chamber:
             if of_lamp and not self.window.share((wall - MIDNIGHT) % DAY_S):
                 self.lit_outside_s += INTERVAL_S
 
-    def _write(self, _channel: str, level: float) -> None:
+    def _write(self, _channel: str, level: float, _valid_s: float) -> None:
         self.duty = level
 
 

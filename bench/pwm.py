@@ -23,11 +23,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from growd_drivers.pwm_pulses import ANSWER, MESSAGE, PulseGenerator
 from measuring import Options, Process, Row, limited, main
 
 from growd_drivers import pwm_pulses
 from growd_drivers.gpio_lines import GpioLines, header_chip
-from growd_drivers.pwm_pulses import ANSWER, MESSAGE, PulseGenerator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

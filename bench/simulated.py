@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from growd.__main__ import main as growd
-from growd_hwsim.gpio import SimulatedGpio, SimulatedPwm
+from growd_hwsim.gpio import SimulatedLines
 from growd_hwsim.i2c import I2CKernel
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs
 
@@ -62,7 +62,7 @@ class Meter:
 
 def count(meter: Meter) -> None:
     """Have the meter count what drivers call."""
-    for kind in (I2CKernel, SimulatedGpio, SimulatedPwm, SimulatedPwmSysfs):
+    for kind in (I2CKernel, SimulatedLines, SimulatedPwmSysfs):
         for name, member in [*vars(kind).items()]:
             if callable(member) and not name.startswith("_"):
                 setattr(kind, name, meter.counted(member))

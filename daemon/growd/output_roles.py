@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.variables import (
     ACIDITY,
@@ -38,6 +39,30 @@ class OutputClass(StrEnum):
     DOSING = "dosing"
     LIGHT = "light"
     OTHER = "other"
+
+
+class Lease(NamedTuple):
+    """How long a level other than the safe one holds, and how often it is renewed, in s.
+
+    With `renews_safe` the safe level is written again as well, for a device that may have missed it.
+    """
+
+    valid_s: float
+    renewed_s: float = inf
+    renews_safe: bool = False
+
+
+HARMFUL: Final = Lease(2.0, 0.5)
+"""For what does harm within seconds: valves, pumps, heaters, humidifiers."""
+
+PATIENT: Final = Lease(30.0, 7.5)
+"""For lamps and fans, and for compressors, which a short pause wears out."""
+
+
+def lease_of(output_class: OutputClass | None) -> Lease:
+    """The lease of outputs of a class on pins."""
+    patient = (OutputClass.LIGHT, OutputClass.FAN, OutputClass.COOLER, OutputClass.DEHUMIDIFIER)
+    return PATIENT if output_class in patient else HARMFUL
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_drivers.errors import SettingError
-from growd_drivers.gpio import check_pin, refusals
+from growd_drivers.pins import check_pin, refusals
 
 if TYPE_CHECKING:
-    from growd_drivers.gpio import InputPins, Pull
+    from growd_drivers.pins import Pins, Pull
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class GpioInput:
 
     def __init__(
         self,
-        gpio: InputPins,
+        pins: Pins,
         pin: int,
         *,
         name: str = "input",
@@ -40,7 +40,7 @@ class GpioInput:
         check_pin(pin, owner=name, device=name)
         if active not in ("high", "low"):
             raise SettingError(f"{name}: active must be high or low, not {active}", device=name)
-        self._gpio = gpio
+        self._pins = pins
         self._pin = pin
         self._name = name
         self._active_level = int(active == "high")
@@ -52,7 +52,7 @@ class GpioInput:
         """The present state. Raises `HardwareUnavailableError` if the kernel refuses the pin."""
         with refusals(self._name, self._pin, "read"):
             if not self._is_claimed:
-                self._gpio.claim_input(self._pin, pull=self._pull, debounce_s=self._debounce_s)
+                self._pins.claim_input(self._pin, pull=self._pull, debounce_s=self._debounce_s)
                 self._is_claimed = True
-            level = self._gpio.input(self._pin)
+            level = self._pins.input(self._pin)
         return GpioInputSample(float(level == self._active_level))

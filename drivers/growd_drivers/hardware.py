@@ -3,33 +3,29 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from growd_drivers.bus_clear import clear_bus
 from growd_drivers.bus_speed import bus_speed_hz
 from growd_drivers.errors import HardwareUnavailableError
-from growd_drivers.gpio_lines import GpioLines, header_chip
 from growd_drivers.hardware_pwm import SysfsFiles
 from growd_drivers.i2c import I2CBus, cannot_clear
 from growd_drivers.network_switch import ask_http
 from growd_drivers.one_wire import SysfsOneWire
+from growd_drivers.pins import kept_pins
 from growd_drivers.sc16is750 import with_bridges
 from growd_drivers.serial_line import SerialLine, open_port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd_drivers.gpio import GpioModule, Pins
     from growd_drivers.hardware_pwm import PwmFiles
     from growd_drivers.i2c import SMBusLike
     from growd_drivers.mqtt import MqttClient
     from growd_drivers.network_switch import AskHttp
     from growd_drivers.one_wire import OneWireFiles
+    from growd_drivers.pins import Library, Pins
     from growd_drivers.serial_line import OpenSerial
-
-
-_OPENING: Final = threading.Lock()
-_opened: list[GpioLines] = []
 
 
 class Hardware:
@@ -37,18 +33,18 @@ class Hardware:
 
     `open_serial` is as `serial_line.open_port`; places such as "i2c-1:0x4d" are bridges on the buses here.
     `clear_bus` is as `bus_clear.clear_bus`, `bus_speed_hz` as `bus_speed.bus_speed_hz`. `sleep` and
-    `monotonic` are of one clock. `gpio` are the pins; a machine without devices on pins has no `gpio`.
+    `monotonic` are of one clock. `pins` are those of the header; a machine without devices on them has none.
     `pwm_files` are the PWM chips (default: /sys/class/pwm). `one_wire` are the devices on the 1-wire bus
     (default: /sys/bus/w1/devices). `mqtt` is None without a broker.
     """
 
-    gpio: Pins
+    pins: Pins
 
     def __init__(
         self,
         open_smbus: Callable[[int], SMBusLike],
         open_serial: OpenSerial,
-        gpio: Pins | None,
+        pins: Pins | None,
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
@@ -60,8 +56,8 @@ class Hardware:
         ask_http: AskHttp = ask_http,
     ) -> None:
         self.one_wire = one_wire or SysfsOneWire()
-        if gpio is not None:
-            self.gpio = gpio
+        if pins is not None:
+            self.pins = pins
         self.mqtt = mqtt
         self.ask_http = ask_http
         self.pwm_files = pwm_files or SysfsFiles()
@@ -123,7 +119,7 @@ class Hardware:
         return None
 
     def close(self) -> None:
-        """Close all buses and lines. The owner of drivers with outputs closes them before."""
+        """Close all buses and lines. The owner of drivers with outputs closes them before; pins stay open."""
         with self._lock:
             while self._lines:
                 self._lines.popitem()[1].close()
@@ -136,21 +132,16 @@ def open_hardware(
     sleep: Callable[[float], None],
     monotonic: Callable[[], float],
     mqtt: MqttClient | None = None,
-    has_pins: bool = True,
+    library: Library | None = "gpiod",
 ) -> Hardware:
     """The hardware of this machine. Raises `HardwareUnavailableError` if it has no pins of a Raspberry Pi.
 
-    Without `has_pins` it needs none.
+    Without a `library` for pins it needs none.
     """
     from smbus2 import SMBus  # noqa: PLC0415  only real hardware opens /dev
 
-    gpio = gpio_module() if has_pins else None
-    return Hardware(SMBus, open_port, gpio, sleep=sleep, monotonic=monotonic, clear_bus=clear_bus, mqtt=mqtt)
-
-
-def gpio_module() -> GpioModule:
-    """The pins of this Raspberry Pi, opened once for the process. Raises `HardwareUnavailableError`."""
-    with _OPENING:
-        if not _opened:
-            _opened.append(GpioLines(header_chip()))
-        return _opened[0]
+    pins = None
+    if library is not None:
+        pins = kept_pins(library)
+        pins.open()
+    return Hardware(SMBus, open_port, pins, sleep=sleep, monotonic=monotonic, clear_bus=clear_bus, mqtt=mqtt)

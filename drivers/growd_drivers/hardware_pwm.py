@@ -18,13 +18,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
 
-from growd_drivers.errors import HardwareUnavailableError, SettingError
-from growd_drivers.gpio import GpioWrapper
+from growd_drivers.errors import HardwareUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from growd_drivers.gpio import GpioLike, PwmLike
+    from collections.abc import Iterator
 
     Place = tuple[int, int]
 
@@ -32,10 +29,8 @@ _CHANNELS_BY_COUNT: Final = {
     2: {12: 0, 13: 1, 18: 0, 19: 1},  # BCM2835 to BCM2711: the overlay's README
     4: {12: 0, 13: 1, 18: 2, 19: 3},  # RP1 peripherals: GPIO functions, PWM0
 }
-_FIRST_PERIOD_NS: Final = 5_000_000  # for a new channel: `PwmLight`'s 200 Hz
+_FIRST_PERIOD_NS: Final = 5_000_000  # for a new channel: 200 Hz, the usual frequency
 _NS_PER_S: Final = 1_000_000_000
-_PATIENCE_S: Final = 1.0  # until udev has given the files of a new channel to the group gpio
-_POLL_S: Final = 0.05
 
 
 class PwmFiles(Protocol):
@@ -89,88 +84,51 @@ def channels_on(chip: int, files: PwmFiles) -> dict[int, Place]:
     return {pin: (chip, channel) for pin, channel in _CHANNELS_BY_COUNT[count].items()}
 
 
-class HardwarePwmGpio(GpioWrapper):
-    """RPi.GPIO's API, where each pin (BCM) in `channels` is driven by a PWM chip and channel.
+def claimed_channel(pin: int, rest: int, chip: int, files: PwmFiles | None = None) -> PwmChannel | None:
+    """The channel of a pin, at its level of rest; None if that chip does not drive it, or for the chip -1.
 
-    Other pins are those of `gpio`. A steady level is a duty cycle of 0 or 100 %. After a change of frequency
-    the duty cycle may be wrong for one period, since sysfs takes one number at a time. Failures are OSError
-    with advice. Raises `SettingError` if two pins share a channel.
+    Raises OSError with advice, EACCES until udev has given the files of a new channel to the group gpio.
+    """
+    if chip < 0:
+        return None
+    files = files or SysfsFiles()
+    try:
+        place = channels_on(chip, files).get(pin)
+    except HardwareUnavailableError as error:
+        raise OSError(errno.ENODEV, str(error)) from error
+    if place is None:
+        return None
+    channel = PwmChannel(files, *place)
+    channel.set(0, rest, 0)
+    return channel
+
+
+class PwmChannel:
+    """A channel of a PWM chip, as `pin_keeper.Drive`. Its directory appears when it is exported.
+
+    A steady level is a duty cycle of 0 or 100 %. After a change of frequency the duty cycle may be wrong for
+    one period, since sysfs takes one number at a time.
     """
 
-    def __init__(
-        self,
-        gpio: GpioLike,
-        channels: Mapping[int, Place],
-        *,
-        sleep: Callable[[float], None],
-        files: PwmFiles | None = None,
-    ) -> None:
-        _check_channels(channels)
-        super().__init__(gpio)
-        files = files or SysfsFiles()
-        self._channels = {pin: _Channel(files, *place, sleep=sleep) for pin, place in channels.items()}
+    due: int | None = None
 
-    def setup(self, channel: int, direction: int, *, initial: int) -> None:
-        """Make a pin an output at a level."""
-        if channel in self._channels:
-            self._channels[channel].drive(float(bool(initial)))
-        else:
-            self.gpio.setup(channel, direction, initial=initial)
-
-    def output(self, channel: int, value: int, /) -> None:
-        """Drive a pin low (0) or high (1)."""
-        if channel in self._channels:
-            self._channels[channel].drive(float(bool(value)))
-        else:
-            self.gpio.output(channel, value)
-
-    def PWM(self, channel: int, frequency: float, /) -> PwmLike:  # noqa: N802  RPi.GPIO's name
-        """A PWM on an output pin, not yet started."""
-        if channel in self._channels:
-            return SysfsPwm(self._channels[channel], frequency)
-        return self.gpio.PWM(channel, frequency)
-
-
-class SysfsPwm:
-    """`RPi.GPIO.PWM` on a channel of a PWM chip."""
-
-    def __init__(self, channel: _Channel, frequency_hz: float) -> None:
-        self._channel = channel
-        self._period_ns = round(_NS_PER_S / frequency_hz)
-        self._is_running = False
-
-    def start(self, dutycycle: float, /) -> None:
-        """Begin with a duty cycle in percent."""
-        self._is_running = True
-        self.ChangeDutyCycle(dutycycle)
-
-    def ChangeDutyCycle(self, dutycycle: float, /) -> None:  # noqa: N802  RPi.GPIO's name
-        """Set the duty cycle in percent; no effect before `start` or after `stop`."""
-        if self._is_running:
-            self._channel.drive(dutycycle / 100.0, self._period_ns)
-
-    def stop(self) -> None:
-        """End; the channel keeps running: a low pin would flash an inverted lamp."""
-        self._is_running = False
-
-
-class _Channel:
-    """One channel. Its directory appears when it is exported."""
-
-    def __init__(self, files: PwmFiles, chip: int, number: int, *, sleep: Callable[[float], None]) -> None:
+    def __init__(self, files: PwmFiles, chip: int, number: int) -> None:
         self._files = files
         self._chip = chip
         self._number = number
-        self._sleep = sleep
-        self._waits_left = 0
         self._is_fresh = False
 
-    def drive(self, high: float, period_ns: int | None = None) -> None:
-        """Drive the pin high for a fraction of the time, 0..1. Without a period, keep the present one."""
+    def set(self, period_ns: int, high_ns: int, now: int) -> None:
+        """As `Drive`."""
+        del now
         with _explained(self._chip, self._number):
             if not self._is_exported():
-                self._export()
-            self._set(high, period_ns)
+                self._files.write(f"pwmchip{self._chip}/export", str(self._number))
+                self._is_fresh = True
+            self._set(high_ns / (period_ns or 1), period_ns)
+
+    def step(self, now: int) -> None:
+        """Nothing is ever due: the peripheral makes the pulses."""
 
     def _is_exported(self) -> bool:
         try:
@@ -179,12 +137,7 @@ class _Channel:
             return False
         return True
 
-    def _export(self) -> None:
-        self._files.write(f"pwmchip{self._chip}/export", str(self._number))
-        self._waits_left = round(_PATIENCE_S / _POLL_S)
-        self._is_fresh = True
-
-    def _set(self, high: float, period_ns: int | None) -> None:
+    def _set(self, high: float, period_ns: int) -> None:
         """In an order that the kernel accepts: no period of 0, no duty beyond the period."""
         # After an export the peripheral is off, but the kernel may still have enable = 1 and ignore a 1.
         if self._is_fresh and self._read("enable") == "1":
@@ -208,14 +161,7 @@ class _Channel:
         return self._files.read(self._path(name)).strip()
 
     def _write(self, name: str, text: str) -> None:
-        while True:
-            try:
-                return self._files.write(self._path(name), text)
-            except PermissionError:
-                if not self._waits_left:
-                    raise
-                self._waits_left -= 1
-                self._sleep(_POLL_S)
+        self._files.write(self._path(name), text)
 
     def _path(self, name: str) -> str:
         return f"pwmchip{self._chip}/pwm{self._number}/{name}"
@@ -237,16 +183,5 @@ def _explained(chip: int, channel: int = 0) -> Iterator[None]:
             errno.EBUSY: f"channel {channel} of {name} is in use by the kernel, perhaps for the fan",
             errno.EINVAL: f"channel {channel} of {name} does not take this frequency",
         }
-        raise OSError(sentences.get(error.errno or 0, f"{name}: {error.strerror or error}")) from error
-
-
-def _check_channels(channels: Mapping[int, Place]) -> None:
-    pins: dict[Place, int] = {}
-    for pin, place in channels.items():
-        if place in pins:
-            raise SettingError(
-                f"hardware PWM: GPIO {pins[place]} and GPIO {pin} have the same channel, {place[1]} of "
-                f"pwmchip{place[0]}: take another pin for one of them",
-                device="pwm",
-            )
-        pins[place] = pin
+        sentence = sentences.get(error.errno or 0, f"{name}: {error.strerror or error}")
+        raise OSError(error.errno or errno.EIO, sentence) from error

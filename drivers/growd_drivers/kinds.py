@@ -168,8 +168,9 @@ class OutputKind:
     """Its class, "module:Class". Its arguments are those of a sensor that opens the same, and `name`. It
     opens i2c, serial or none.
 
-    `write(level)` drives it at 0..1, which is 0 or 1 unless it `can_dim`. `close()` gives it up; the output
-    has been made safe before. Both may raise errors of `growd_drivers.errors`.
+    `write(level)` drives it at 0..1, which is 0 or 1 unless it `can_dim`; with `takes_valid_s` it is
+    `write(level, valid_s)`. `close()` gives it up; the output has been made safe before. Both may raise
+    errors of `growd_drivers.errors`.
     """
 
     api: int
@@ -184,6 +185,10 @@ class OutputKind:
 
     timer_s: float | None = None
     """The device makes itself safe after this time without a write; growd writes every quarter of it."""
+
+    takes_valid_s: bool = False
+    """The device makes itself safe when `valid_s` seconds have passed since the last write. The driver may
+    return for how many seconds the output was not safe since the write before."""
 
     own_options: tuple[DriverOption, ...] = ()
     """Its options, which go to the driver by name."""

@@ -10,6 +10,7 @@ Sources: Shelly API Reference, "/relay/{index}" (Gen1) and "Switch.Set" (Gen2); 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol
@@ -26,7 +27,8 @@ NETWORK_LIMIT_S: Final = 3.0
 ON_FROM: Final = 0.5
 _MOST_BYTES: Final = 65_536
 _SHOWN: Final = 80
-_PULSE_OFFSET: Final = 100  # Tasmota: PulseTime 130 is 30 s, for 12 s and more
+_MOST_TENTHS: Final = 111  # Tasmota: PulseTime 111 is 11.1 s
+_PULSE_OFFSET: Final = 100  # and 130 is 30 s, for 12 s and more
 _LEAST_PULSE_S: Final = 12
 _UNAUTHORIZED: Final = (401, 403)
 _OK: Final = range(200, 300)
@@ -76,7 +78,9 @@ class ShellyGen1:
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`."""
         del login  # in the header
-        options = {"turn": "on" if on else "off"} | ({} if timer_s is None else {"timer": f"{timer_s:.0f}"})
+        options = {"turn": "on" if on else "off"} | (
+            {} if timer_s is None else {"timer": f"{math.ceil(timer_s)}"}
+        )
         address = f"{self.base}/relay/{self.relay}?{urlencode(options)}"
         return [Request(address, lambda answer: answer["ison"] is on)]
 
@@ -145,8 +149,10 @@ class TwoAddresses:
 
 
 def pulse_time(seconds: float) -> int:
-    """Tasmota's number for a time of at least 12 s."""
-    return _PULSE_OFFSET + max(_LEAST_PULSE_S, round(seconds))
+    """Tasmota's number for a time, which is rounded up: tenths of a second up to 11.1 s, then seconds."""
+    if seconds <= _MOST_TENTHS / 10:
+        return max(1, math.ceil(10 * seconds))
+    return _PULSE_OFFSET + max(_LEAST_PULSE_S, math.ceil(seconds))
 
 
 def _pulse_of(answer: Any) -> int:
@@ -181,16 +187,20 @@ class HttpSwitch:
         self._login = None if given is None else given._replace(schemes=protocol.schemes)
         self._set(safe_on)
 
-    def write(self, level: float) -> None:
-        """Switch on from a level of one half, else off. A command is sent also for an unchanged state."""
-        self._set(level >= ON_FROM)
+    def write(self, level: float, valid_s: float) -> None:
+        """Switch on from a level of one half, else off. A command is sent also for an unchanged state.
+
+        The timer of the device ends it after `valid_s`, or after `timer_s` if that is shorter.
+        """
+        self._set(level >= ON_FROM, valid_s)
 
     def close(self) -> None:
         """Make it safe."""
         self._set(self._safe_on)
 
-    def _set(self, on: bool) -> None:  # noqa: FBT001
-        timer_s = None if on == self._safe_on else self._timer_s
+    def _set(self, on: bool, valid_s: float = math.inf) -> None:  # noqa: FBT001
+        is_timed = on != self._safe_on and self._timer_s is not None
+        timer_s = min(self._timer_s or 0.0, valid_s) if is_timed else None
         for request in self._protocol.requests(on, timer_s, self._login):
             try:
                 status, body = self._ask(request.address, self._login)
@@ -273,8 +283,8 @@ async def _answer(address: str, **options: Any) -> tuple[int, str, bytes]:
         return response.status, scheme, await response.content.read(_MOST_BYTES)
 
 
-Messages = Callable[[float], list[tuple[str, bytes]]]
-"""The topics and bodies of the messages for a level."""
+Messages = Callable[[float, float], list[tuple[str, bytes]]]
+"""The topics and bodies of the messages for a level, and for how long it is valid."""
 
 
 class MqttOutput:
@@ -291,19 +301,19 @@ class MqttOutput:
         self._messages = messages
         self._name = name
         self._safe = float(safe_on)
-        self.write(self._safe)
+        self.write(self._safe, 0.0)
 
-    def write(self, level: float) -> None:
-        """Command a level, 0..1."""
+    def write(self, level: float, valid_s: float) -> None:
+        """Command a level, 0..1. The timer of the device ends it after `valid_s`, if it has one."""
         try:
-            for topic, body in self._messages(level):
+            for topic, body in self._messages(level, valid_s):
                 self._client.send(topic, body)
         except OSError as error:
             raise HardwareUnavailableError(f"{self._name}: {error}", device=self._name) from error
 
     def close(self) -> None:
         """Command the safe level."""
-        self.write(self._safe)
+        self.write(self._safe, 0.0)
 
 
 def tasmota_messages(topic: str, relay: int, timer_s: float | None, level: float) -> list[tuple[str, bytes]]:

@@ -10,6 +10,7 @@ import math
 import operator
 import random
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from growd_hwsim.actuators import NO_FAULTS, Actuators
@@ -22,7 +23,7 @@ from growd_hwsim.soil import Soil
 from growd_hwsim.tank import Tank
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from growd_hwsim.air import AirFlows
     from growd_hwsim.plants import Stand
@@ -73,6 +74,8 @@ class SimulatedChamber:
         """The air at the last reading."""
         self.present_faults: Callable[[], Mapping[str, str]] = lambda: NO_FAULTS
         """The faults of actuators and door now: a kind of `actuators` by actuator or door."""
+        self.bring_outputs: Callable[[float], None] = lambda _now: None
+        """Brings what drives the actuators to a time, before the chamber goes there."""
         self._monotonic = monotonic
         self._start = self._now = monotonic()
         self._time_of_day_s = time_of_day_s
@@ -89,16 +92,17 @@ class SimulatedChamber:
         self._counted_mol, self._counted_for = 0.0, p
         self._lock = threading.Lock()
 
-    def set_lamp(self, channel: str, fraction: float) -> None:
-        """Light a channel with `fraction` (0..1) of its full power."""
-        with self._lock:
-            self._advance()
+    def set_lamp(self, channel: str, fraction: float, at: float | None = None) -> None:
+        """Light a channel with `fraction` (0..1) of its full power; `at` is as of `set_actuator`."""
+        with self._present(at):
             self._lamps.set(channel, fraction)
 
-    def set_actuator(self, name: str, level: float) -> None:
-        """Drive one of `ACTUATORS` with `level` (0..1) of what it can do."""
-        with self._lock:
-            self._advance()
+    def set_actuator(self, name: str, level: float, at: float | None = None) -> None:
+        """Drive one of `ACTUATORS` with `level` (0..1) of what it can do.
+
+        `at` is the time from which on it is driven, for pins that have brought it to the present themselves.
+        """
+        with self._present(at):
             self._actuators.command(name, level)
 
     def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
@@ -111,8 +115,7 @@ class SimulatedChamber:
 
     def set_door(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """Hold the door open, or release it. It also opens at its hours."""
-        with self._lock:
-            self._advance()
+        with self._present():
             self._door_held_open = is_open
 
     def take_over(self, before: SimulatedChamber) -> None:
@@ -123,14 +126,12 @@ class SimulatedChamber:
 
     def level(self, name: str) -> float:
         """The level (0..1) at which an actuator really works now, with its faults."""
-        with self._lock:
-            self._advance()
+        with self._present():
             return self._actuators.levels[name]
 
     def air(self) -> Air:
         """The air at the sensor now."""
-        with self._lock:
-            self._advance()
+        with self._present():
             state = self.state
             saturation = saturation_vapour_g_m3(state.temperature_degc)
             humidity = min(100.0 * state.vapour_g_m3 / saturation, 100.0)
@@ -142,47 +143,52 @@ class SimulatedChamber:
 
     def illuminance_lux(self) -> float:
         """Illuminance at the sensor now."""
-        with self._lock:
-            return self._lamps.lit(self.parameters).illuminance_lux + self._daylight_lux(self._monotonic())
+        with self._present() as now:
+            return self._lamps.lit(self.parameters).illuminance_lux + self._daylight_lux(now)
 
     def ppfd_umol_m2_s(self) -> float:
         """PPFD at leaf height now."""
-        with self._lock:
-            return self._ppfd(self._monotonic())
+        with self._present() as now:
+            return self._ppfd(now)
 
     def photons_by_source(self) -> dict[str, float]:
         """The parts of the PPFD at the sensor now: of each lamp channel, and of daylight."""
-        with self._lock:
+        with self._present() as now:
             p = self.parameters
-            daylight = self._daylight_lux(self._monotonic()) / p.daylight_lux_per_umol
+            daylight = self._daylight_lux(now) / p.daylight_lux_per_umol
             return {**self._lamps.ppfd_by_channel(p), "daylight": daylight}
 
     def water(self) -> Water:
         """The nutrient solution in the tank now."""
-        with self._lock:
-            self._advance()
+        with self._present():
             return self.tank.water(self.parameters.tank)
 
     def soil_moisture_percent(self) -> float:
         """Water in the pots now, in percent of the volume of the substrate."""
-        with self._lock:
-            self._advance()
+        with self._present():
             return self.soil.percent(self.parameters.soil)
 
     def is_door_open(self) -> bool:
         """Whether the door is open now."""
-        with self._lock:
-            self._advance()
+        with self._present():
             return self._door_is_open_at(self._now)
 
     def dry_mass_g_m2(self) -> float:
         """Dry mass of the plants now, in g/m2 of growing area; of the start unless they grow."""
-        with self._lock:
-            self._advance()
+        with self._present():
             return self.parameters.dry_mass_g_m2 * self._grown()
 
-    def _advance(self) -> None:
-        end = self._monotonic()
+    @contextmanager
+    def _present(self, at: float | None = None) -> Iterator[float]:
+        """The chamber at the present, or at a time at which all outputs are known. Yields the time."""
+        now = self._monotonic() if at is None else at
+        if at is None:
+            self.bring_outputs(now)
+        with self._lock:
+            self._advance(now)
+            yield now
+
+    def _advance(self, end: float) -> None:
         self._actuators.suffer(self.present_faults())
         longest = max(STEP_S, (end - self._now) / MAXIMUM_STEPS)
         while self._now < end:

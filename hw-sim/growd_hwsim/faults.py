@@ -215,13 +215,13 @@ class Faults:
         return name
 
     def is_refused(self, pin: int) -> bool:
-        """Whether the use of a pin (BCM) meets a fault. For `SimulatedGpio`."""
+        """Whether the use of a pin (BCM) meets a fault. For `SimulatedPins`."""
         return bool(self._met_by(*self._names_of_pin(pin), kinds=("refused",)))
 
     def switch(self, pin: int, level: Callable[[], bool | None]) -> bool | None:
         """The level of a switch on a pin (BCM), through its faults: None while it is open.
 
-        For the `wires` of `SimulatedGpio`; from its first call on, faults of the kind "gpio" meet the pin.
+        For the `wires` of `SimulatedPins`; from its first call on, faults of the kind "gpio" meet the pin.
         """
         kinds = [met.fault.kind for met in self._met_by(*self._names_of_pin(pin), kinds=ON_SWITCHES)]
         if "absent" in kinds:
@@ -244,9 +244,9 @@ class Faults:
         if self._armed:
             self._hold(*_names(message))
 
-    def hold_pin(self, pin: int) -> None:
-        """Block while the use of a pin (BCM) hangs, then raise OSError (ETIMEDOUT). For `SimulatedGpio`."""
-        self._hold(*self._names_of_pin(pin))
+    def hangs_at_pin(self, pin: int) -> bool:
+        """Whether the use of a pin (BCM) hangs. For `SimulatedPins`, which does not wait."""
+        return bool(self._met_by(*self._names_of_pin(pin), kinds=("hang",)))
 
     def pulsed(self, bus: int, count: int) -> None:
         """Free a stuck bus after nine clock pulses or more. For `I2CAdapter`."""

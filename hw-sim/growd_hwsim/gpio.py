@@ -1,17 +1,24 @@
-"""Simulated pins and software PWM, as `growd_drivers.gpio_lines` offers them."""
+"""Simulated pins below the code of the real pin keeper, in simulated time."""
 
 from __future__ import annotations
 
 import errno
+import os
 import threading
 from collections import deque
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
+
+from growd_drivers.hardware_pwm import claimed_channel
+from growd_drivers.pin_keeper import NS_PER_S, Keeper
+from growd_drivers.pins import Pins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from growd_drivers.gpio import Pull
+    from growd_drivers.hardware_pwm import PwmFiles
+    from growd_drivers.pin_keeper import Drive
 
 HISTORY_LENGTH = 10_000
 
@@ -29,24 +36,93 @@ class PinEvent:
     frequency_hz: float
 
 
-@dataclass
-class _Pin:
-    high: float
-    rest: float
-
-
-class SimulatedGpio:
-    """Output pins, whose changes are in `history`, and inputs, whose levels are those of `wires`.
+class SimulatedLines:
+    """As `pin_keeper.Lines`: the levels of outputs, and inputs, whose levels are those of `wires`.
 
     A pin that is in no wire, or whose wire gives None, has the level of its pull resistor; that of a pin
-    without one is low. A wire is asked at each reading; the simulation has no bounces.
-
-    `on_change(pin, high)` is called with every change, in the thread that makes it. If `is_refused(pin)`, a
-    write raises OSError (EBUSY) and the pin keeps its level. `hold(pin)` is called before, and may block the
-    caller; other pins go on.
+    without one is low. A wire is asked at each reading; the simulation has no bounces. `on_change(pin, high,
+    frequency_hz)` is called with every change. If `is_refused(pin)`, OSError (EBUSY) is raised and the pin
+    keeps its level.
     """
 
-    OUT = 0
+    def __init__(
+        self,
+        on_change: Callable[[int, float, float], None],
+        is_refused: Callable[[int], bool],
+        wires: Mapping[int, Callable[[], bool | None]],
+        pwm_files: PwmFiles | None,
+    ) -> None:
+        self.wires = dict(wires)
+        self.levels: dict[int, float] = {}
+        self._on_change = on_change
+        self._is_refused = is_refused
+        self._pwm_files = pwm_files
+        self._pulls: dict[int, str] = {}
+
+    def is_output(self, pin: int) -> bool:
+        """As `pin_keeper.Lines`."""
+        return pin in self.levels
+
+    def claim(self, pin: int, rest: int, chip: int) -> Drive:
+        """As `pin_keeper.Lines`."""
+        self._check(pin)
+        channel = claimed_channel(pin, rest, chip, self._pwm_files) if self._pwm_files is not None else None
+        if channel is not None:
+            return channel
+        self.set(pin, float(rest), 0.0)
+        return _Dimmed(partial(self.set, pin))
+
+    def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
+        """As `pin_keeper.Lines`."""
+        del debounce_ns
+        self._check(pin)
+        self._pulls[pin] = pull
+
+    def read(self, pin: int) -> int:
+        """As `pin_keeper.Lines`."""
+        if pin not in self._pulls:
+            raise OSError(errno.EPERM, "it is not set up as an input")
+        self._check(pin)
+        level = self.wires[pin]() if pin in self.wires else None
+        return int(self._pulls[pin] == "up" if level is None else level)
+
+    def set(self, pin: int, high: float, frequency_hz: float) -> None:
+        """Drive an output high for a fraction of the time, 0..1."""
+        self._check(pin)
+        self.levels[pin] = high
+        self._on_change(pin, high, frequency_hz)
+
+    def _check(self, pin: int) -> None:
+        if self._is_refused(pin):
+            raise OSError(errno.EBUSY, "it is in use by gpioset")
+
+
+class _Dimmed:
+    """As `pin_keeper.Drive`: a pin whose pulses are not simulated one by one."""
+
+    due: int | None = None
+
+    def __init__(self, drive: Callable[[float, float], None]) -> None:
+        self._drive = drive
+
+    def set(self, period_ns: int, high_ns: int, now: int) -> None:
+        del now
+        if period_ns:
+            self._drive(high_ns / period_ns, NS_PER_S / period_ns)
+        else:
+            self._drive(float(high_ns), 0.0)
+
+    def step(self, now: int) -> None:
+        """Nothing is ever due."""
+
+
+class SimulatedPins(Pins):
+    """Simulated lines below a real `Keeper`. `history` has the changes of outputs.
+
+    `on_change(pin, high)` is called with every change, which happens at `moment`. Leases and doses end in
+    time, however late somebody looks: call `advance` before. If `hangs(pin)`, there is no answer (ETIMEDOUT).
+    The rest is as `SimulatedLines`.
+    """
 
     def __init__(
         self,
@@ -54,114 +130,47 @@ class SimulatedGpio:
         *,
         on_change: Callable[[int, float], None] = lambda _pin, _high: None,
         is_refused: Callable[[int], bool] = lambda _pin: False,
-        hold: Callable[[int], None] = lambda _pin: None,
+        hangs: Callable[[int], bool] = lambda _pin: False,
         wires: Mapping[int, Callable[[], bool | None]] | None = None,
+        pwm_files: PwmFiles | None = None,
     ) -> None:
-        self.wires = dict(wires or {})
-        self._pulls: dict[int, Pull] = {}
+        super().__init__()
         self.history: deque[PinEvent] = deque(maxlen=HISTORY_LENGTH)
+        self.lines = SimulatedLines(self._changed, is_refused, wires or {}, pwm_files)
         self._monotonic = monotonic
         self._on_change = on_change
-        self._is_refused = is_refused
-        self._hold = hold
-        self._pins: dict[int, _Pin] = {}
+        self._hangs = hangs
+        self._now = round(monotonic() * NS_PER_S)
+        self._keeper = Keeper(lambda: self.lines)
         self._lock = threading.RLock()
 
-    def setup(self, channel: int, direction: int, *, initial: int) -> None:
-        """Make a pin an output."""
-        if direction != self.OUT:
-            raise OSError(errno.EINVAL, "only outputs are supported")
-        self._hold(channel)
-        with self._lock:
-            self._claim(channel)
-            level = float(bool(initial))
-            self._pins[channel] = _Pin(level, rest=level)
-            self._drive(channel, level)
-
-    def claim_input(self, channel: int, *, pull: Pull, debounce_s: float) -> None:  # noqa: ARG002  no bounces
-        """Make a pin an input."""
-        self._hold(channel)
-        with self._lock:
-            self._claim(channel)
-            self._pulls[channel] = pull
-
-    def input(self, channel: int, /) -> int:
-        """The level of an input."""
-        self._hold(channel)
-        with self._lock:
-            if channel not in self._pulls:
-                raise OSError(errno.EPERM, "it is not set up as an input")
-            self._claim(channel)
-            level = self.wires[channel]() if channel in self.wires else None
-            return int(self._pulls[channel] == "up" if level is None else level)
-
-    def output(self, channel: int, value: int, /) -> None:
-        """Drive a pin low or high, and end its pulses."""
-        self._hold(channel)
-        with self._lock:
-            self._check_output(channel)
-            self._claim(channel)
-            self._drive(channel, float(bool(value)))
-
-    def PWM(self, channel: int, frequency: float, /) -> SimulatedPwm:  # noqa: N802  RPi.GPIO's name
-        """Pulses on an output pin, not yet started."""
-        with self._lock:
-            self._check_output(channel)
-            return SimulatedPwm(self, channel, float(frequency))
+    @property
+    def moment(self) -> float:
+        """The time of the present change, in monotonic seconds."""
+        return self._now / NS_PER_S
 
     def high(self, pin: int) -> float:
         """The fraction of time the pin is high now, 0..1."""
+        self.advance(self._monotonic())
+        return self.lines.levels.get(pin, 0.0)
+
+    def advance(self, now: float) -> None:
+        """End each lease and dose that is over by `now`, in monotonic seconds."""
         with self._lock:
-            return self._pins[pin].high if pin in self._pins else 0.0
+            end = round(now * NS_PER_S)
+            while (due := self._keeper.due) is not None and due <= end:
+                self._now = due
+                self._keeper.step(due)
 
-    def drive_pwm(self, pin: int, duty_percent: float, frequency_hz: float) -> None:
-        """The output of a running PWM."""
-        self._hold(pin)
+    def _ask(self, pin: int, request: bytes) -> bytes:
+        if self._hangs(pin):
+            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
         with self._lock:
-            self._claim(pin)
-            self._drive(pin, duty_percent / 100.0, frequency_hz)
+            now = self._monotonic()
+            self.advance(now)
+            self._now = max(self._now, round(now * NS_PER_S))
+            return self._keeper.answer(request, self._now)
 
-    def stop_pwm(self, pin: int) -> None:
-        """End a PWM: the pin rests at the level of its `setup`."""
-        self._hold(pin)
-        with self._lock:
-            self._claim(pin)
-            self._drive(pin, self._pins[pin].rest)
-
-    def _check_output(self, pin: int) -> None:
-        if pin not in self._pins:
-            raise OSError(errno.EPERM, "it is not set up as an output")
-
-    def _claim(self, pin: int) -> None:
-        if self._is_refused(pin):
-            raise OSError(errno.EBUSY, "it is in use by gpioset")
-
-    def _drive(self, pin: int, high: float, frequency_hz: float = 0.0) -> None:
-        self._pins[pin].high = high
-        self.history.append(PinEvent(self._monotonic(), pin, high, frequency_hz))
+    def _changed(self, pin: int, high: float, frequency_hz: float) -> None:
+        self.history.append(PinEvent(self.moment, pin, high, frequency_hz))
         self._on_change(pin, high)
-
-
-class SimulatedPwm:
-    """Pulses on one pin."""
-
-    def __init__(self, gpio: SimulatedGpio, pin: int, frequency_hz: float) -> None:
-        self._running = False
-        self._gpio = gpio
-        self._pin = pin
-        self._frequency_hz = frequency_hz
-
-    def start(self, dutycycle: float, /) -> None:
-        """Begin with a duty cycle in percent."""
-        self._running = True
-        self.ChangeDutyCycle(dutycycle)
-
-    def ChangeDutyCycle(self, dutycycle: float, /) -> None:  # noqa: N802  RPi.GPIO's name
-        """Another duty cycle in percent; no effect before `start` or after `stop`."""
-        if self._running:
-            self._gpio.drive_pwm(self._pin, float(dutycycle), self._frequency_hz)
-
-    def stop(self) -> None:
-        """End."""
-        self._running = False
-        self._gpio.stop_pwm(self._pin)

@@ -20,7 +20,7 @@ from growd_hwsim.chips.gpio_input import SimulatedContact
 from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
 from growd_hwsim.faults import Faults
-from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
 from growd_hwsim.network_switches import SimulatedNetwork
 from growd_hwsim.one_wire import SimulatedOneWire
@@ -30,7 +30,7 @@ from growd_hwsim.uart import SerialPorts, UartSlave
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from growd_drivers.gpio import Pull
+    from growd_drivers.pins import Pull
     from growd_hwsim.chamber import SimulatedChamber
     from growd_hwsim.faults import Fault
     from growd_hwsim.network_switches import WiredNetwork
@@ -153,7 +153,7 @@ class SimulatedHardware(Hardware):
     the place of their bridge.
     """
 
-    gpio: SimulatedGpio
+    pins: SimulatedPins
     pwm_files: SimulatedPwmSysfs
     mqtt: SimulatedBroker
     one_wire: SimulatedOneWire
@@ -195,19 +195,22 @@ class SimulatedHardware(Hardware):
             wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
         )
         self._attach(monotonic, seed)
+        pwm_files = self._pwm_sysfs()
         super().__init__(
             smbus_over(I2CKernel(self.adapters)),
             self.serial_ports.open,
-            self._gpio(monotonic),
+            self._simulated_pins(monotonic, pwm_files),
             sleep=sleep,
             monotonic=monotonic,
             clear_bus=self.clear_bus,
-            pwm_files=self._pwm_sysfs(),
+            pwm_files=pwm_files,
             one_wire=self._one_wire(sleep),
             mqtt=self._broker(monotonic),
             ask_http=self.network.ask_http,
             bus_speed_hz=lambda number: self.wiring.bus_hz.get(number, USUAL_BUS_HZ),
         )
+        for each in self.chambers:
+            each.bring_outputs = self.pins.advance
 
     def sensor(self, kind: str) -> Any:
         """The first sensor of that kind on I2C."""
@@ -248,14 +251,15 @@ class SimulatedHardware(Hardware):
             self.serial_chips[port] = self._sensor(kind, each, monotonic, seed + number)
             self.serial_ports.attach(port, self.serial_chips[port])
 
-    def _gpio(self, monotonic: Callable[[], float]) -> SimulatedGpio:
+    def _simulated_pins(self, monotonic: Callable[[], float], pwm_files: SimulatedPwmSysfs) -> SimulatedPins:
         wires = {pin: wire for each, wired in self._wired for pin, wire in self._switches(each, wired)}
-        return SimulatedGpio(
+        return SimulatedPins(
             monotonic,
-            on_change=self._on_pin,
+            on_change=lambda pin, high: self._on_pin(pin, high, self.pins.moment),
             is_refused=self.faults.is_refused,
-            hold=self.faults.hold_pin,
+            hangs=self.faults.hangs_at_pin,
             wires=wires,
+            pwm_files=pwm_files,
         )
 
     def _one_wire(self, sleep: Callable[[float], None]) -> SimulatedOneWire:
@@ -341,19 +345,20 @@ class SimulatedHardware(Hardware):
         used = {pin: place for pin, place in places.items() if pin in self._pwm_pins}
         for pin in used:
             self._on_pin(pin, 0.0)
-        return SimulatedPwmSysfs(used, chips=chips, on_change=self._on_pin, is_refused=self._is_pwm_refused)
+        return SimulatedPwmSysfs(
+            used,
+            chips=chips,
+            on_change=lambda pin, high: self._on_pin(pin, high, self.pins.moment),
+            is_refused=self.faults.is_refused,
+        )
 
-    def _is_pwm_refused(self, pin: int) -> bool:
-        self.faults.hold_pin(pin)
-        return self.faults.is_refused(pin)
-
-    def _on_pin(self, pin: int, high: float) -> None:
+    def _on_pin(self, pin: int, high: float, at: float | None = None) -> None:
         if pin in self._moved:
-            self._moved[pin](high)
+            self._moved[pin](high, at)
 
 
-def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[float], None]]:
-    """The part of a chamber that each pin moves; called with the fraction of time the pin is high."""
+def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[float, float | None], None]]:
+    """The part of a chamber that each pin moves; called with the share of time it is high, and when."""
     relays = {pin: functools.partial(_switch, chamber, relay) for pin, relay in wiring.relays.items()}
     lamps = {
         pin: functools.partial(_light, chamber, channel, wiring.inverted_lamps)
@@ -362,16 +367,24 @@ def _moved(chamber: SimulatedChamber, wiring: Wiring) -> dict[int, Callable[[flo
     return {**relays, **lamps}
 
 
-def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float) -> None:
-    _move(chamber, relay.moves, relay.channel, high if relay.active_high else 1.0 - high)
+def _switch(chamber: SimulatedChamber, relay: WiredRelay, high: float, at: float | None = None) -> None:
+    _move(chamber, relay.moves, relay.channel, high if relay.active_high else 1.0 - high, at)
 
 
-def _move(chamber: SimulatedChamber, actuator: str, channel: str, level: float) -> None:
+def _move(
+    chamber: SimulatedChamber, actuator: str, channel: str, level: float, at: float | None = None
+) -> None:
     if actuator:
-        chamber.set_actuator(actuator, level)
+        chamber.set_actuator(actuator, level, at)
     if channel:
-        chamber.set_lamp(channel, level)
+        chamber.set_lamp(channel, level, at)
 
 
-def _light(chamber: SimulatedChamber, channel: str, inverted: bool, high: float) -> None:  # noqa: FBT001  of the wiring
-    chamber.set_lamp(channel, 1.0 - high if inverted else high)
+def _light(
+    chamber: SimulatedChamber,
+    channel: str,
+    inverted: bool,  # noqa: FBT001  of the wiring
+    high: float,
+    at: float | None,
+) -> None:
+    chamber.set_lamp(channel, 1.0 - high if inverted else high, at)

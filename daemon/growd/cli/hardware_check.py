@@ -14,7 +14,7 @@ from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
-from growd.wiring.outputs import advice_for_pin, joining, lamp_gpio, output_device, place_of_output
+from growd.wiring.outputs import advice_for_pin, joining, lamp_channel, output_device, place_of_output
 from growd.wiring.receivers import described_value
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
@@ -25,7 +25,6 @@ from growd_drivers.errors import (
     TransferError,
     WrongDeviceError,
 )
-from growd_drivers.gpio import claim_output
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:
@@ -305,10 +304,8 @@ def _tries_of(sensor: Sensor) -> int:
 
 
 def _claim_lamp(hardware: Hardware, light: Light) -> None:
-    """Without PWM: when it ends the pin is low for a moment, which lights an inverted lamp."""
-    gpio = lamp_gpio(hardware, light)
     for channel in light.channel:
-        claim_output(gpio, channel.pin, int(light.inverted), device="light")
+        lamp_channel(hardware, light, channel).use()
 
 
 def _claim(hardware: Hardware, output: Output) -> None:

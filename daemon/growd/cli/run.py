@@ -23,7 +23,7 @@ from growd.config import Config, ConfigError, chambers_of, load, load_outputs
 from growd.host import logs
 from growd.host.data_folder import StartError
 from growd.variables import CARBON_DIOXIDE
-from growd.wiring.safe_outputs import make_safe
+from growd.wiring.rest import make_safe
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -18,14 +18,15 @@ from growd.config.outputs import OwnOutput
 from growd.host.data_folder import running_in
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
 from growd.runtime.text import printable
-from growd.wiring.safe_outputs import FILE_NAME, make_others_safe, make_safe
+from growd.wiring.rest import make_others_safe, make_safe
+from growd_drivers.last_run import FILE_NAMES
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.cli.options import DaemonOptions
     from growd.config import Config
-    from growd.wiring.safe_outputs import Outcome
+    from growd.wiring.rest import Outcome
 
 _TIMEOUT_S: Final = 20.0  # the answer waits for outputs and disk
 
@@ -141,7 +142,7 @@ def _has_others(config: Config) -> bool:
 
 def _report_no_outputs(configuration: Config | None, name: str, data: Path) -> None:
     if configuration is None:
-        refuse(f"no outputs are known: {name} is invalid, and {data / FILE_NAME} lists none")
+        refuse(f"no outputs are known: {name} is invalid, and {data / FILE_NAMES[0]} lists none")
     if configuration.simulator.enabled:
         click.echo("The hardware is simulated: there are no outputs to make safe.")
     else:

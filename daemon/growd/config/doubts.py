@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.config.chamber import chambers_of
 from growd.config.control import InterlockOptions
 from growd.config.findings import Finding
-from growd.config.outputs import ON_A_PIN
+from growd.config.outputs import IN_THE_NETWORK, ON_A_PIN
 from growd.device_kinds import SENSOR_KINDS
 from growd.output_roles import ROLES, OutputClass
 from growd.variables import (
@@ -95,20 +95,16 @@ def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:
 
 
 def _without_timer(config: Config, _: Source) -> Iterator[Finding]:
-    """Outputs that must be off without growd, on devices that may stay on."""
+    """Outputs of other packages or programs that stay on when growd hangs."""
     for chamber in chambers_of(config):
         for path, output in chamber.outputs_by_path.items():
-            is_on_pin = output.kind in ON_A_PIN
-            role = output.role
-            if is_on_pin or output.has_timer or output.may_stay_on or role is None:
+            if output.kind in (*ON_A_PIN, *IN_THE_NETWORK) or output.has_timer or output.may_stay_on:
                 continue
-            if role.must_be_safe_off:
-                reason = (
-                    f"{output.name} is a {role.name} on a device without a timer, so it may stay on when "
-                    "growd or the network fails; take a pin, or a Shelly or Tasmota device, or set "
-                    "may_stay_on = true"
-                )
-                yield Finding((*path, "kind"), reason)
+            reason = (
+                f"{output.name} stays on if growd hangs, since its device has no timer; take a pin, a Shelly "
+                "or Tasmota device, or a driver with timer_s or takes_valid_s, or set may_stay_on = true"
+            )
+            yield Finding((*path, "kind"), reason)
 
 
 def _self_calibrations(config: Config, _: Source) -> Iterator[Finding]:

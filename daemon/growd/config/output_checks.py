@@ -11,6 +11,7 @@ from growd.config.chamber import chambers_of
 from growd.config.findings import Finding, of_other_kinds, once
 from growd.config.mqtt import fault_of_topic
 from growd.config.outputs import (
+    IN_THE_NETWORK,
     KINDS_WITH,
     ON_A_PIN,
     PWM_PINS,
@@ -118,12 +119,12 @@ def _of_network(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[
     yield from _of_mqtt(chamber, path, output)
     if output.kind == "http" and output.url_on == output.url_off != "":
         yield Finding((*path, "url_off"), f"{output.name} has one address for on and off")
-    if output.kind in ON_A_PIN or output.has_timer or output.may_stay_on:
+    if output.kind in ON_A_PIN or output.has_timer or output.may_stay_on or output.role is None:
         return
-    if output.is_a(OutputClass.VALVE):
+    if output.is_a(OutputClass.VALVE) or (output.kind in IN_THE_NETWORK and output.role.must_be_safe_off):
         reason = (
-            f"{output.name} is a valve for CO2, and nothing closes it when growd or the network fails: take "
-            "a relay on a pin, or a Shelly or Tasmota device, which has a timer; true accepts the risk"
+            f"{output.name} is a {output.role.name}, and nothing ends it when growd or the network fails: "
+            "take a pin, or a Shelly or Tasmota device, which has a timer; true accepts the risk"
         )
         yield Finding((*path, "may_stay_on"), reason)
 

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
 from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS
-from growd.output_roles import ROLES, OutputClass, Role, role_of
+from growd.output_roles import ROLES, Lease, OutputClass, Role, lease_of, role_of
 from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
@@ -270,11 +270,16 @@ class Output(Section, frozen=True):
         return (by_protocol.get(self.protocol, self.topic),)
 
     @property
-    def repeat_s(self) -> float | None:
-        """How often an unchanged level is written again, None for never."""
+    def lease(self) -> Lease:
+        """For how long a level holds in its device."""
         if self.kind in ON_A_PIN:
-            return None
-        return self.timer_s / 4 if self.has_timer else REPEAT_S
+            return lease_of(self.role.output_class if self.role else OutputClass.LIGHT)
+        return self._timed(self.timer_s if self.has_timer else None)
+
+    def _timed(self, timer_s: float | None) -> Lease:
+        """Of a device with a timer of its own, or none."""
+        renewed_s = REPEAT_S if timer_s is None else timer_s / 4
+        return Lease(timer_s or 4 * REPEAT_S, renewed_s, renews_safe=True)
 
 
 class OwnOutput(Output, frozen=True):
@@ -288,12 +293,15 @@ class OwnOutput(Output, frozen=True):
 
     @property
     def has_timer(self) -> bool:
-        return OWN_OUTPUTS[self.kind].timer_s is not None
+        kind = OWN_OUTPUTS[self.kind]
+        return kind.timer_s is not None or kind.takes_valid_s
 
     @property
-    def repeat_s(self) -> float:
-        timer_s = OWN_OUTPUTS[self.kind].timer_s
-        return REPEAT_S if timer_s is None else timer_s / 4
+    def lease(self) -> Lease:
+        kind = OWN_OUTPUTS[self.kind]
+        if kind.takes_valid_s:
+            return lease_of(self.role.output_class if self.role else OutputClass.LIGHT)
+        return self._timed(kind.timer_s)
 
     @property
     def line(self) -> str:

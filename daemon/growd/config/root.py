@@ -27,6 +27,7 @@ from growd.config.retention import Retention
 from growd.config.services import (
     Couchdb,
     Environment,
+    Gpio,
     Http,
     MessageTypeName,
     Replication,
@@ -129,6 +130,9 @@ class Config(ChamberOptions, frozen=True):
 
     retention: Retention = Retention()
     """How long points are kept."""
+
+    gpio: Gpio = Gpio()
+    """The pins of the header."""
 
     simulator: Simulator = Simulator()
     """Simulated hardware."""

@@ -235,6 +235,14 @@ class Store(Section, frozen=True):
         return StorageRuleOptions(**(general | given))
 
 
+class Gpio(Section, frozen=True):
+    """The pins of the header."""
+
+    library: Literal["gpiod", "RPi.GPIO"] = "gpiod"
+    """The package that drives them. docs/hardware.md says when to choose RPi.GPIO, which the extra
+    growd[rpi-gpio] brings."""
+
+
 class Simulator(Section, frozen=True):
     """Simulated hardware, and the speed of its time.
 

@@ -6,14 +6,14 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from math import inf
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.messages import Quality
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
 from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
-from growd.output_roles import ROLES, OutputClass
+from growd.output_roles import HARMFUL, ROLES, OutputClass
 from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
@@ -23,10 +23,12 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.interlocks.base import Guard
-    from growd.output_roles import Role
+    from growd.output_roles import Lease, Role
     from growd.runtime.worker import Worker
 
-    Counted = Callable[[str, float | None, float], None]
+    Counted = Callable[[str, float | None, float, float | None], None]
+    Written = float | Exception | None
+    """What a write returned: the time for which the output was not safe, None if unknown; or its error."""
 
 logger = logging.getLogger(__name__)
 
@@ -36,9 +38,12 @@ RETRIES: Final = Pauses(PERIOD_S, 10.0)
 SAFE_LEVEL: Final = 0.0
 ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a slider
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
+CHANGED_S: Final = 0.25  # a dose whose end moves by less, as messages wait, has the same end
+ENDING_S: Final = 0.25  # a command to end a dose so late is the end that it has anyway
+MARGIN_S: Final = 0.02  # after the end of a dose, until its real length is asked for
 
 
-def uncounted(_output: str, _level: float | None, _lasted_s: float) -> None:
+def uncounted(_output: str, _level: float | None, _lasted_s: float, _was_on_s: float | None) -> None:
     """Count nothing."""
 
 
@@ -47,13 +52,14 @@ class Actuator(ABC):
 
     The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
     `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
-    anything else. An unchanged level is not written again, except every `repeat_s` if that is given: such a
-    device becomes safe by itself without a command. `counted(output, level, lasted_s)` is called after each
-    write, with None if it failed, and how long it took.
+    anything else. Another level than the safe one is written with a time for which it is valid, and written
+    again before that is over (`lease`): so an output becomes safe by itself while this task does not run.
+    `counted(output, level, lasted_s, was_on_s)` is called after each write, with None if it failed, how long
+    it took, and for how long the output really was not safe since the write before, None if unknown.
 
-    `write(output, level)` runs in the worker. An OSError, RuntimeError or ValueError is a failure of the
-    device: the level of the output is unknown then, so the write is repeated after a growing delay
-    (`retries`), while the other outputs go on. All times are seconds of the bus's clock.
+    `write(output, level, valid_s)` runs in the worker, and returns that time. An OSError, RuntimeError or
+    ValueError is a failure of the device: the level of the output is unknown then, so the write is repeated
+    after a growing delay (`retries`), while the other outputs go on. All times are seconds of the clock.
     """
 
     def __init__(
@@ -62,7 +68,7 @@ class Actuator(ABC):
         environment: str,
         device: str,
         *,
-        write: Callable[[str, float], None],
+        write: Callable[[str, float, float], float | None],
         worker: Worker,
         safe: Mapping[str, float],
         commands: tuple[str, ...],
@@ -70,7 +76,7 @@ class Actuator(ABC):
         write_timeout_s: float,
         retries: Pauses,
         guard: Guard | None,
-        repeat_s: float | None = None,
+        lease: Lease = HARMFUL,
         counted: Counted = uncounted,
     ) -> None:
         self.node = bus.node(f"{environment}/actuators/{device}")
@@ -88,7 +94,7 @@ class Actuator(ABC):
         self._calls = DeviceCalls(device, worker, bus.clock, write_timeout_s)
         self._health = Health(self.node, environment, device, bus.clock)
         self._written: dict[str, float] = {}
-        self._repeat_s = inf if repeat_s is None else repeat_s
+        self._lease = lease
         self._wrote_at: dict[str, float] = {}
         self._counted = counted
         self._changed = asyncio.Event()
@@ -167,22 +173,31 @@ class Actuator(ABC):
         """Whether the target still changes by itself."""
         return False
 
-    def _hold(self, name: str, level: float | None) -> None:
-        """Follow this command from now on, None for none."""
+    def _is_renewed(self, output: str) -> bool:
+        """Whether the present level of an output has to be written again from time to time."""
+        return self._lease.renews_safe or self._written.get(output) != self._safe[output]
+
+    def _valid_s(self, output: str) -> float:  # noqa: ARG002  for subclasses
+        """How long the level that is written now is valid."""
+        return self._lease.valid_s
+
+    def _hold(self, name: str, level: float | None, length_s: float = inf) -> None:
+        """Follow this command from now on for a time, None for none."""
         self._commands.pop(name, None)
         if level is not None:
-            self._commands[name] = _Command(level, self._clock.monotonic())
+            self._commands[name] = _Command(level, self._clock.monotonic(), length_s)
 
     def _held(self, name: str) -> float | None:
-        """The level of a command, None if it is stale."""
-        command = self._commands.get(name)
-        if command is None or self._clock.monotonic() - command.came > self._stale_after:
+        """The level of a command, None if it is over or stale."""
+        command, now = self._commands.get(name), self._clock.monotonic()
+        if command is None or now - command.came > self._stale_after or now >= command.ends:
             return None
         return command.level
 
     async def _tick(self) -> None:
         while True:
-            await self._clock.sleep(PERIOD_S)
+            is_safe = self._written == self._safe
+            await self._clock.sleep(PERIOD_S if is_safe else min(PERIOD_S, self._lease.renewed_s))
             self._changed.set()
 
     async def _listen(self, commands: Subscription) -> None:
@@ -209,55 +224,76 @@ class Actuator(ABC):
             self._written.clear()
         now = self._clock.monotonic()
         waiting = self._failing if now < self._retry_at else set()
-        due = {name for name, at in self._wrote_at.items() if now - at >= self._repeat_s}
         changes = {
             name: level
             for name, level in target.items()
-            if name not in waiting and (self._written.get(name) != level or name in due)
+            if name not in waiting and (self._written.get(name) != level or self._is_due(name, now))
         }
         if not changes:
             return
+        wanted = {name: (level, self._valid_s(name)) for name, level in changes.items()}
+        results: dict[str, Written] = {}
         self._is_writing = True
         try:
-            failures = await self._calls.run(self._write_all, changes)
+            results = await self._calls.run(self._write_all, wanted)
         except DEVICE_ERRORS as error:
-            failures = dict.fromkeys(changes, error)
+            results = dict.fromkeys(changes, error)
         finally:
             self._is_writing = False
-        self._note(changes, failures, self._clock.monotonic() - now)
+        self._note(changes, results, self._clock.monotonic() - now)
 
-    def _write_all(self, levels: dict[str, float]) -> dict[str, Exception]:
-        """In the worker: try every output. Returns the errors by output."""
-        failures: dict[str, Exception] = {}
-        for output, level in levels.items():
+    def _is_due(self, output: str, now: float) -> bool:
+        """Whether the present level of an output has to be written again now."""
+        return self._is_renewed(output) and now - self._wrote_at.get(output, -inf) >= self._lease.renewed_s
+
+    def _write_all(self, levels: dict[str, tuple[float, float]]) -> dict[str, Written]:
+        """In the worker: try every output. Returns what each write returned, or its error."""
+        results: dict[str, Written] = {}
+        for output, (level, valid_s) in levels.items():
             if self._worker.is_abandoned():
                 break  # this thread hung; another one has written newer levels since
             try:
-                self._write(output, level)
+                results[output] = self._write(output, level, valid_s)
             except DEVICE_ERRORS as error:
-                failures[output] = error
-        return failures
+                results[output] = error
+        return results
 
-    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception], lasted_s: float) -> None:
-        was_well = not self._failing
-        self._written.update(changes)
-        self._wrote_at |= dict.fromkeys(changes, self._clock.monotonic())
-        for output in failures:
-            self._written.pop(output, None)  # the old level or the new one
-        for output in changes:
-            level = self._written.get(output)
-            self._counted(output, level, lasted_s)
-            if self._guard is not None:
-                self._guard.wrote(output, level, lasted_s)
+    def _note(
+        self,
+        changes: dict[str, float],
+        results: Mapping[str, Written],
+        lasted_s: float,
+    ) -> None:
+        was_well, is_news = not self._failing, False
+        failures = {name: result for name, result in results.items() if isinstance(result, Exception)}
+        for output, wanted in changes.items():
+            level = None if output in failures else wanted
+            is_news |= self._written.get(output) != level
+            self._noted(output, level, results.get(output), lasted_s)
         self._failing = self._failing - changes.keys() | failures.keys()
         if failures:
             self._failed(next(iter(failures.values())), is_news=was_well)
         elif not self._failing:
             self._failures = 0
             self._health.succeeded()
-            state = self._state()
-            for topic in self._outputs:
-                topic.publish(state)
+            if is_news or not was_well or self._lease.renews_safe:
+                self._publish()
+
+    def _noted(self, output: str, level: float | None, result: Written, lasted_s: float) -> None:
+        """An output was written to a level, None for an unknown one: the old one or the new one."""
+        self._wrote_at[output] = self._clock.monotonic()
+        self._written.pop(output, None)
+        if level is not None:
+            self._written[output] = level
+        was_on_s = None if isinstance(result, Exception) or self._safe[output] else result
+        self._counted(output, level, lasted_s, was_on_s)
+        if self._guard is not None:
+            self._guard.wrote(output, level, lasted_s, was_on_s)
+
+    def _publish(self) -> None:
+        state = self._state()
+        for topic in self._outputs:
+            topic.publish(state)
 
     def _failed(self, error: Exception, *, is_news: bool) -> None:
         self._failures += 1
@@ -271,9 +307,12 @@ class Actuator(ABC):
 class OutputActuator(Actuator):
     """Drives one output at a level, 0..1, by the commands for its own variable.
 
-    It is at its safe level without a fresh command, and the guard limits it. `write(level)` runs in the
-    worker. The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it
+    It is at its safe level without a fresh command, and the guard limits it. `write(level, valid_s)` runs in
+    the worker. The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it
     does, by default that of its own variable.
+
+    A command that says for how long it holds is a dose: it is written once, with its length, so that the
+    device ends it in time whatever happens here. `dosed` gets each dose when it has ended.
     """
 
     def __init__(
@@ -283,22 +322,23 @@ class OutputActuator(Actuator):
         device: str,
         variable: str,
         *,
-        write: Callable[[float], None],
+        write: Callable[[float, float], float | None],
         worker: Worker,
         safe_on: bool = False,
         stale_after_s: float = 5.0,
         write_timeout_s: float = 2.0,
         retries: Pauses = RETRIES,
         guard: Guard | None = None,
-        repeat_s: float | None = None,
+        lease: Lease = HARMFUL,
         counted: Counted = uncounted,
         role: Role | None = None,
+        dosed: Callable[[GivenDose], None] | None = None,
     ) -> None:
         super().__init__(
             bus,
             environment,
             device,
-            write=lambda _, level: write(level),
+            write=lambda _, level, valid_s: write(level, valid_s),
             worker=worker,
             safe={variable: float(safe_on)},
             commands=(commanded(environment, variable),),
@@ -306,10 +346,12 @@ class OutputActuator(Actuator):
             write_timeout_s=write_timeout_s,
             retries=retries,
             guard=guard,
-            repeat_s=repeat_s,
+            lease=lease,
             counted=counted,
         )
         self._variable = variable
+        self._dose: _Dose | None = None
+        self._dosed = dosed
         self._role = role or ROLES.get(variable)
         self._level = self.node.advertise(output_level(environment, device), OUTPUT_LEVEL)
 
@@ -329,12 +371,59 @@ class OutputActuator(Actuator):
         return self._written[self._variable]
 
     def _take(self, message: Message) -> None:
-        self._hold(self._variable, message.value if message.quality is Quality.OK else None)
+        level = message.value if message.quality is Quality.OK else None
+        length_s = inf if message.valid_s is None else message.valid_s
+        if level == self._safe[self._variable] and self._dose is not None and self._dose.is_ending(self._now):
+            return  # the device ends it in time
+        waited_s = max(0.0, self._clock.time() - message.time)
+        if level is None or waited_s < min(length_s, self._stale_after):
+            self._hold(self._variable, level, length_s)
+
+    @property
+    def _now(self) -> float:
+        return self._clock.monotonic()
 
     def _target(self, output: str) -> float:
-        level = self._held(output)
+        level, command = self._held(output), self._commands.get(output)
+        if self._dose is not None and command is not None and command.ends <= self._now < self._dose.ends:
+            level = self._dose.level
         wanted = self._safe[output] if level is None else self._possible(level)
         return self._permitted(output, wanted)
+
+    def _is_due(self, output: str, now: float) -> bool:
+        command = self._commands.get(output)
+        if self._dose is None or command is None:
+            return super()._is_due(output, now)
+        return abs(command.ends - self._dose.commanded) > CHANGED_S
+
+    def _valid_s(self, output: str) -> float:
+        command = self._commands.get(output)
+        if command is None or command.ends == inf:
+            return super()._valid_s(output)
+        return command.length_s if self._dose is None else max(0.0, command.ends - self._now)
+
+    def _noted(self, output: str, level: float | None, result: Written, lasted_s: float) -> None:
+        super()._noted(output, level, result, lasted_s)
+        dose, command = self._dose, self._commands.get(output)
+        if dose is not None:
+            dose.took(None if isinstance(result, Exception) else result, self._now - lasted_s)
+        if level == self._safe[output] or command is None or command.ends == inf:
+            self._dose = None
+            if dose is not None and self._dosed is not None and level == self._safe[output]:
+                self._dosed(GivenDose(dose.level, dose.length_s, dose.given_s))
+        elif level is not None:
+            self._began(level, command, lasted_s)
+
+    def _began(self, level: float, command: _Command, lasted_s: float) -> None:
+        """A dose has begun, or has another end than before."""
+        left_s = command.ends - (self._now - lasted_s)
+        if self._dose is None:
+            left_s = command.length_s
+            self._dose = _Dose(level, self._now)
+        elif command.ends == self._dose.commanded:
+            return
+        self._dose.lasts(self._now + left_s, command.ends)
+        self._clock.call_later(left_s + MARGIN_S, self._changed.set)
 
     def _possible(self, level: float) -> float:
         """The level nearest to a command that the output can have now."""
@@ -368,16 +457,50 @@ class SwitchActuator(OutputActuator):
         rests = self._clock.monotonic() - self._safe_since < self._rest_s
         return self._safe[output] if rests and permitted == level else permitted
 
-    def _note(self, changes: dict[str, float], failures: Mapping[str, Exception], lasted_s: float) -> None:
-        before = self._written.get(self._variable, self._safe[self._variable])
-        super()._note(changes, failures, lasted_s)
-        if before != self._written.get(self._variable) == self._safe[self._variable]:
+    def _noted(self, output: str, level: float | None, result: Written, lasted_s: float) -> None:
+        before = self._written.get(output, self._safe[output])
+        super()._noted(output, level, result, lasted_s)
+        if before != level == self._safe[output]:
             self._safe_since = self._clock.monotonic()
 
 
-class _Command:
-    __slots__ = ("came", "level")
+class _Command(NamedTuple):
+    level: float
+    came: float
+    length_s: float
 
-    def __init__(self, level: float, came: float) -> None:
+    @property
+    def ends(self) -> float:
+        return self.came + self.length_s
+
+
+class GivenDose(NamedTuple):
+    """A dose that has ended: its level, the length that was commanded, and the real one, in s."""
+
+    level: float
+    length_s: float
+    given_s: float
+
+
+class _Dose:
+    """A dose that is being given: `ends` is when the device has ended it, `commanded` when it was told to."""
+
+    def __init__(self, level: float, now: float) -> None:
         self.level = level
-        self.came = came
+        self.given_s = 0.0
+        self.ends = self.commanded = self._since = self._began = now
+
+    @property
+    def length_s(self) -> float:
+        return self.ends - self._began
+
+    def is_ending(self, now: float) -> bool:
+        return self.ends - ENDING_S <= now
+
+    def lasts(self, ends: float, commanded: float) -> None:
+        self.ends, self.commanded = ends, commanded
+
+    def took(self, on_s: float | None, now: float) -> None:
+        """It was given for `on_s` until `now`; None for a device that does not know, as `now` does then."""
+        self.given_s += now - self._since if on_s is None else on_s
+        self._since = now

@@ -112,6 +112,10 @@ class Controller(ABC):
     def _automatic(self) -> float | None:
         """The value without an override, None for no command."""
 
+    def _valid_s(self) -> float | None:
+        """Seconds for which the automatic value holds, such as the rest of a dose; None for no end."""
+        return None
+
     @abstractmethod
     def _take_input(self, message: Message) -> None:
         """Take a message of an input."""
@@ -161,11 +165,11 @@ class Controller(ABC):
         """Publish once, after all waiting messages."""
         while (message := inbox.get_nowait()) is not None:
             self.node.attempt(self._take, message)
-        value = self._overridden()
+        value, valid_s = self._overridden(), None
         if value is None:
-            value = self._automatic()
+            value, valid_s = self._automatic(), self._valid_s()
         if value is not None:
-            self._output.publish(value)
+            self._output.publish(value, valid_s=valid_s)
         elif self._commanding:
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None

@@ -8,6 +8,7 @@ from growd.bus.messages import Quality
 from growd.control.actuation import DECIMALS, ON_FROM, RETRIES, SAFE_LEVEL, Actuator, uncounted
 from growd.control.ramps import Ramp
 from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
+from growd.output_roles import PATIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Publisher
     from growd.control.actuation import Counted
     from growd.control.interlocks.base import Guard
+    from growd.output_roles import Lease
     from growd.runtime.pauses import Pauses
     from growd.runtime.worker import Worker
 
@@ -40,7 +42,7 @@ class LightActuator(Actuator):
         bus: Bus,
         environment: str,
         *,
-        write: Callable[[str, float], None],
+        write: Callable[[str, float, float], float | None],
         worker: Worker,
         mix: Mapping[str, float] = DEFAULT_MIX,
         ramp_s: float = 0.0,
@@ -49,7 +51,7 @@ class LightActuator(Actuator):
         write_timeout_s: float = 2.0,
         retries: Pauses = RETRIES,
         guard: Guard | None = None,
-        repeat_s: float | None = None,
+        lease: Lease = PATIENT,
         counted: Counted = uncounted,
         device: str = "light",
     ) -> None:
@@ -71,7 +73,7 @@ class LightActuator(Actuator):
             write_timeout_s=write_timeout_s,
             retries=retries,
             guard=guard,
-            repeat_s=repeat_s,
+            lease=lease,
             counted=counted,
         )
         self._channels = self.node.advertise(light_channels(environment), CHANNEL_LEVELS)

@@ -341,5 +341,9 @@ class LoopController(Controller):
             ml = min(self._most_ml.value, ml)
         return min(doses.longest_s if direction > 0 else doses.lowering_longest_s, ml / flow)
 
+    def _valid_s(self) -> float | None:
+        left_s = self._doses.until_end(self._clock.monotonic())
+        return None if math.isinf(left_s) else left_s
+
     def _until_edge(self) -> float:
         return self._doses.until_end(self._clock.monotonic())

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
 
 COMMAND_STALE_S: Final = 5.0
+SAME_END_S: Final = 0.25
+"""A dose whose end moves by less, as messages wait, has the same end."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Demand:
 
 class OutputController(Controller):
     """The level of the outputs of one own variable, 0..1, from the largest demand of all their loops.
+
+    A demand that says for how long it holds is a dose: the command says so too, and is for `minimum_on` at
+    least.
 
     A set point of the own variable wins; `full` is its value at full level. A dimmed output gets the level
     itself. A switched one gets doses (`growd.control.dosing`) whose share of time is the level; a set point
@@ -67,13 +72,15 @@ class OutputController(Controller):
             self._minimum_off = self._number("minimum_off", minimum_off_s, 0.1, 3_600, "s")
         self._command_stale_after = command_stale_after_s
         self._desired: float | None = None
-        self._commands: dict[str, tuple[float, float]] = {}  # by topic: level, arrival
+        self._commands: dict[str, tuple[float, float, float]] = {}  # by topic: level, arrival, end
+        self._dose: tuple[float, float] | None = None  # the end that was asked for, and the real one
         self._demand: float | None = None  # of the doser, None while it is not dosing
         self._advanced = self._clock.monotonic()
 
     def end_dose(self) -> None:
         """End a dose and drop what is due: the switch is off from now on, for `minimum_off` at least."""
         self._doser.end()
+        self._dose = None
         self._advanced = self._clock.monotonic()
 
     def _take_input(self, message: Message) -> None:
@@ -85,13 +92,45 @@ class OutputController(Controller):
         else:
             sign = 1.0 if self._demands[message.topic].raises else -1.0
             level = max(0.0, min(1.0, sign * value))
-            self._commands[message.topic] = level, self._published_at(message)
+            came = self._published_at(message)
+            ends = math.inf if message.valid_s is None else came + message.valid_s
+            self._commands[message.topic] = level, came, ends
 
     def _automatic(self) -> float | None:
         level = self._level()
         if self._can_dim:
             return level
+        if self._is_dose_due():
+            self._doser.shut()
+            self._demand = None
+            return 1.0
         return self._dosed(level, is_at_once=self._desired in (0.0, 1.0))
+
+    def _valid_s(self) -> float | None:
+        return None if self._dose is None else max(0.0, self._dose[1] - self._clock.monotonic())
+
+    def _is_dose_due(self) -> bool:
+        """Whether a dose of a loop is due or being given. A loop ends it early by a command of 0."""
+        now, asked = self._clock.monotonic(), self._asked_end()
+        if asked is not None and self._dose is None:
+            self._dose = asked, max(asked, now + self._minimum_on.value)
+        elif asked is not None and self._dose is not None and abs(asked - self._dose[0]) > SAME_END_S:
+            self._dose = asked, asked
+        is_ended = self._dose is not None and asked is None and now < self._dose[0] - SAME_END_S
+        if self._dose is not None and (is_ended or now >= self._dose[1] or self._level() is None):
+            self._dose = None
+        return self._dose is not None
+
+    def _asked_end(self) -> float | None:
+        """When the dose ends that loops ask for now, None without one."""
+        now = self._clock.monotonic()
+        fresh = (
+            ends
+            for topic, (level, came, ends) in self._commands.items()
+            if level > 0 and now - came <= self._command_stale_after and self._demands[topic].helps()
+        )
+        known = [ends for ends in fresh if now < ends < math.inf]
+        return max(known, default=None) if self._desired is None else None
 
     def _dosed(self, level: float | None, *, is_at_once: bool) -> float | None:
         now = self._clock.monotonic()
@@ -115,10 +154,12 @@ class OutputController(Controller):
         now = self._clock.monotonic()
         fresh = [
             level if self._demands[topic].helps() else 0.0
-            for topic, (level, came) in self._commands.items()
+            for topic, (level, came, _) in self._commands.items()
             if now - came <= self._command_stale_after
         ]
         return max(fresh, default=None)
 
     def _until_edge(self) -> float:
+        if self._dose is not None:
+            return max(0.0, self._dose[1] - self._clock.monotonic())
         return math.inf if self._can_dim or self._demand is None else self._doser.until_edge(self._demand)

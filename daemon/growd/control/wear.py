@@ -56,6 +56,8 @@ class _Running:
     counted: Counted
     level: float | None = None
     since: float = 0.0
+    early_s: float = 0.0
+    """What was counted since the last write, before the real time was known."""
 
 
 class OutputCounters:
@@ -80,13 +82,17 @@ class OutputCounters:
         self._saved: dict[str, Any] = {}
         self.node.describe("outputs", self._described)
 
-    def wrote(self, name: str, level: float | None, lasted_s: float = 0.0) -> None:
+    def wrote(
+        self, name: str, level: float | None, lasted_s: float = 0.0, was_on_s: float | None = None
+    ) -> None:
         """An output has this level from now on, None if it is not known.
 
-        One that is switched on was so since the begin of the write, `lasted_s` ago.
+        One that is switched on was so since the begin of the write, `lasted_s` ago. `was_on_s` is for how
+        long it really was not safe since the write before, None if that is not known.
         """
         output = self._outputs[name]
-        self._count(output)
+        self._count(output, was_on_s)
+        output.early_s = 0.0
         if level and not output.level:
             output.counted.cycles += 1
             output.since -= lasted_s
@@ -112,10 +118,13 @@ class OutputCounters:
         if self._is_loaded:
             await self._save()
 
-    def _count(self, output: _Running) -> None:
-        """Count the time since the last call with the level in force."""
+    def _count(self, output: _Running, was_on_s: float | None = None) -> None:
+        """Count the time since the last call with the level in force, or its known part."""
         now = self._clock.monotonic()
         seconds, output.since = now - output.since, now
+        if was_on_s is not None and output.level:
+            seconds = was_on_s - output.early_s
+        output.early_s += seconds
         if not output.level:
             return
         counted, rated = output.counted, output.rated

@@ -17,7 +17,7 @@ from growd.raspberry_pi.findings import SETUP, failed, unchecked, warned, well
 from growd.raspberry_pi.model import PiError
 from growd.raspberry_pi.pin_claims import taken_pins
 from growd.raspberry_pi.plan import boot_plan
-from growd.wiring.safe_outputs import safe_pins
+from growd.wiring.rest import safe_pins
 from growd_drivers.bus_speed import bus_speed_hz
 from growd_drivers.gpio_lines import CHIPS
 

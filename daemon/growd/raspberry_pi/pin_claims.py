@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from growd.wiring.safe_outputs import safe_pins
+from growd.wiring.rest import safe_pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

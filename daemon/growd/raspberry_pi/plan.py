@@ -9,7 +9,7 @@ from growd.config import chambers_of
 from growd.config.device_checks import is_header_port
 from growd.device_kinds import SENSOR_KINDS
 from growd.raspberry_pi.config_txt import Wanted
-from growd.wiring.safe_outputs import safe_pins
+from growd.wiring.rest import safe_pins
 from growd_drivers.one_wire import USUAL_PIN
 
 if TYPE_CHECKING:

@@ -6,11 +6,12 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.config.outputs import IN_THE_NETWORK
+from growd.config.outputs import IN_THE_NETWORK, ON_A_PIN
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
+from growd.control.dose_accounts import DoseAccounts
 from growd.control.lamp import LightActuator
 from growd.control.wear import OutputCounters, Rated
-from growd.output_roles import OutputClass
+from growd.output_roles import OutputClass, lease_of
 from growd.runtime.worker import WorkerError
 from growd.wiring.loops import switching_of
 from growd.wiring.outputs import Lamp, output_device
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Chamber, Output
+    from growd.control.actuation import GivenDose
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
+    from growd.output_roles import Lease
     from growd.runtime.worker import Worker, Workers
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -34,6 +37,8 @@ NETWORK_TIMEOUT_S: Final = 2 * NETWORK_LIMIT_S + 1.0
 
 _REST_S: Final = 1.0  # at most half of the shortest pause of a controller, which is exact
 DEVICE_CLOSE_S: Final = 5.0  # time limit for closing an output at shutdown
+PINS: Final = "pins"
+"""The name of the thread of all pins."""
 
 
 class ChamberOutputs:
@@ -58,6 +63,7 @@ class ChamberOutputs:
         self._workers = workers
         self._report_unsafe = report
         self.counters = OutputCounters(bus, chamber.environment, rated_outputs(chamber), memory)
+        self._doses = DoseAccounts(bus, chamber.environment)
         self._actuators: list[Actuator] = []
         self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
 
@@ -85,9 +91,9 @@ class ChamberOutputs:
         if not self._chamber.light.enabled:
             return
         lamp = Lamp(self._hardware, self._chamber)
-        worker = self._worker("light", lamp.devices)
         channels = self._chamber.channels_by_path.values()
-        repeats = [each.repeat_s for each in channels if each.repeat_s is not None]
+        worker = self._worker("light" if channels else PINS, lamp.devices)
+        leases = [self._scaled(lease_of(OutputClass.LIGHT)), *(each.lease for each in channels)]
         yield LightActuator(
             self._bus,
             self._chamber.environment,
@@ -99,9 +105,9 @@ class ChamberOutputs:
             stale_after_s=self._chamber.scaled(self._chamber.light.stale_after_s),
             # one channel after the other, so that one that is away is no failure of the others
             write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S + sum(map(_limit_s, channels))),
-            repeat_s=min(repeats, default=None),
+            lease=min(leases, key=lambda each: each.renewed_s),
             guard=interlocks.guard("light", {}),
-            counted=lambda channel, level, lasted_s: self.counters.wrote(lamp_name(channel), level, lasted_s),
+            counted=lambda channel, *written: self.counters.wrote(lamp_name(channel), *written),
         )
 
     def _actuator(self, output: Output, interlocks: Interlocks) -> Actuator:
@@ -114,28 +120,46 @@ class ChamberOutputs:
             self._chamber.environment,
             output.name,
             output.own_variable,
-            write=lambda level: device.use().write(level),
-            worker=self._worker(output.name, [device], getattr(output, "line", "")),
+            write=lambda level, valid_s: device.use().write(level, valid_s),
+            worker=self._worker(
+                PINS if output.kind in ON_A_PIN else output.name, [device], getattr(output, "line", "")
+            ),
             safe_on=safe_on,
             stale_after_s=self._chamber.scaled(output.stale_after_s),
             write_timeout_s=self._chamber.scaled(_limit_s(output)),
-            repeat_s=output.repeat_s,
+            lease=self._scaled(output.lease) if output.kind in ON_A_PIN else output.lease,
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
-            counted=lambda _, level, lasted_s: self.counters.wrote(output.name, level, lasted_s),
+            counted=lambda _, *written: self.counters.wrote(output.name, *written),
             role=output.role,
+            dosed=self._dosed(output),
         )
 
     def _worker(self, name: str, devices: Iterable[OutputDevice[Any]], line: str = "") -> Worker:
         """One thread per output, so that a hanging output blocks no other; on a bus or line its thread.
 
-        No bus or line has a name as an output has.
+        All pins have one thread, since the keeper of pins answers in time. No bus or line has a name as an
+        output has.
         """
         if line:
             worker = self._workers.named(line, partial(self._hardware.take_over, line))
+        elif name == PINS:
+            worker = self._workers.named(PINS)
         else:
             worker = self._workers.named(f"{self._chamber.environment}/{name}")
         self._devices += [(worker, device) for device in devices]
         return worker
+
+    def _dosed(self, output: Output) -> Callable[[GivenDose], None] | None:
+        """What gets the doses of an output."""
+        role = output.role
+        if role is None or role.output_class is not OutputClass.DOSING:
+            return None
+        return self._doses.account_of(output.name, role.name, lambda: output.flow_ml_min)
+
+    def _scaled(self, lease: Lease) -> Lease:
+        """A lease of a pin in time of the clock, which a simulation may speed up."""
+        scaled = self._chamber.scaled
+        return lease._replace(valid_s=scaled(lease.valid_s), renewed_s=scaled(lease.renewed_s))
 
     async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
         try:

@@ -51,13 +51,14 @@ from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
+from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention
 from growd.wiring.rollups import configured_rollups
 from growd.wiring.runs import figure_keeper
-from growd.wiring.safe_outputs import keep_run
 from growd.wiring.store import RELOADABLE, Storage
 from growd.wiring.topics import declare_topics
 from growd_drivers.errors import DriverError
+from growd_drivers.pins import kept_pins
 from growd_hwsim.errors import SimulationError
 
 if TYPE_CHECKING:
@@ -279,13 +280,20 @@ class App:
         """Lock the data folder, and write the outputs that `growd safe` has to know into it. Blocking."""
         lock = own_folder(self.data)
         try:
-            keep_run(self.data, self.config)
+            self._keep_pins()
             if note := take_note(self.data):
                 self._problems.append({"text": note, "is_failure": False})
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None
         return lock
+
+    def _keep_pins(self) -> None:
+        """Save which pins are driven, and those claimed later before they are. Blocking. Raises OSError."""
+        pins = None if self.config.simulator.enabled else kept_pins(self.config.gpio.library)
+        keep_run(self.data, self.config, pins.claimed if pins else ())
+        if pins:
+            pins.on_claim = lambda pin: keep_run(self.data, self.config, {*pins.claimed, pin})
 
     async def _warn_of_memory(self, machine: MachineNode) -> None:
         """A data folder in memory is gone after a power cut; a simulated chamber may have it there."""

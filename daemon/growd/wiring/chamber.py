@@ -11,17 +11,19 @@ from growd.config import chambers_of
 from growd.control.calibration_log import CalibrationLog
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
+from growd.control.pin_watch import PinWatch
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
 from growd.control.topics import desired, measured
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Workers
-from growd.wiring.actuators import DEVICE_TIMEOUT_S, ChamberOutputs, all_of
+from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, all_of
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.receivers import receiver_of
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError
+from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
@@ -78,6 +80,10 @@ class AllChambers:
             )
             for chamber in chambers_of(config)
         }
+        self._pin_watch: PinWatch | None = None
+        pins = getattr(hardware, "pins", None)
+        if isinstance(pins, KeptPins):
+            self._pin_watch = PinWatch(bus, self.by_environment, pins, self.workers.named(PINS))
         if hold is not None:
             hold.judge_by(self._unsafe)
 
@@ -87,6 +93,8 @@ class AllChambers:
         chambers = self.by_environment.values()
         try:
             async with Supervisor(self._clock, self._liveness) as supervisor:
+                if self._pin_watch is not None:
+                    supervisor.start(self._pin_watch.node.name, self._pin_watch.run)
                 for chamber in chambers:
                     for component in chamber.components():
                         supervisor.start(component.node.name, component.run)

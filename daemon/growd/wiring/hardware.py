@@ -45,7 +45,7 @@ def open_configured(config: Config, clock: Clock, mqtt: MqttClient | None = None
             sleep=clock.sleep_blocking,
             monotonic=clock.monotonic,
             mqtt=mqtt,
-            has_pins=any(chamber.has_pins for chamber in chambers_of(config)),
+            library=config.gpio.library if any(each.has_pins for each in chambers_of(config)) else None,
         )
     try:
         check_pwm(hardware, config)

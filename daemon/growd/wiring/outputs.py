@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import errno
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
+from math import inf
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from growd.config import ConfigError, chambers_of
-from growd.config.outputs import OwnOutput
+from growd.config.outputs import ON_A_PIN, OwnOutput
 from growd.config.secrets import read_line
 from growd.device_kinds import OWN_OUTPUTS
 from growd.wiring.own_drivers import OwnOutputDriver
 from growd_drivers.errors import DriverError, SettingError
-from growd_drivers.hardware_pwm import HardwarePwmGpio, channels_on
+from growd_drivers.hardware_pwm import channels_on
 from growd_drivers.network_switch import (
     ON_FROM,
     DeviceLogin,
@@ -25,17 +26,13 @@ from growd_drivers.network_switch import (
     shelly_messages,
     tasmota_messages,
 )
-from growd_drivers.pwm_light import PwmLight
-from growd_drivers.pwm_output import PwmOutput
-from growd_drivers.relay import Relay
-from growd_drivers.switched_gpio import SwitchedGpio
+from growd_drivers.pin_output import PinOutput
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from growd import config
     from growd.config import Chamber
-    from growd_drivers.gpio import GpioLike
     from growd_drivers.hardware import Hardware
     from growd_drivers.network_switch import AskHttp, SwitchProtocol
 
@@ -91,29 +88,30 @@ class OutputDevice(Generic[D]):
 class OutputDriver(Closable, Protocol):
     """A driver of one output."""
 
-    def write(self, level: float) -> None:
-        """Drive it at a level, 0..1. Raises `DriverError`."""
+    def write(self, level: float, valid_s: float) -> float | None:
+        """Drive it at a level, 0..1, which is valid for `valid_s` seconds if it is not the safe one.
+
+        Returns for how long it was not safe since the last write, None if that is not known. Raises
+        `DriverError`.
+        """
 
 
 class Lamp:
     """The channels of the lamp of a chamber, on pins of [light] and on other devices. Blocking."""
 
     def __init__(self, hardware: Hardware, chamber: Chamber) -> None:
-        self._on_pins = light_device(hardware, chamber.light) if chamber.light.channel else None
+        on_pins = {each.name: lamp_channel(hardware, chamber.light, each) for each in chamber.light.channel}
         others = chamber.channels_by_path.values()
-        self._others = {output.channel: output_device(hardware, output) for output in others}
+        self._channels = on_pins | {each.channel: output_device(hardware, each) for each in others}
 
     @property
-    def devices(self) -> list[OutputDevice[Any]]:
+    def devices(self) -> list[OutputDevice[OutputDriver]]:
         """The devices of all channels."""
-        return [*filter(None, [self._on_pins]), *self._others.values()]
+        return list(self._channels.values())
 
-    def write(self, channel: str, level: float) -> None:
-        """Drive a channel at a level, 0..1. Raises `DriverError`."""
-        if channel in self._others:
-            self._others[channel].use().write(level)
-        elif self._on_pins is not None:
-            self._on_pins.use().set(channel, level)
+    def write(self, channel: str, level: float, valid_s: float) -> float | None:
+        """Drive a channel, as `OutputDriver`."""
+        return self._channels[channel].use().write(level, valid_s)
 
 
 def check_pwm(hardware: Hardware, settings: config.Config) -> None:
@@ -140,37 +138,23 @@ def check_pwm(hardware: Hardware, settings: config.Config) -> None:
                 taken[place] = chamber.device(name), pin
 
 
-def light_device(hardware: Hardware, light: config.Light) -> OutputDevice[PwmLight]:
-    """The lamp of a chamber."""
+def lamp_channel(
+    hardware: Hardware, light: config.Light, channel: config.ChannelOptions
+) -> OutputDevice[OutputDriver]:
+    """One channel of the lamp on its pin."""
     return OutputDevice(
-        "the lamp",
-        lambda: PwmLight(
-            lamp_gpio(hardware, light),
-            {channel.name: channel.pin for channel in light.channel},
-            frequency_hz=light.frequency_hz,
+        f"the lamp's channel {channel.name}",
+        lambda: PinOutput(
+            hardware.pins,
+            channel.pin,
+            name="light",
+            frequency_hz=None if light.switched else light.frequency_hz,
             minimum_duty=light.minimum_duty,
-            inverted=light.inverted,
             gamma=light.gamma,
+            active_high=not light.inverted,
+            pwm_chip=light.pwm_chip if light.hardware_pwm and not light.switched else None,
         ),
     )
-
-
-def lamp_gpio(hardware: Hardware, light: config.Light) -> GpioLike:
-    """The GPIO object for the pins of the lamp. Raises `DriverError` if the PWM chip is missing."""
-    if light.switched:
-        return SwitchedGpio(hardware.gpio)
-    places = _pwm_places(hardware, light)
-    if not places:
-        return hardware.gpio
-    return HardwarePwmGpio(hardware.gpio, places, sleep=hardware.sleep, files=hardware.pwm_files)
-
-
-def _pwm_places(hardware: Hardware, light: config.Light) -> dict[int, tuple[int, int]]:
-    """PWM chip and channel of each lamp pin with hardware PWM. Raises `DriverError`."""
-    if not light.hardware_pwm:
-        return {}
-    places = channels_on(light.pwm_chip, hardware.pwm_files)
-    return {channel.pin: places[channel.pin] for channel in light.channel if channel.pin in places}
 
 
 def output_device(hardware: Hardware, output: config.Output) -> OutputDevice[OutputDriver]:
@@ -182,37 +166,19 @@ def _named(output: config.Output) -> str:
     return f"the relay {output.name}" if output.kind == "relay" else f"the output {output.name}"
 
 
-def _relay(hardware: Hardware, output: config.Output) -> Relay:
-    return Relay(
-        hardware.gpio,
-        _pin_of(output),
+def _on_pin(hardware: Hardware, output: config.Output) -> PinOutput:
+    if output.pin is None:
+        raise SettingError(f"{output.name} has no pin", device=output.name)
+    return PinOutput(
+        hardware.pins,
+        output.pin,
         name=output.name,
-        active_high=output.active == "high",
-        safe_on=output.safe == "on",
-    )
-
-
-def _pwm(hardware: Hardware, output: config.Output) -> PwmOutput:
-    pin = _pin_of(output)
-    gpio: GpioLike = hardware.gpio
-    if output.kind == "hardware_pwm":
-        place = channels_on(output.pwm_chip, hardware.pwm_files)[pin]
-        gpio = HardwarePwmGpio(gpio, {pin: place}, sleep=hardware.sleep, files=hardware.pwm_files)
-    return PwmOutput(
-        gpio,
-        pin,
-        name=output.name,
-        frequency_hz=output.frequency_hz,
+        frequency_hz=output.frequency_hz if output.can_dim else None,
         minimum_duty=output.minimum_duty,
         active_high=output.active == "high",
         safe_on=output.safe == "on",
+        pwm_chip=output.pwm_chip if output.kind == "hardware_pwm" else None,
     )
-
-
-def _pin_of(output: config.Output) -> int:
-    if output.pin is None:
-        raise SettingError(f"{output.name} has no pin", device=output.name)
-    return output.pin
 
 
 def _http(hardware: Hardware, output: config.Output) -> HttpSwitch:
@@ -247,9 +213,9 @@ def login_of(output: config.Output) -> DeviceLogin | None:
     return DeviceLogin(output.user, password) if password else None
 
 
-def messages_of(output: config.Output, level: float) -> list[tuple[str, bytes]]:
-    """The topics and bodies that set a device driven over MQTT to a level."""
-    timer_s = output.timer_s if output.has_timer else None
+def messages_of(output: config.Output, level: float, valid_s: float = inf) -> list[tuple[str, bytes]]:
+    """The topics and bodies that set a device driven over MQTT to a level, which is valid for `valid_s`."""
+    timer_s = min(output.timer_s, valid_s) if output.has_timer else None
     if output.protocol == "tasmota":
         return tasmota_messages(output.topic, output.relay_number, timer_s, level)
     if output.protocol == "shelly_gen2":
@@ -274,7 +240,7 @@ class _OnTopic:
     def __init__(self, _hardware: Hardware, _output: config.Output) -> None:
         pass
 
-    def write(self, level: float) -> None:
+    def write(self, level: float, valid_s: float) -> None:
         """The actuator publishes it."""
 
     def close(self) -> None:
@@ -282,9 +248,7 @@ class _OnTopic:
 
 
 _DRIVERS: Final[dict[str, OpenDriver]] = {
-    "relay": _relay,
-    "pwm": _pwm,
-    "hardware_pwm": _pwm,
+    **dict.fromkeys(ON_A_PIN, _on_pin),
     "http": _http,
     "mqtt": _mqtt,
     "topic": _OnTopic,

@@ -83,19 +83,22 @@ class OwnOutputDriver:
             raise HardwareUnavailableError(reason, device=output.name)
         self._guard = OwnDriverGuard(output.name)
         self._can_dim = kind.can_dim
+        self._takes_valid_s = kind.takes_valid_s
         self._safe = float(output.safe == "on")
         self._driver = self._guard.call(partial(opened_output, hardware, output, kind))
-        self.write(self._safe)
+        self.write(self._safe, 0.0)
 
-    def write(self, level: float) -> None:
-        """Drive it at a level, 0..1. Raises `DriverError`."""
+    def write(self, level: float, valid_s: float) -> float | None:
+        """Drive it at a level, 0..1, for a time. Raises `DriverError`."""
         wanted = level if self._can_dim else float(level >= _ON_FROM)
-        self._guard.call(lambda: self._driver.write(wanted))
+        given = (wanted, valid_s) if self._takes_valid_s else (wanted,)
+        was_on_s = self._guard.call(lambda: self._driver.write(*given))
+        return was_on_s if self._takes_valid_s and isinstance(was_on_s, float) else None
 
     def close(self) -> None:
         """Leave it safe. Raises `DriverError` if it may not be."""
         try:
-            self.write(self._safe)
+            self.write(self._safe, 0.0)
         finally:
             self._guard.call(self._driver.close)
 
@@ -117,7 +120,10 @@ def opened_output(hardware: Hardware, output: OwnOutput, kind: OutputKind) -> An
 
 class _StandIn:
     def __init__(self, move: Callable[[float], None]) -> None:
-        self.write = move
+        self._move = move
+
+    def write(self, level: float, _valid_s: float = 0.0) -> None:
+        self._move(level)
 
     def close(self) -> None:
         """It holds nothing."""

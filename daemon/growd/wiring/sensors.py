@@ -58,7 +58,7 @@ def _on_one_wire(hardware: Hardware, _: Sensor, driver: Any, options: dict[str, 
 
 
 def _on_a_pin(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:
-    return driver(hardware.gpio, name=sensor.name, **options)
+    return driver(hardware.pins, name=sensor.name, **options)
 
 
 def _on_nothing(hardware: Hardware, sensor: Sensor, driver: Any, options: dict[str, Any]) -> Any:

@@ -66,4 +66,4 @@ def _works(part: str, _: SimulatedHardware, chamber: SimulatedChamber) -> float:
 
 
 def _state(pin: int, active_high: bool, machine: SimulatedHardware, _: SimulatedChamber) -> float:  # noqa: FBT001
-    return float((machine.gpio.high(pin) > 0) == active_high)
+    return float((machine.pins.high(pin) > 0) == active_high)

@@ -9,7 +9,7 @@ from growd_hwsim.chip import SENSORS, Chip
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from growd_drivers.gpio import Pull
+    from growd_drivers.pins import Pull
 
 
 class SimulatedContact(Chip):

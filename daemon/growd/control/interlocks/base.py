@@ -52,8 +52,13 @@ class Guard(Protocol):
     def permit(self, output: str, level: float) -> float:
         """The level that an output may have now, if `level` is wanted."""
 
-    def wrote(self, output: str, level: float | None, lasted_s: float = 0.0) -> None:
-        """An output has this level from now on, None if the write failed, which took `lasted_s`."""
+    def wrote(
+        self, output: str, level: float | None, lasted_s: float = 0.0, was_on_s: float | None = None
+    ) -> None:
+        """An output has this level from now on, None if the write failed, which took `lasted_s`.
+
+        `was_on_s` is for how long it really was not safe since the write before, None if that is not known.
+        """
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """Call `nudge()` whenever the permitted levels may have changed."""

@@ -191,7 +191,9 @@ class Interlocks:
             each.on_permitted(device, output, level, now)
         return level
 
-    def wrote(self, device: str, output: str, level: float | None, lasted_s: float) -> None:
+    def wrote(
+        self, device: str, output: str, level: float | None, lasted_s: float, was_on_s: float | None
+    ) -> None:
         """See `Guard.wrote`."""
         self._levels[device, output] = level
         trackers = self._trackers.get(output, ())
@@ -200,7 +202,7 @@ class Interlocks:
             self._update()  # count the time with the previous level first
         for only, times in trackers:
             if only in ("", device):
-                times.wrote(f"{device}/{output}", level, now, lasted_s)
+                times.wrote(f"{device}/{output}", level, now, lasted_s, was_on_s)
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
@@ -388,5 +390,7 @@ class _Guard:
     def permit(self, output: str, level: float) -> float:
         return self._interlocks.permitted(self._device, output, level, self._safe.get(output, 0.0))
 
-    def wrote(self, output: str, level: float | None, lasted_s: float = 0.0) -> None:
-        self._interlocks.wrote(self._device, output, level, lasted_s)
+    def wrote(
+        self, output: str, level: float | None, lasted_s: float = 0.0, was_on_s: float | None = None
+    ) -> None:
+        self._interlocks.wrote(self._device, output, level, lasted_s, was_on_s)

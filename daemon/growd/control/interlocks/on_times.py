@@ -34,13 +34,21 @@ class OnTimes:
         self._ended = -math.inf
         self._doubted = -math.inf
 
-    def wrote(self, output: str, level: float | None, now: float, lasted_s: float = 0.0) -> None:
+    def wrote(
+        self,
+        output: str,
+        level: float | None,
+        now: float,
+        lasted_s: float = 0.0,
+        was_on_s: float | None = None,
+    ) -> None:
         """An output has this level from now on, None if the write failed.
 
-        One that is switched on was so since the begin of the write, `lasted_s` ago.
+        One that is switched on was so since the begin of the write, `lasted_s` ago. `was_on_s` is for how
+        long it really was on since the write before, None if that is not known.
         """
         self._was_written = True
-        self._add_time(output, now)
+        self._add_time(output, now, was_on_s)
         if level is not None and level <= 0:
             self._since.pop(output, None)
         else:
@@ -106,8 +114,10 @@ class OnTimes:
         """Whether each output was written, without an error the last time."""
         return self._was_written and not self._uncertain
 
-    def _add_time(self, output: str, now: float) -> None:
+    def _add_time(self, output: str, now: float, was_on_s: float | None) -> None:
         lasted = now - self._since.get(output, now)
+        if was_on_s is not None and output not in self._uncertain:
+            lasted = was_on_s
         self._total += lasted
         self._full_total += lasted * self._levels.get(output, 0.0)
         if output in self._uncertain:
@@ -135,8 +145,12 @@ class RollingDose:
         self._bins: deque[list[float]] = deque()  # start of each bin, and the amount in it
 
     def add(self, amount: float, now: float) -> None:
-        """Add an amount. `now` must not be before the last call's."""
+        """Add an amount. `now` must not be before the last call's.
+
+        An amount below 0 takes back what was added before the real amount was known.
+        """
         if amount <= 0:
+            self._take_back(-amount)
             return
         begin = math.floor(now / self._bin) * self._bin
         if not self._bins or self._bins[-1][0] < begin:
@@ -168,6 +182,12 @@ class RollingDose:
             raise ValueError("the dose is not a number")
         self._bins = deque(sorted([*restored, *self._bins]))
         self._forget(now)
+
+    def _take_back(self, amount: float) -> None:
+        for each in reversed(self._bins):
+            taken = min(amount, each[1])
+            each[1] -= taken
+            amount -= taken
 
     def _forget(self, now: float) -> None:
         while self._bins and self._bins[0][0] + self._bin < now - self._window:

@@ -1,78 +1,43 @@
-"""Drives output pins to their safe levels before growd starts, and after it has ended for any reason.
+"""Makes outputs safe before growd starts, and after it has ended for any reason.
 
-This needs only the configuration, or else a small file in the data folder with the outputs of the last run:
-no lock, no database, no network. A start does it first; `growd safe` does only this.
+This needs only the configuration, or else the outputs of the last run: no lock and no database. A start does
+it first; `growd safe` does only this. The keeper of pins drives pins.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 import os
 import threading
 import time
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Final
-from zlib import crc32
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Meta
 
 from growd.config import Config, ConfigError, Output, chambers_of
-from growd.config.base import Pin  # noqa: TC001  msgspec reads it
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
-from growd.runtime.atomic_file import read_regular, write_atomically
+from growd.runtime.atomic_file import write_atomically
 from growd.wiring.outputs import advice_for_pin, http_switch, messages_of, output_device
 from growd_drivers.errors import DriverError
-from growd_drivers.gpio import claim_output, is_output
-from growd_drivers.hardware import gpio_module, open_hardware
-from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
+from growd_drivers.hardware import open_hardware
+from growd_drivers.last_run import FILE_NAMES, LastRun, SafePin, last_run
 from growd_drivers.network_switch import ask_http
+from growd_drivers.pins import kept_pins, refusals, release_pins
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Container, Iterator
     from pathlib import Path
 
     from growd.config import Chamber
     from growd.host.mqtt_connection import Broker
-    from growd_drivers.gpio import GpioModule
     from growd_drivers.hardware import Hardware
-    from growd_drivers.hardware_pwm import PwmFiles
+    from growd_drivers.pins import Pins
 
-FILE_NAME: Final = "outputs.json"
-_MOST_BYTES: Final = 65_536
 _NETWORK_S: Final = 4.0  # for all devices in the network together
 _log = logging.getLogger(__name__)
-
-
-class SafePin(msgspec.Struct, frozen=True):
-    """An output pin (BCM) and its safe level (0 or 1); with hardware PWM also the number of the PWM chip."""
-
-    device: str
-    pin: Pin
-    level: Annotated[int, Meta(ge=0, le=1)]
-    pwm_chip: Annotated[int, Meta(ge=0)] | None = None
-
-    def __str__(self) -> str:
-        return f"{self.device}: GPIO {self.pin} is {'high' if self.level else 'low'}, its safe level"
-
-
-class LastRun(msgspec.Struct):
-    """The outputs of the last run with real hardware, and whether a simulated run came after it.
-
-    `network` has the given options of those that are driven over HTTP, by their names. `check` is the CRC-32
-    of all: a damaged number would be another pin.
-    """
-
-    outputs: list[SafePin] = []
-    is_simulated: bool = False
-    network: dict[str, dict[str, Any]] = {}
-    check: int = 0
-
-    def sum(self) -> int:
-        """The right value of `check`."""
-        network = (self.network,) if self.network else ()  # an earlier version had none
-        return crc32(msgspec.json.encode((self.outputs, self.is_simulated, *network)))
 
 
 @dataclass
@@ -109,54 +74,49 @@ def _outputs(chamber: Chamber) -> Iterator[SafePin]:
             yield SafePin(chamber.device(output.name), output.pin, int(is_high), chip)
 
 
-def last_run(data: Path) -> LastRun:
-    """The saved outputs. If the file can't be read, log it and return none. Blocking."""
-    try:
-        content = read_regular(data / FILE_NAME, _MOST_BYTES)
-        run = msgspec.json.decode(content, type=LastRun) if content else None
-    except (OSError, ValueError, msgspec.DecodeError) as error:  # ValueError: text that is not UTF-8
-        _log.error("the outputs of the last run can't be read from %s: %s", data / FILE_NAME, error)
-        return LastRun()
-    if run is not None and run.check != run.sum():
-        _log.error("the outputs of the last run are not known: %s is damaged", data / FILE_NAME)
-        return LastRun()
-    return run or LastRun()
-
-
-def keep_run(data: Path, config: Config) -> None:
-    """Save the outputs of this run if they have changed. Blocking. Raises OSError.
+def keep_run(data: Path, config: Config, driven: Container[int]) -> None:
+    """Save the outputs of this run, of pins those that are `driven`. Blocking. Raises OSError.
 
     A simulated run keeps those of the last real one, which may still be on.
     """
-    last = last_run(data)
-    if not config.simulator.enabled:
-        over_http = {name: _given(each) for name, each in _in_the_network(config) if each.kind == "http"}
-        run = LastRun(safe_pins(config), network=over_http)
-    elif last.outputs or last.network:
-        run = LastRun(last.outputs, is_simulated=True, network=last.network)
+    last, _ = last_run(data)
+    if config.simulator.enabled:
+        run = dataclasses.replace(last, is_simulated=True)
     else:
+        over_http = {name: _given(each) for name, each in _in_the_network(config) if each.kind == "http"}
+        pins = [pin for pin in safe_pins(config) if pin.pin in driven]
+        run = LastRun(pins, network=over_http, library=config.gpio.library)
+    if not run.outputs and not run.network and not last.outputs and not last.network:
         return
-    run.check = run.sum()
-    if run != last:
-        write_atomically(data / FILE_NAME, msgspec.json.format(msgspec.json.encode(run)) + b"\n")
+    for name in FILE_NAMES:
+        if run != last or not (data / name).exists():
+            write_atomically(data / name, run.encoded())
 
 
-def make_safe(config: Config | None, data: Path, pwm_files: PwmFiles | None = None) -> Outcome:
+def make_safe(config: Config | None, data: Path) -> Outcome:
     """Drive the outputs of a configuration, or else of the last run, to their safe levels. Blocking.
 
     Other pins of the last real run are driven too if they are still outputs: since the configuration dropped
-    them they may have become something else, such as a bus. A pin that fails does not stop the others.
+    them they may have become something else, such as a bus. A pin that fails does not stop the others, and
+    one of an earlier run is no failure of a simulated one.
     """
-    last = last_run(data)
+    last, trouble = last_run(data)
+    if trouble:
+        _log.error("%s", trouble)
     known = [] if last.is_simulated else last.outputs
     pins = known if config is None else safe_pins(config)
     named = {pin.pin for pin in pins}
-    dropped = [pin for pin in last.outputs if pin.pin not in named]
     outcome = Outcome()
-    _drive_pins(pins, dropped, pwm_files, outcome)
-    if config is not None and not config.simulator.enabled:
+    if pins or last.outputs:
+        library = last.library if config is None or config.simulator.enabled else config.gpio.library
+        dropped = [pin for pin in last.outputs if pin.pin not in named]
+        _rest(kept_pins(library), pins, dropped, outcome)
+    if config is not None and config.simulator.enabled:
+        release_pins()
+        outcome.failures.clear()
+    elif config is not None:
         _tell_network([*_in_the_network(config)], config, outcome)
-    elif config is None and not last.is_simulated:
+    elif not last.is_simulated:
         _tell_network([*_last_in_the_network(last)], Config(), outcome)
     return outcome
 
@@ -174,7 +134,7 @@ def make_others_safe(
     if not others:
         return
     try:
-        hardware = open_hardware(sleep=time.sleep, monotonic=time.monotonic, has_pins=False)
+        hardware = open_hardware(sleep=time.sleep, monotonic=time.monotonic, library=None)
     except DriverError as error:
         outcome.failures += [f"{name}: {error}" for name, _ in others]
         return
@@ -190,27 +150,19 @@ def make_others_safe(
     hardware.close()
 
 
-def _drive_pins(
-    pins: list[SafePin], dropped: list[SafePin], pwm_files: PwmFiles | None, outcome: Outcome
-) -> None:
-    if not pins and not dropped:
-        return
+def _rest(keeper: Pins, pins: list[SafePin], dropped: list[SafePin], outcome: Outcome) -> None:
     try:
-        gpio = gpio_module()
-    except DriverError as error:
+        keeper.open()
+    except (DriverError, OSError) as error:
         outcome.failures.append(str(error))
         return
     for pin in (*pins, *dropped):
         try:
-            if pin in dropped and not _is_driven(gpio, pin):
-                continue
-            _drive(gpio, pin, pwm_files or SysfsFiles())
+            with refusals(pin.device, pin.pin):
+                if keeper.claim(pin.pin, pin.level, pin.pwm_chip, only_if_driven=pin in dropped):
+                    outcome.safe.append(pin)
         except DriverError as error:
             outcome.failures.append("; ".join(filter(None, (str(error), advice_for_pin(error)))))
-        except Exception as error:  # noqa: BLE001  the other pins must be driven
-            outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
-        else:
-            outcome.safe.append(pin)
 
 
 def _in_the_network(config: Config) -> Iterator[tuple[str, Output]]:
@@ -285,14 +237,3 @@ async def _publish(broker: Broker, output: Output) -> None:
             await connection.publish(topic, body)
     finally:
         connection.close()
-
-
-def _is_driven(gpio: GpioModule, pin: SafePin) -> bool:
-    return pin.pwm_chip is not None or is_output(gpio, pin.pin, device=pin.device)
-
-
-def _drive(gpio: GpioModule, pin: SafePin, files: PwmFiles) -> None:
-    places = {} if pin.pwm_chip is None else channels_on(pin.pwm_chip, files)
-    here = {pin.pin: places[pin.pin]} if pin.pin in places else {}
-    driver = HardwarePwmGpio(gpio, here, sleep=time.sleep, files=files) if here else gpio
-    claim_output(driver, pin.pin, pin.level, device=pin.device)

@@ -1,0 +1,75 @@
+"""The watch over the keeper of pins: it is asked often, so that a new one starts soon after it died."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from growd.control.errors import DEVICE_ERRORS
+from growd.control.topics import EVENT, events
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from growd.bus import Bus
+    from growd.runtime.worker import Worker
+
+logger = logging.getLogger(__name__)
+
+PERIOD_S: Final = 0.5
+SHOWN_S: Final = 3_600.0
+
+
+class WatchedPins(Protocol):
+    """The pins of this machine. `restarts` counts the new keepers, `trouble` says why the last one came."""
+
+    restarts: int
+    trouble: str
+
+    def ping(self) -> None:
+        """Ask the keeper, and start a new one if it does not answer. Blocking. Raises OSError."""
+
+
+class PinWatch:
+    """Asks the keeper of `pins` in its `worker`. A new one is an event, and for an hour a problem."""
+
+    def __init__(self, bus: Bus, environments: Iterable[str], pins: WatchedPins, worker: Worker) -> None:
+        self.node = bus.node("pins")
+        self._clock = bus.clock
+        self._liveness = bus.liveness
+        self._pins = pins
+        self._worker = worker
+        self._events = [self.node.advertise(events(each), EVENT) for each in environments]
+        self._seen = pins.restarts
+        self._restarted_at: float | None = None
+        self.node.describe("pins", lambda: {"restarts": pins.restarts, "trouble": pins.trouble})
+        self.node.describe("problems", self._problems)
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        with self._liveness.heartbeat(self.node.name) as heart:
+            while True:
+                heart.beat()
+                try:
+                    await self._worker.run(self._pins.ping)
+                except DEVICE_ERRORS as error:
+                    logger.debug("%s: %s", self.node.name, error)  # a restart is reported below
+                if self._pins.restarts != self._seen:
+                    self._seen = self._pins.restarts
+                    self._report()
+                await self._clock.sleep(PERIOD_S)
+
+    def _report(self) -> None:
+        self._restarted_at = self._clock.monotonic()
+        logger.error("%s", self._sentence)
+        for each in self._events:
+            each.publish({"kind": "fault", "source": "pins", "message": self._sentence})
+
+    @property
+    def _sentence(self) -> str:
+        return f"the pin keeper failed ({self._pins.trouble}); a new one brought all outputs on pins to rest"
+
+    def _problems(self) -> list[dict[str, Any]]:
+        if self._restarted_at is None or self._clock.monotonic() - self._restarted_at > SHOWN_S:
+            return []
+        return [{"text": self._sentence, "is_failure": True}]

@@ -1,0 +1,346 @@
+"""The pin keeper: the only process that drives pins. `growd_drivers.pins` starts it.
+
+Each level other than the level of rest is valid for a time. When it is over, or when the process that has
+started the keeper ends or closes its socket, the pin rests. So no output stays on while growd hangs. The
+keeper imports the standard library and the library of the pins only. Its standard input is a socket, on which
+each request gets an answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PING: Final = 0
+"""Answers."""
+OPEN: Final = 1
+"""Opens the library of the pins."""
+CLAIM: Final = 2
+"""Makes a pin an output at its level of rest."""
+CLAIM_DRIVEN: Final = 3
+"""As `CLAIM`, if the pin is an output now, in any process. The value is 1 if it is."""
+WRITE: Final = 4
+"""Drives a claimed output for a time. The value is the time for which it was not at rest so far, in ns."""
+CLAIM_INPUT: Final = 5
+"""Makes a pin an input."""
+READ: Final = 6
+"""The value is the level of an input, 0 or 1."""
+
+REQUEST: Final = struct.Struct("<BBBbqqq")
+"""Operation, pin (BCM), level of rest or pull (of `PULLS`), PWM chip or -1, and three times in ns: the period
+of the pulses (0: a steady level), the high time (for a steady level 0 or 1), and how long it is valid. For an
+input the first one is the debounce period."""
+
+ANSWER: Final = struct.Struct("<iq")
+"""0 or an errno, and the value. The text of the error follows."""
+
+PULLS: Final = ("none", "up", "down")
+"""The resistors of an input."""
+
+NS_PER_S: Final = 1_000_000_000
+MOST_BYTES: Final = 512
+_MOST_VALID_NS: Final = 3_600 * NS_PER_S
+_MOST_PULSES_PER_S: Final = 1_000
+_RETRY_NS: Final = 50_000_000  # after a failed write to the level of rest
+_SPIN_NS: Final = 50_000  # wakes that much early, since sleeps end late, and polls the clock for the rest
+_MCL_CURRENT_AND_FUTURE: Final = 3  # mlockall(2)
+
+
+class Drive(Protocol):
+    """What drives one output. `due` is when it must take its next step, in monotonic ns, None for never."""
+
+    due: int | None
+
+    def set(self, period_ns: int, high_ns: int, now: int) -> None:
+        """Drive it with these pulses, or at this steady level. Raises OSError."""
+
+    def step(self, now: int) -> None:
+        """Take the step that is due. Raises OSError."""
+
+
+class Lines(Protocol):
+    """The pins of a machine. All methods raise OSError."""
+
+    def is_output(self, pin: int) -> bool:
+        """Whether a pin is an output now, in any process."""
+
+    def claim(self, pin: int, rest: int, chip: int) -> Drive:
+        """Make a pin an output at a level, without another level before; by a PWM chip unless it is -1."""
+
+    def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
+        """Make a pin an input, whose level changes after `debounce_ns` at a new one."""
+
+    def read(self, pin: int) -> int:
+        """The level of an input, 0 or 1."""
+
+
+class PulsedLine:
+    """A line at a steady level, or with software PWM. `drive(is_high)` sets its level.
+
+    Each period starts at a multiple of its length, so periods do not drift. A pulse that was too long or too
+    short, because the process was woken late, is made up for by the next one.
+    """
+
+    def __init__(self, drive: Callable[[bool], object], rest: int) -> None:
+        self.due: int | None = None
+        self._drive = drive
+        self._period_ns = 0
+        self._high_ns = rest
+        self._is_high = bool(rest)
+        self._start = 0  # of the present period
+        self._rose = 0
+        self._length = 0  # of the present pulse, as wanted
+        self._owed = 0  # time at high level
+
+    def set(self, period_ns: int, high_ns: int, now: int) -> None:
+        """As `Drive`."""
+        if 0 < period_ns * _MOST_PULSES_PER_S < NS_PER_S:
+            raise OSError(errno.EINVAL, f"software PWM has up to {_MOST_PULSES_PER_S} Hz")
+        self.due = None
+        self._period_ns, self._high_ns = period_ns, high_ns
+        self._owed = 0
+        if not period_ns:
+            self._set(bool(high_ns))
+            return
+        self._start = self._rose = now - now % period_ns
+        self._length = high_ns
+        self._set(now - self._start < high_ns)
+        if 0 < high_ns < period_ns:
+            self.due = self._start + (high_ns if self._is_high else period_ns)
+
+    def step(self, now: int) -> None:
+        """Change the level, which is due."""
+        start = now - now % self._period_ns
+        if self._is_high:
+            self._owe(self._length - (now - self._rose))
+        if start > self._start:
+            self._owe(((start - self._start) // self._period_ns - 1) * self._high_ns)  # missed periods
+            self._start = start
+            self._rise(now)
+        else:
+            self._change(False)
+            self.due = start + self._period_ns
+
+    def _rise(self, now: int) -> None:
+        """Begin the pulse of this period, unless earlier ones were longer by as much."""
+        self._length = self._high_ns + self._owed
+        self._owed = min(self._length, 0)
+        self._rose = now
+        self._change(self._length > 0)
+        self.due = now + self._length if self._is_high else self._start + self._period_ns
+
+    def _owe(self, missing_ns: int) -> None:
+        """Owe at most a period, so that a long interruption is not made up for."""
+        self._owed = min(max(self._owed + missing_ns, -self._period_ns), self._period_ns)
+
+    def _change(self, is_high: bool) -> None:  # noqa: FBT001  it is the level
+        if is_high != self._is_high:
+            self._set(is_high)
+
+    def _set(self, is_high: bool) -> None:  # noqa: FBT001  it is the level
+        self._drive(is_high)
+        self._is_high = is_high
+
+
+class _Output:
+    """A claimed output: what drives it, its level of rest, and until when it may be at another one."""
+
+    def __init__(self, drive: Drive, rest: int) -> None:
+        self.drive = drive
+        self.rest = rest
+        self.ends: int | None = None
+        self._present: tuple[int, int] | None = (0, rest)
+        self._left = 0  # when it left its level of rest
+        self._spent = 0  # how long it was elsewhere before that
+
+    @property
+    def due(self) -> int | None:
+        if self.ends is None or self.drive.due is None:
+            return self.drive.due if self.ends is None else self.ends
+        return min(self.ends, self.drive.due)
+
+    def write(self, wanted: tuple[int, int], valid_ns: int, now: int) -> int:
+        """Drive it with a period and a high time. Another level than that of rest holds for `valid_ns`.
+
+        Returns the time for which it was not at rest so far.
+        """
+        if wanted == (0, self.rest):
+            self.come_to_rest(now)
+            return self._spent
+        if wanted != self._present:
+            self._present = None  # unknown after a failure, so the next write drives it again
+            if self.ends is None:
+                self._left, self.ends = now, now  # rests soon if this write fails
+            self.drive.set(*wanted, now)
+            self._present = wanted
+        self.ends = now + valid_ns
+        return self._spent + now - self._left
+
+    def step(self, now: int) -> None:
+        """Take the step that is due: the next edge, or the end of its time."""
+        if self.ends is not None and self.ends <= now:
+            self.come_to_rest(now)
+        elif self.drive.due is not None and self.drive.due <= now:
+            self.drive.step(now)
+
+    def come_to_rest(self, now: int) -> None:
+        """Drive it to its level of rest. After a failure it is tried again soon."""
+        wanted = (0, self.rest)
+        if wanted != self._present:
+            self._present = None
+            if self.ends is not None:
+                self.ends = now + _RETRY_NS
+            self.drive.set(*wanted, now)
+            self._present = wanted
+        if self.ends is not None:
+            self._spent += now - self._left
+            self.ends = None
+
+
+class Keeper:
+    """The outputs and inputs. `open_lines` opens the library of the pins at its first use.
+
+    It has no clock: `now` is in monotonic ns.
+    """
+
+    def __init__(self, open_lines: Callable[[], Lines]) -> None:
+        self._open_lines = open_lines
+        self._lines: Lines | None = None
+        self._outputs: dict[int, _Output] = {}
+
+    @property
+    def due(self) -> int | None:
+        """When `step` must be called next, None for not at all."""
+        return min((each.due for each in self._outputs.values() if each.due is not None), default=None)
+
+    def step(self, now: int) -> None:
+        """Do all that is due. A pin that fails is tried again, and stops no other one."""
+        for output in self._outputs.values():
+            if output.due is not None and output.due <= now:
+                with suppress(OSError):
+                    output.step(now)
+
+    def answer(self, request: bytes, now: int) -> bytes:
+        """Carry out a request, and return its answer."""
+        try:
+            return ANSWER.pack(0, self._carried_out(request, now))
+        except OSError as error:
+            words = (error.strerror or str(error)).encode()[: MOST_BYTES - ANSWER.size]
+            return ANSWER.pack(error.errno or errno.EIO, 0) + words
+
+    def rest(self, now: int) -> bool:
+        """Let all outputs rest. Returns whether they do."""
+        is_done = True
+        for output in self._outputs.values():
+            try:
+                output.come_to_rest(now)
+            except OSError:
+                is_done = False
+        return is_done
+
+    def _carried_out(self, request: bytes, now: int) -> int:
+        operation, pin, level, chip, first, second, valid_ns = REQUEST.unpack(request)
+        if operation == WRITE:
+            return self._write(pin, (first, second), valid_ns, now)
+        if operation == PING:
+            return 0
+        lines = self._lines = self._lines or self._open_lines()
+        if operation == READ:
+            return lines.read(pin)
+        if operation == CLAIM_INPUT:
+            self._outputs.pop(pin, None)
+            lines.claim_input(pin, PULLS[level], first)
+        elif operation == CLAIM or (operation == CLAIM_DRIVEN and (chip >= 0 or lines.is_output(pin))):
+            self._claim(lines, pin, level, chip, now)
+            return 1
+        return 0
+
+    def _claim(self, lines: Lines, pin: int, rest: int, chip: int, now: int) -> None:
+        was = self._outputs.get(pin)
+        if was is not None and was.rest == rest:
+            was.come_to_rest(now)
+        else:
+            self._outputs[pin] = _Output(lines.claim(pin, rest, chip), rest)
+
+    def _write(self, pin: int, wanted: tuple[int, int], valid_ns: int, now: int) -> int:
+        output, (period_ns, high_ns) = self._outputs.get(pin), wanted
+        if output is None:
+            raise OSError(errno.EPERM, "it is not set up as an output")
+        if not 0 <= valid_ns <= _MOST_VALID_NS or not 0 <= high_ns <= max(1, period_ns):
+            raise OSError(errno.EINVAL, "its time or its level is out of range")
+        return output.write(wanted, valid_ns, now)
+
+
+def open_lines(library: str) -> Lines:
+    """The pins of this machine by the package "gpiod" or "RPi.GPIO". Raises OSError (ENODEV) without them."""
+    if library == "RPi.GPIO":
+        from growd_drivers.rpi_gpio import RpiGpioLines  # noqa: PLC0415  the keeper imports one of them
+
+        return RpiGpioLines()
+    from growd_drivers.gpio_lines import GpiodLines, header_chip  # noqa: PLC0415  likewise
+
+    return GpiodLines(header_chip())
+
+
+def serve(keeper: Keeper, control: socket.socket) -> None:
+    """Answer requests until the other end closes. Raises OSError."""
+    waited = [control]
+    while True:
+        due = keeper.due
+        wait = None if due is None else max(0, due - time.monotonic_ns() - _SPIN_NS) / NS_PER_S
+        if select.select(waited, (), (), wait)[0]:
+            request = control.recv(MOST_BYTES)
+            if len(request) != REQUEST.size:
+                return
+            control.send(keeper.answer(request, time.monotonic_ns()))
+        elif due is not None:
+            while (now := time.monotonic_ns()) < due:
+                pass
+            keeper.step(now)
+
+
+def main() -> None:
+    """Run with a socket as standard input, and the name of the library as argument."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # these are for growd, which then ends
+        signal.signal(number, signal.SIG_IGN)
+    _be_punctual()
+    control = socket.socket(fileno=0)
+    keeper = Keeper(lambda: open_lines(sys.argv[1]))
+    try:
+        with suppress(OSError):  # the other end is gone
+            serve(keeper, control)
+    finally:
+        control.close()
+        while not keeper.rest(time.monotonic_ns()):
+            time.sleep(_RETRY_NS / NS_PER_S)
+
+
+def _be_punctual() -> None:
+    """Take real-time priority and locked memory, where the system allows it; else edges may be late."""
+    with suppress(OSError), open("/proc/self/timerslack_ns", "w", encoding="ascii") as file:  # noqa: PTH123
+        file.write("1")  # by default the kernel wakes a process up to 50 us late
+    with suppress(OSError):  # growd's service allows it (LimitRTPRIO)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))
+    if resource.getrlimit(resource.RLIMIT_MEMLOCK)[0] == resource.RLIM_INFINITY:  # likewise (LimitMEMLOCK)
+        with suppress(ImportError, OSError, AttributeError):
+            import ctypes  # noqa: PLC0415  only for this
+
+            ctypes.CDLL(None).mlockall(_MCL_CURRENT_AND_FUTURE)
+    gc.disable()
+
+
+if __name__ == "__main__":
+    main()
