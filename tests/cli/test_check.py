@@ -93,7 +93,7 @@ async def test_outputs_are_claimed_and_released_at_their_safe_level(inverted):
         "light", True, "lamp on GPIO 12 (white), GPIO 13 (red) can be driven, and stays dark"
     )
     assert found["valve"] == DeviceAnswer("valve", True, "relay on GPIO 23 can be driven, and stays off")
-    levels = {(event.pin, event.high) for event in hardware.gpio.history}
+    levels = {(event.pin, event.high) for event in hardware.pins.history}
     assert levels == {(12, float(inverted)), (13, float(inverted)), (23, 1.0)}
 
 
@@ -104,7 +104,7 @@ async def test_a_lamp_on_the_pwm_chip_is_claimed_there():
     found = await findings(Config(sensor=(), light=light), hardware)
     assert found["light"].answers
     assert hardware.pwm_files.high(12) == 1
-    assert not hardware.gpio.history
+    assert not hardware.pins.history
 
 
 async def test_a_missing_pwm_chip_is_reported():

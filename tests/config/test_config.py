@@ -7,7 +7,7 @@ import pytest
 from growd.config import Config, ConfigError, Sensor, load, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.wiring.config_checks import DEVICE_CHECKS
-from growd_drivers.gpio import MAXIMUM_SOFTWARE_PWM_HZ
+from growd_drivers.pins import MAXIMUM_SOFTWARE_PWM_HZ
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -239,9 +239,9 @@ def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
 
 def test_the_timer_of_a_tasmota_device_makes_no_output_safe_that_is_safe_when_on():
     fan = Output(name="fan", kind="http", protocol="tasmota", variable="air_circulation", timer_s=40)
-    assert (fan.has_timer, fan.repeat_s) == (True, 10)
+    assert (fan.has_timer, fan.lease.renewed_s) == (True, 10)
     on = replace(fan, safe="on")
-    assert (on.has_timer, on.repeat_s) == (False, REPEAT_S)
+    assert (on.has_timer, on.lease.renewed_s) == (False, REPEAT_S)
     assert replace(on, protocol="shelly_gen2").has_timer
 
 

@@ -13,12 +13,14 @@ from growd.bus.messages import Quality
 from growd.control.actuation import RAMP_STEP_S, SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.control.topics import declare_environment
+from growd.output_roles import Lease
 from growd.runtime.worker import Worker
 from growd.variables import VALVE
 from support.clock import ManualClock
 from support.running import running
 
 LUX = "light_illuminance"
+UNRENEWED = Lease(60.0)
 DARK = {"white": 0.0, "red": 0.0, "blue": 0.0}
 
 
@@ -30,7 +32,7 @@ class Light:
         self.hang: threading.Event | None = None
         self.begun = threading.Event()
 
-    def write(self, channel, level):
+    def write(self, channel, level, _valid_s):
         if self.hang is not None:
             self.begun.set()
             self.hang.wait(10)
@@ -57,6 +59,7 @@ class Rig:
         return self.bus.find_node("e/actuators/light").information()["device"]
 
     def made(self, **options):
+        options.setdefault("lease", UNRENEWED)
         return LightActuator(self.bus, "e", write=self.light.write, worker=self.worker, **options)
 
     def command(self, name, value, quality=Quality.OK):
@@ -156,10 +159,10 @@ async def test_a_failed_write_is_reported_once_and_repeated_until_it_succeeds(ri
 async def test_a_failed_channel_does_not_block_the_others(rig):
     write = rig.light.write
 
-    def red_fails(channel, level):
+    def red_fails(channel, level, _valid_s):
         if channel == "red":
             raise OSError(5, "pin refuses")
-        write(channel, level)
+        write(channel, level, _valid_s)
 
     rig.actuator._write = red_fails
     assert await rig.given(LUX, 0.8) == {"white": 0.8, "red": 0.0, "blue": 0.4}
@@ -294,7 +297,7 @@ class SwitchRig(Rig):
 
     def made(self, **options):
         fan = functools.partial(self.light.write, "fan")
-        return SwitchActuator(self.bus, "e", "fan", FLUSH, write=fan, worker=self.worker, **options)
+        return SwitchActuator(self.bus, "e", "fan", FLUSH, write=fan, worker=self.worker, lease=UNRENEWED, **options)
 
     def state(self):
         return self.bus.topics.get("e/switches/fan").last
@@ -370,7 +373,7 @@ class Strict:
     def permit(self, output, level):
         return 0.0 if output in self.held else level
 
-    def wrote(self, output, level, _lasted_s):
+    def wrote(self, output, level, *_):
         self.written.append((output, level))
 
     def watch(self, nudge):

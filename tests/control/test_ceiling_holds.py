@@ -132,7 +132,7 @@ class Life:
         assert len(world.opened) <= DOSE_S + 5, f"open for {len(world.opened)} s of an hour"
 
     def is_open(self):
-        return self.rig.machine.gpio.high(21) > 0
+        return self.rig.machine.pins.high(21) > 0
 
     async def open(self, seconds):
         """Override the valve to open for `seconds`."""

@@ -10,6 +10,7 @@ import pytest
 from growd.bus import Bus
 from growd.control.controllers import DirectController, LightController
 from growd.control.lamp import LightActuator
+from growd.output_roles import Lease
 from growd.control.topics import LIGHT_CHANNELS, declare_environment
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
@@ -43,7 +44,9 @@ class Rig:
         self.runner = RecipeRunner(
             self.bus, "e", library=Library(self._fetch, None, UTC), journal=self.journal
         )
-        actuator = LightActuator(self.bus, "e", write=self._write, worker=self.worker, ramp_s=ramp_s)
+        actuator = LightActuator(
+            self.bus, "e", write=self._write, worker=self.worker, ramp_s=ramp_s, lease=Lease(60.0)
+        )
         controllers = [
             LightController(self.bus, "e"),
             *(DirectController(self.bus, "e", f"light_intensity_{c}") for c in LIGHT_CHANNELS),
@@ -56,7 +59,7 @@ class Rig:
     async def _fetch(self, recipe_id):
         return self.recipe
 
-    def _write(self, channel, level):
+    def _write(self, channel, level, _valid_s):
         self.duty[channel] = level
         self.written.append((channel, level))
 

@@ -47,7 +47,7 @@ class Stage:
 
     def levels(self):
         pins = (*LAMP_PINS, VENT.pin, VALVE.pin)
-        return {pin: self.rig.machine.gpio.high(pin) for pin in pins}
+        return {pin: self.rig.machine.pins.high(pin) for pin in pins}
 
     def is_safe(self):
         return all(level == SAFE[pin] for pin, level in self.levels().items())
@@ -68,7 +68,7 @@ class Stage:
         raise AssertionError(self.levels())
 
     def events_since(self, mark):
-        return [*self.rig.machine.gpio.history][mark:]
+        return [*self.rig.machine.pins.history][mark:]
 
     def unsafe_writes(self, mark):
         return [event for event in self.events_since(mark) if event.high != SAFE[event.pin]]
@@ -94,7 +94,7 @@ async def test_nothing_moves_an_output_during_a_hold(tmp_path):
         answer = await on.call("set", "cleaning")
         assert (answer["success"], on.is_safe()) == (True, True)
         assert answer["message"].endswith("by ann: cleaning; release with `growd safe --release`")
-        mark = len(on.rig.machine.gpio.history)
+        mark = len(on.rig.machine.pins.history)
         for folder in ("desired", "commanded", "desired", "commanded"):
             on.want(folder)
             await on.clock.advance(10.0)
@@ -107,7 +107,7 @@ async def test_nothing_moves_an_output_during_a_hold(tmp_path):
 async def test_a_hold_does_not_need_the_parts_that_have_failed(part, tmp_path, monkeypatch):
     async with at_work(tmp_path) as on:
         await on.call("set", "")
-        mark = len(on.rig.machine.gpio.history)
+        mark = len(on.rig.machine.pins.history)
 
         def fail(*_, **__):
             raise RuntimeError("broken on purpose")
@@ -157,7 +157,7 @@ async def test_a_release_carries_out_no_command_by_hand(is_during, tmp_path):
         if not is_during:
             await on.call("set", "new bottle")
         await on.clock.advance(2.0)
-        mark = len(on.rig.machine.gpio.history)
+        mark = len(on.rig.machine.pins.history)
         await on.call("release")
         await on.clock.advance(60.0)
         assert on.unsafe_writes(mark) == []
@@ -403,7 +403,7 @@ def test_no_output_leaves_its_safe_state_in_any_order_of_holds(tmp_path_factory,
 
     async def take(step, on):
         was_held = bool(on.hold.reason)
-        mark = len(on.rig.machine.gpio.history)
+        mark = len(on.rig.machine.pins.history)
         if step in {"set", "release"}:
             await on.call(step)
         elif step == "upgrade":
@@ -416,7 +416,7 @@ def test_no_output_leaves_its_safe_state_in_any_order_of_holds(tmp_path_factory,
         assert is_held == bool(await asyncio.to_thread(read_holds, data))
         if was_held and is_held:
             assert on.unsafe_writes(mark) == []
-        mark = len(on.rig.machine.gpio.history)
+        mark = len(on.rig.machine.pins.history)
         for _ in range(3):
             on.want()
             await on.clock.advance(1.0)

@@ -248,7 +248,7 @@ class TestInputUnknown:
                 await on.clock.advance(0.5)
                 assert on.state(self.NAME)["reason"] == f"{CO2} has not been measured yet"
                 assert not on.is_on(VALVE)
-            assert not any(event.high for event in on.machine.gpio.history)
+            assert not any(event.high for event in on.machine.pins.history)
 
     async def test_a_sensor_that_never_answers_is_reported_after_the_longest_warm_up(self, caplog):
         async with stage(chamber()) as on, with_events(on) as published:

@@ -8,11 +8,13 @@ from growd.bus import Bus
 from growd.bus.messages import Quality
 from growd.control.actuation import OutputActuator, SwitchActuator
 from growd.control.topics import declare_environment
+from growd.output_roles import Lease
 from growd.runtime.worker import Worker
 from support.clock import ManualClock
 from support.running import running
 
 FAN = "air_circulation"
+UNRENEWED = Lease(60.0)
 
 
 class Rig:
@@ -35,12 +37,12 @@ class Rig:
             FAN,
             write=self.write,
             worker=self.worker,
-            counted=lambda output, level, _lasted_s: self.counted.append((output, level)),
-            **options,
+            counted=lambda output, level, *_: self.counted.append((output, level)),
+            **{"lease": UNRENEWED, **options},
         )
         self._commands = self.bus.node("controller").publisher(f"e/commanded/{FAN}")
 
-    def write(self, level: float) -> None:
+    def write(self, level: float, _valid_s: float) -> None:
         self.tries += 1
         if self.failing:
             raise OSError(5, "the device is away")
@@ -94,7 +96,7 @@ async def test_a_failed_write_is_a_fault_and_the_level_unknown(rig):
 
 
 async def test_an_output_that_becomes_safe_by_itself_is_told_again_and_again():
-    rig = Rig(repeat_s=15.0)
+    rig = Rig(lease=Lease(60.0, 15.0, renews_safe=True))
     async with running(rig.clock, rig.actuator):
         await rig.command(0.4, 61)
         assert rig.written == [0.0, *[0.4] * 5]
@@ -106,7 +108,7 @@ async def test_an_output_that_becomes_safe_by_itself_is_told_again_and_again():
 
 
 async def test_an_output_that_is_repeated_is_not_asked_more_often_while_it_fails():
-    rig = Rig(repeat_s=5.0)
+    rig = Rig(lease=Lease(60.0, 5.0, renews_safe=True))
     rig.failing = True
     async with running(rig.clock, rig.actuator):
         await rig.clock.advance(100)

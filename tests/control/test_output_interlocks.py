@@ -801,7 +801,7 @@ class TestLimitsOfOutputs:
             await by_hand(on, "auxiliary_1", 0)
             on.machine.faults.clear()
             await on.clock.advance(60)
-            assert not any(event.high for event in on.machine.gpio.history if event.pin == pin)
+            assert not any(event.high for event in on.machine.pins.history if event.pin == pin)
 
     def test_an_output_that_fails_in_its_pause_stays_off(self):
         times = OnTimes()

@@ -106,6 +106,10 @@ class ManualClock(Sleepers):
         """Step the wall time, as NTP does; monotonic time stays."""
         self._offset += seconds
 
+    def stall(self, seconds: float) -> None:
+        """Move time forward while the event loop is blocked: nothing else happens."""
+        self._now += seconds
+
     async def advance(self, seconds: float) -> None:
         """Move time forward and let everything happen that falls due, in order."""
         end = self._now + seconds

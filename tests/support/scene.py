@@ -198,8 +198,8 @@ class Scene:
             {variable: self._quality(f"raw/{variable}") for variable in self.variables},
             {variable: self._quality(f"measured/{variable}") for variable in self.variables},
             truth,
-            self.rig.machine.gpio.high(VALVE_PIN) > 0,
-            self.rig.machine.gpio.high(WHITE_PIN),
+            self.rig.machine.pins.high(VALVE_PIN) > 0,
+            self.rig.machine.pins.high(WHITE_PIN),
         )
 
     def _quality(self, topic: str) -> Quality | None:

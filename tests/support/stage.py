@@ -39,10 +39,10 @@ class Stage:
         return self.state(name)["tripped"]
 
     def is_on(self, relay):
-        return self.machine.gpio.high(relay.pin) > 0
+        return self.machine.pins.high(relay.pin) > 0
 
     def lit(self):
-        return [self.machine.gpio.high(pin) for pin in (12, 13, 18)]
+        return [self.machine.pins.high(pin) for pin in (12, 13, 18)]
 
     def air(self):
         return self.machine.chamber.air()
@@ -56,13 +56,13 @@ class Stage:
 
     async def holds_against_all(self, variable, value, device, *, state, each_s=EACH_S):
         """The device does not move, not even for a moment, whatever commands come from each source."""
-        pins = [event for event in self.machine.gpio.history if event.pin == device.pin]
+        pins = [event for event in self.machine.pins.history if event.pin == device.pin]
         for who in WHO:
             for _ in range(each_s):
                 self.command(who, variable, value)
                 await self.clock.advance(1.0)
             assert self.is_on(device) == state, who
-            assert [event for event in self.machine.gpio.history if event.pin == device.pin] == pins, who
+            assert [event for event in self.machine.pins.history if event.pin == device.pin] == pins, who
 
     async def stays_dark_against_all(self):
         """The lamp stays dark, whatever commands come from each source."""

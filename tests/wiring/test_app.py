@@ -201,7 +201,7 @@ async def test_a_lamp_on_a_relay_is_on_or_off_and_not_calibrated(
             await heard(
                 client, "environment_1/light_channels", lambda said, lit=lit: said["value"]["x"] == lit
             )
-            assert machines[0].gpio.high(24) == 1.0 - lit  # a low pin switches it on
+            assert machines[0].pins.high(24) == 1.0 - lit  # a low pin switches it on
 
 
 async def test_an_ignored_sighup_does_nothing(tmp_path: Path, heeded_signals: None):
@@ -217,7 +217,7 @@ async def test_the_lamp_is_dark_when_the_program_has_ended(tmp_path: Path, machi
     async with serving(app) as client:
         assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
         await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
-        gpio, pins = machines[0].gpio, machines[0].wiring.lamp_pins.values()
+        gpio, pins = machines[0].pins, machines[0].wiring.lamp_pins.values()
         assert max(gpio.high(pin) for pin in pins) > 0.3
     assert [gpio.high(pin) for pin in pins] == [0.0, 0.0, 0.0]
     assert app.shutdown_errors == []
@@ -519,7 +519,7 @@ async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_ha
 ):
     app = with_relays()
     async with serving(app) as client:
-        gpio = machines[0].gpio
+        gpio = machines[0].pins
         await switched(client, "valve", 0)
         await switched(client, "fan", 1)
         assert (gpio.high(23), gpio.high(24)) == (1, 1)
@@ -594,8 +594,8 @@ async def test_failing_pins_affect_nothing_else_and_are_driven_when_they_work(
         machines[0].faults.clear()
         await heard(client, "environment_1/diagnostics/light", is_well)
         await switched(client, "valve", 1)
-        assert machines[0].gpio.high(23) == 0
-    assert machines[0].gpio.high(23) == 1
+        assert machines[0].pins.high(23) == 0
+    assert machines[0].pins.high(23) == 1
     assert app.shutdown_errors == []
     said = [record.levelname for record in caplog.records if "environment_1/valve " in record.message]
     assert said == ["WARNING", "INFO"]
@@ -703,7 +703,7 @@ async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset
         await heard(client, ALARM, lambda message: message["value"]["needs_reset"])
         assert await post(client, VALVE, 1) == 200
         await heard(client, "environment_1/measured/air_carbon_dioxide", lambda message: message["value"])
-        assert machines[-1].gpio.high(23) == 0
+        assert machines[-1].pins.high(23) == 0
         async with client.post(f"service/{ALARM}/reset", json=[]) as answer:
             assert (answer.status, (await answer.json())["success"]) == (200, True)
         assert await post(client, VALVE, 1) == 200

@@ -93,7 +93,7 @@ class TestWhatAnOutputNeeds:
             await rig.clock.until(lambda: is_on(rig), within=KNOWN_S)
             rig.machine.faults.inject(Fault("absent", "scd30"))
             await rig.clock.until(lambda: not is_on(rig), within=SAFE_S)
-            assert rig.machine.gpio.high(VALVE.pin) == 0
+            assert rig.machine.pins.high(VALVE.pin) == 0
             rig.machine.faults.clear()
             await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
 
@@ -127,11 +127,11 @@ class TestWhatAnOutputNeeds:
             rig.bus.node("client")
             rig.machine.faults.inject(Fault("absent", "scd30"))
             await rig.clock.advance(60)
-            seen = len(rig.machine.gpio.history)
+            seen = len(rig.machine.pins.history)
             command(rig, "commanded/air_carbon_dioxide_valve_on", 1)
             await rig.clock.advance(1)
             assert not is_on(rig)
-            assert not any(event.high for event in list(rig.machine.gpio.history)[seen:])  # nor for a moment
+            assert not any(event.high for event in list(rig.machine.pins.history)[seen:])  # nor for a moment
             rig.machine.faults.clear()
             await rig.clock.until(
                 lambda: rig.last("measured/air_carbon_dioxide").quality is Quality.OK, within=120

@@ -47,7 +47,7 @@ async def test_feedback_of_an_output_has_a_topic_of_its_own():
         assert rig.last("feedback/exhaust").value == 0
         rig.bus.node("client").publish_arguments("environment_1/desired/air_flush_on", [1])
         await rig.clock.advance(10)
-        assert rig.machine.gpio.high(FAN.pin) == 1
+        assert rig.machine.pins.high(FAN.pin) == 1
         assert rig.last("feedback/exhaust").value == 1
         assert not rig.bus.topics.get("environment_1/feedback/exhaust").is_open
 
@@ -56,7 +56,7 @@ async def test_feedback_of_a_welded_relay_is_what_really_happens():
     async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
         rig.machine.faults.inject(Fault("welded", "fan"))
         await rig.clock.advance(10)
-        assert rig.machine.gpio.high(FAN.pin) == 0
+        assert rig.machine.pins.high(FAN.pin) == 0
         assert rig.last("feedback/exhaust").value == 1
 
 

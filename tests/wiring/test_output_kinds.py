@@ -103,8 +103,8 @@ async def test_channels_of_the_lamp_on_other_devices():
         await commanded(rig, "light_illuminance", 0.8)
         assert rig.last("light_channels").value == {"x": 1.0, "y": pytest.approx(0.4), "z": 0.0}
         assert rig.machine.chamber.illuminance_lux() > 0
-        assert rig.machine.gpio.high(17) == pytest.approx(0.4)
-        assert {event.pin for event in rig.machine.gpio.history} == {17}
+        assert rig.machine.pins.high(17) == pytest.approx(0.4)
+        assert {event.pin for event in rig.machine.pins.history} == {17}
 
 
 async def test_a_lamp_of_one_dimmed_output():
@@ -113,7 +113,7 @@ async def test_a_lamp_of_one_dimmed_output():
         await rig.clock.advance(10)
         await commanded(rig, "light_illuminance", 0.4)
         assert rig.last("light_channels").value["x"] == pytest.approx(0.4)
-        assert rig.machine.gpio.high(17) == pytest.approx(0.4)
+        assert rig.machine.pins.high(17) == pytest.approx(0.4)
 
 
 async def test_what_outputs_did_is_in_the_status_and_outlasts_a_restart():

@@ -42,10 +42,10 @@ def machine():
 def test_the_lamp_has_its_configuration(machine):
     lamp = light_device(machine, LAMP)
     lamp.use().set("white", 0.5)
-    event = machine.gpio.history[-1]
+    event = machine.pins.history[-1]
     assert (event.pin, event.high, event.frequency_hz) == (12, pytest.approx(1 - (0.1 + 0.9 / 4)), 500)
     lamp.close()
-    assert machine.gpio.high(12) == 1
+    assert machine.pins.high(12) == 1
 
 
 @pytest.mark.parametrize(("active", "safe", "levels"), [("high", "off", [0, 1, 0]), ("low", "on", [0, 1, 0])])
@@ -55,7 +55,7 @@ def test_a_relay_has_its_configuration(machine, active, safe, levels):
     relay = output_device(machine, output)
     relay.use().write(float(safe == "off"))
     relay.close()
-    assert [event.high for event in machine.gpio.history] == levels
+    assert [event.high for event in machine.pins.history] == levels
 
 
 WIRED_TO_PWM = Wiring(lamp_pins={"white": 12, "blue": 22}, inverted_lamps=True, pwm_chips={2: 4})
@@ -75,11 +75,11 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
     assert machine.chamber.illuminance_lux() == 0
     lamp.use().set("white", 0.25)
     lamp.use().set("blue", 0.5)
-    assert (machine.pwm_files.high(12), machine.gpio.high(22)) == (0.75, 0.5)
-    assert {event.pin for event in machine.gpio.history} == {22}
+    assert (machine.pwm_files.high(12), machine.pins.high(22)) == (0.75, 0.5)
+    assert {event.pin for event in machine.pins.history} == {22}
     assert machine.chamber.illuminance_lux() > 0
     lamp.close()
-    assert (machine.pwm_files.high(12), machine.gpio.high(22)) == (1, 1)
+    assert (machine.pwm_files.high(12), machine.pins.high(22)) == (1, 1)
     assert machine.chamber.illuminance_lux() == 0
     machine.close()
 
@@ -136,14 +136,14 @@ def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
         lamp.close()
     machine.faults.clear()
     lamp.use().set("white", 1.0)
-    assert machine.gpio.high(12) == 0
+    assert machine.pins.high(12) == 0
     lamp.close()
-    assert machine.gpio.high(12) == 1
+    assert machine.pins.high(12) == 1
 
 
 def test_an_output_that_was_never_used_is_not_touched_at_the_end(machine):
     output_device(machine, Output(name="fan", pin=24, variable="air_flush_on")).close()
-    assert not machine.gpio.history
+    assert not machine.pins.history
 
 
 @pytest.mark.parametrize(

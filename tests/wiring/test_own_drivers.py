@@ -301,7 +301,7 @@ async def test_a_valve_stays_shut_while_the_driver_of_its_sensor_does_not_load(o
         client.publish_arguments("environment_1/desired/air_carbon_dioxide_valve_on", [1])
         await rig.clock.advance(30)
         assert rig.last("commanded/air_carbon_dioxide_valve_on").value == 1
-        assert rig.machine.gpio.high(21) == 0
+        assert rig.machine.pins.high(21) == 0
         assert rig.device("actuators/valve")["state"] == "ok"
 
 

@@ -153,8 +153,8 @@ class OutputController(Controller):
             return self._desired
         now = self._clock.monotonic()
         fresh = [
-            level if self._demands[topic].helps() else 0.0
-            for topic, (level, came, _) in self._commands.items()
+            level if now < ends and self._demands[topic].helps() else 0.0
+            for topic, (level, came, ends) in self._commands.items()
             if now - came <= self._command_stale_after
         ]
         return max(fresh, default=None)
