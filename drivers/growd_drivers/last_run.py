@@ -7,6 +7,7 @@ be read. So this needs the standard library only.
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
@@ -58,7 +59,8 @@ def last_run(data: Path) -> tuple[LastRun, str]:
     troubles, found = [], None
     for name in FILE_NAMES:
         try:
-            with (data / name).open("rb") as file:
+            descriptor = os.open(data / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:  # which no link and no pipe can make wait
                 found = found or _decoded(file.read(_MOST_BYTES))
         except FileNotFoundError:
             continue

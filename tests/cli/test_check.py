@@ -18,7 +18,7 @@ from growd.device_kinds import SENSOR_KINDS
 from growd_drivers.hardware import Hardware
 from growd_drivers.serial_line import open_port
 from growd_hwsim.faults import Fault
-from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.clock import ManualClock
 from support.jumping import JumpingClock, answer_at_once
@@ -252,7 +252,7 @@ async def test_a_wrong_device_is_reported():
 
 
 def refusing(
-    *, smbus: OSError | None = None, serial: OSError | None = None, gpio: SimulatedGpio | None = None
+    *, smbus: OSError | None = None, serial: OSError | None = None, pins: SimulatedPins | None = None
 ) -> Hardware:
     """A machine whose devices fail to open with the errors of the kernel."""
 
@@ -266,7 +266,7 @@ def refusing(
     return Hardware(
         open_smbus,
         open_serial,
-        gpio or SimulatedGpio(time.monotonic),
+        pins or SimulatedPins(time.monotonic),
         sleep=time.sleep,
         monotonic=time.monotonic,
     )
@@ -383,11 +383,11 @@ async def test_a_hanging_sensor_does_not_block_the_next():
         )
 
 
-async def test_a_hanging_output_is_abandoned():
+async def test_a_hanging_pin_does_not_block_the_next():
     fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
-    async with hanging(Config(sensor=(), light=WHITE, relay=(fan,)), Fault("hang", "gpio-12")) as found:
-        assert [(one.device, one.answers) for one in found] == [("light", False), ("fan", True)]
-        assert found[0].sentence == "lamp on GPIO 12 (white) hangs: it could not be driven within 15 s"
+    config = Config(sensor=(), light=WHITE, relay=(fan,))
+    found = await findings(config, machine(Fault("hang", "gpio-12"), wiring=NO_I2C))
+    assert [found[name].answers for name in ("light", "fan")] == [False, True]
 
 
 def test_default_devices_and_an_empty_chamber(tmp_path: Path):

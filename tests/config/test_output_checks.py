@@ -35,6 +35,7 @@ def refused(tmp_path, text: str, sensors: str = AIR) -> str:
 
 def test_one_address_of_a_plain_device_is_one_relay_in_any_spelling(tmp_path):
     plain = 'kind = "http"\nurl_on = "http://plug/on?n={}"\nurl_off = "http://plug/off?n={}"\n'
+    plain += "may_stay_on = true\n"
     heater = HEATER.replace("pin = 17\n", plain.replace("{}", "1"))
     fan = FAN.replace("pin = 18\n", plain)
     loaded(tmp_path, heater + fan.replace("{}", "2"))
@@ -47,7 +48,7 @@ def test_one_address_of_a_plain_device_is_one_relay_in_any_spelling(tmp_path):
     [("plain", "plug"), ("tasmota", "cmnd/plug/POWER1"), ("shelly_gen2", "plug/rpc")],
 )
 def test_a_command_does_not_confirm_itself(tmp_path, protocol, topic):
-    heater = HEATER.replace("pin = 17", f'kind = "mqtt"\nprotocol = "{protocol}"\ntopic = "plug"')
+    heater = HEATER.replace("pin = 17", f'kind = "mqtt"\nprotocol = "{protocol}"\ntopic = "plug"\nmay_stay_on = true')
     state = '[[sensor]]\nname = "state"\nkind = "mqtt"\ntopic = "{}"\nconfirms = "heater"\n'
     said = refused(tmp_path, heater + state.format(topic) + BROKER)
     assert "[sensor] topic: has growd's own commands for heater; take the topic of the device's state" in said
@@ -131,7 +132,11 @@ def test_valid_outputs(tmp_path, text):
         (VALVE + PLUG + 'url_on = "http://x"\n', 'url_on: has no effect with protocol = "shelly_gen2"'),
         (
             VALVE + 'kind = "http"\nurl_on = "http://x/1"\nurl_off = "http://x/0"\n',
-            "may_stay_on: valve is a valve for CO2, and nothing closes it when growd or the network fails",
+            "may_stay_on: valve is a valve for CO2, and nothing switches it off when growd or the network fails",
+        ),
+        (
+            HEATER.replace("pin = 17\n", 'kind = "http"\nurl_on = "http://x/1"\nurl_off = "http://x/0"\n'),
+            "may_stay_on: heater is a heater, and nothing switches it off when growd or the network fails",
         ),
         (VALVE + 'kind = "topic"\n', "may_stay_on: valve is a valve for CO2"),
         (VALVE + 'kind = "mqtt"\ntopic = "a/b"\n' + BROKER, "may_stay_on: valve is a valve for CO2"),
@@ -225,10 +230,10 @@ def test_a_finding_names_the_section_that_the_user_wrote(tmp_path):
     )
 
 
-def test_growd_warns_of_a_heater_that_may_stay_on(tmp_path):
-    plain = HEATER.replace("pin = 17\n", 'kind = "http"\nurl_on = "http://x/1"\nurl_off = "http://x/0"\n')
-    assert "heater is a heater on a device without a timer, so it may stay on" in loaded(tmp_path, plain)[1]
-    assert "timer" not in loaded(tmp_path, f"{plain}may_stay_on = true\n")[1]
+def test_growd_warns_of_a_heater_of_another_program_that_may_stay_on(tmp_path):
+    heater = HEATER.replace("pin = 17\n", 'kind = "topic"\n')
+    assert "heater stays on if growd hangs" in loaded(tmp_path, heater)[1]
+    assert "stays on" not in loaded(tmp_path, f"{heater}may_stay_on = true\n")[1]
 
 
 def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):

@@ -27,13 +27,15 @@ from support.clock import ManualClock
 from support.switches import served
 from support.waiting import PATIENCE_S
 
+TIMER_S = 60.0
+
 PROTOCOLS = {"shelly_gen1": ShellyGen1, "shelly_gen2": ShellyGen2, "tasmota": Tasmota}
 LOGIN = DeviceLogin("admin", "to:p&s cret")
 asking = partial(ask_http, limit_s=PATIENCE_S)
 
 
 async def opened(device, protocol: str, *, relay: int = 1, ask=asking, **options) -> HttpSwitch:
-    options = {"timer_s": 60.0, **options}
+    options = {"timer_s": TIMER_S, **options}
     made = PROTOCOLS[protocol](device.url, relay)
     return await asyncio.to_thread(partial(HttpSwitch, made, ask, name="heater", **options))
 
@@ -45,12 +47,12 @@ async def test_a_relay_is_switched_and_safe_at_the_begin_and_the_end(protocol):
         assert device.switch.is_on(1)
         switch = await opened(device, protocol)
         assert not device.switch.is_on(1)
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(1)
         assert not device.switch.is_on(0)
-        await asyncio.to_thread(switch.write, 0.0)
+        await asyncio.to_thread(switch.write, 0.0, TIMER_S)
         assert not device.switch.is_on(1)
-        await asyncio.to_thread(switch.write, 0.5)
+        await asyncio.to_thread(switch.write, 0.5, TIMER_S)
         await asyncio.to_thread(switch.close)
         assert not device.switch.is_on(1)
 
@@ -68,9 +70,9 @@ def first_on(protocol: str) -> str:
 async def test_a_relay_that_nobody_commands_any_more_becomes_safe_by_its_timer(protocol):
     async with served(protocol) as device:
         switch = await opened(device, protocol)
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         await device.clock.advance(45)
-        await asyncio.to_thread(switch.write, 1.0)  # starts it again
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)  # starts it again
         await device.clock.advance(59)
         assert device.switch.is_on(1)
         await device.clock.advance(2)
@@ -82,7 +84,7 @@ async def test_an_output_that_is_safe_when_on_is_switched_on_by_the_timer(protoc
     async with served(protocol) as device:
         switch = await opened(device, protocol, safe_on=True)
         assert device.switch.is_on(1)
-        await asyncio.to_thread(switch.write, 0.0)
+        await asyncio.to_thread(switch.write, 0.0, TIMER_S)
         assert not device.switch.is_on(1)
         await device.clock.advance(61)
         assert device.switch.is_on(1)
@@ -92,10 +94,10 @@ async def test_an_output_that_is_safe_when_on_is_switched_on_by_the_timer(protoc
 async def test_a_restart_of_the_device_is_followed_by_the_next_command(protocol):
     async with served(protocol) as device:
         switch = await opened(device, protocol)
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         device.switch.restart()
         assert not device.switch.is_on(1)
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(1)
 
 
@@ -103,7 +105,7 @@ async def test_a_restart_of_the_device_is_followed_by_the_next_command(protocol)
 async def test_a_login_is_sent_as_the_device_asks_for_it(protocol, scheme):
     async with served(protocol, login=LOGIN, scheme=scheme) as device:
         switch = await opened(device, protocol, login=lambda: LOGIN)
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(1)
         assert not any("secret" in path for path in device.asked)
         for wrong in (DeviceLogin("admin", "wrong"), None):
@@ -125,10 +127,10 @@ async def test_a_tasmota_device_gets_the_login_in_the_address_and_no_error_shows
         assert [*map(unquote, device.asked)] == ["/cm?cmnd=Power2 OFF&user=admin&password=to:p&s cret"]
         for device.fault in ("garbage", "echo"):
             with pytest.raises(HardwareUnavailableError, match="unexpected answer") as caught:
-                await asyncio.to_thread(switch.write, 1.0)
+                await asyncio.to_thread(switch.write, 1.0, TIMER_S)
             assert "cret" not in str(caught.value)
     with pytest.raises(HardwareUnavailableError, match=r"^heater can't be reached: ") as caught:
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
     assert "cret" not in str(caught.value)
 
 
@@ -161,10 +163,10 @@ async def test_wrong_answers_are_failures(protocol, fault, words):
         switch = await opened(device, protocol)
         device.fault = fault
         with pytest.raises(HardwareUnavailableError) as caught:
-            await asyncio.to_thread(switch.write, 1.0)
+            await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert str(caught.value).startswith(f"heater {words}")
         device.fault = ""
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(1)
 
 
@@ -181,7 +183,7 @@ async def test_a_relay_that_did_not_switch_is_a_failure():
         return 200, b'{"ison": false}'
 
     with pytest.raises(HardwareUnavailableError, match="unexpected answer"):
-        HttpSwitch(ShellyGen1("http://x"), stuck, name="heater").write(1.0)
+        HttpSwitch(ShellyGen1("http://x"), stuck, name="heater").write(1.0, 60.0)
 
 
 async def test_a_deeply_nested_answer_is_a_failure():
@@ -193,7 +195,7 @@ async def test_any_device_with_two_addresses():
     async with served("shelly_gen1") as device:
         on, off = f"{device.url}/relay/0?turn=on", f"{device.url}/relay/0?turn=off"
         switch = await asyncio.to_thread(partial(HttpSwitch, TwoAddresses(on, off), asking, name="heater"))
-        await asyncio.to_thread(switch.write, 1.0)
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
         assert device.switch.is_on(0)
         await asyncio.to_thread(switch.close)
         assert not device.switch.is_on(0)
@@ -208,9 +210,29 @@ def test_the_timer_of_an_older_tasmota_is_understood():
         asked.append(command)
         return 200, answers.get(command, b'{"PulseTime1":"160 (Active 160)"}')
 
-    HttpSwitch(Tasmota("http://x"), ask, name="heater", timer_s=60.0).write(1.0)
+    HttpSwitch(Tasmota("http://x"), ask, name="heater", timer_s=60.0).write(1.0, 60.0)
     assert asked == ["Power1%20OFF", "PulseTime1%20160", "Power1%20ON"]
-    assert pulse_time(1.0) == 112
+
+
+@pytest.mark.parametrize(("seconds", "number"), [(0.05, 1), (2.33, 24), (11.1, 111), (11.5, 112), (60, 160)])
+def test_a_time_of_tasmota_is_rounded_up_to_what_it_takes(seconds, number):
+    assert pulse_time(seconds) == number
+
+
+async def test_the_timer_of_the_device_ends_a_dose():
+    clock = ManualClock()
+    device = SimulatedSwitch("shelly_gen2", clock.monotonic)
+    messages = partial(_shelly_dose, "plug")
+    output = MqttOutput(Client(device), messages, name="acid", safe_on=False)
+    output.write(1.0, 2.33)
+    await clock.advance(2.3)
+    assert device.is_on(1)
+    await clock.advance(0.1)
+    assert not device.is_on(1)
+
+
+def _shelly_dose(topic, level, valid_s):
+    return shelly_messages(topic, 1, valid_s, level, safe_on=False)
 
 
 class Client:
@@ -235,21 +257,21 @@ async def test_a_device_over_mqtt_becomes_safe_by_its_timer(protocol):
     clock = ManualClock()
     device = SimulatedSwitch(protocol, clock.monotonic)
     messages = {
-        "tasmota": partial(tasmota_messages, "plug", 1, 60.0),
-        "shelly_gen2": partial(shelly_messages, "plug", 1, 60.0, safe_on=False),
+        "tasmota": lambda level, valid_s: tasmota_messages("plug", 1, valid_s, level),
+        "shelly_gen2": lambda level, valid_s: shelly_messages("plug", 1, valid_s, level, safe_on=False),
     }[protocol]
     client = Client(device)
     output = MqttOutput(client, messages, name="heater", safe_on=False)
-    output.write(1.0)
+    output.write(1.0, 60.0)
     assert device.is_on(1)
     await clock.advance(61)
     assert not device.is_on(1)
-    output.write(1.0)
+    output.write(1.0, 60.0)
     output.close()
     assert not device.is_on(1)
     client.problem = "the MQTT broker can't be reached"
     with pytest.raises(HardwareUnavailableError, match=r"^heater: the MQTT broker can't be reached$"):
-        output.write(1.0)
+        output.write(1.0, 60.0)
 
 
 def test_without_a_broker_there_is_no_output():

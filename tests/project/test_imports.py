@@ -13,7 +13,7 @@ UNNEEDED = {
     "growd.cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
     "growd.cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
-    "growd.wiring.safe_outputs": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},
+    "growd.wiring.rest": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},
     "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "paho"},
     "growd.cli.run": {"aiohttp", "growd.store", "growd.wiring.app"},
     "growd.wiring.app": {

@@ -18,7 +18,7 @@ from growd.config.mqtt import Mqtt
 from growd.runtime.clock import RealClock
 from growd.wiring.fault_services import fault_places
 from growd.wiring.mqtt import mqtt_link
-from growd.wiring.safe_outputs import keep_run, make_safe
+from growd.wiring.rest import keep_run, make_safe
 from growd_hwsim.faults import Fault
 from support.broker import broker
 from support.jumping import rigged
@@ -128,13 +128,13 @@ async def test_growd_safe_tells_devices_and_names_those_that_are_away(tmp_path: 
 async def test_with_an_invalid_configuration_the_devices_of_the_last_run_are_told(tmp_path: Path):
     async with served("shelly_gen2") as device:
         plug = Output(name="plug", kind="http", variable="air_heater", protocol="shelly_gen2", url=device.url)
-        await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL))
+        await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL), ())
         device.switch.get("/rpc/Switch.Set?id=0&on=true")
-        await asyncio.to_thread(keep_run, tmp_path, chamber_with(simulator=Simulator(enabled=True)))
+        await asyncio.to_thread(keep_run, tmp_path, chamber_with(simulator=Simulator(enabled=True)), ())
         outcome = await asyncio.to_thread(make_safe, None, tmp_path)
         assert (outcome.told, outcome.failures) == ([], [])
         assert device.switch.is_on()
-        await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL))
+        await asyncio.to_thread(keep_run, tmp_path, chamber_with(plug, simulator=REAL), ())
         outcome = await asyncio.to_thread(make_safe, None, tmp_path)
         assert (outcome.told, outcome.failures) == (["plug: was told to be safe"], [])
         assert not device.switch.is_on()

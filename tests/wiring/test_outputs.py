@@ -17,7 +17,7 @@ from growd.config import (
 )
 from growd.runtime.clock import RealClock
 from growd.wiring.hardware import open_configured
-from growd.wiring.outputs import check_pwm, light_device, output_device, place_of_output
+from growd.wiring.outputs import check_pwm, lamp_channel, output_device, place_of_output
 from growd_drivers.errors import HardwareUnavailableError
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import Wiring
@@ -32,6 +32,13 @@ LAMP = Light(
 )
 
 
+VALID_S = 60.0
+
+
+def channels_of(machine, light):
+    return [lamp_channel(machine, light, channel) for channel in light.channel]
+
+
 @pytest.fixture
 def machine():
     machine = simulated(SleepingTime())
@@ -40,8 +47,8 @@ def machine():
 
 
 def test_the_lamp_has_its_configuration(machine):
-    lamp = light_device(machine, LAMP)
-    lamp.use().set("white", 0.5)
+    (lamp,) = channels_of(machine, LAMP)
+    lamp.use().write(0.5, VALID_S)
     event = machine.pins.history[-1]
     assert (event.pin, event.high, event.frequency_hz) == (12, pytest.approx(1 - (0.1 + 0.9 / 4)), 500)
     lamp.close()
@@ -53,7 +60,7 @@ def test_a_relay_has_its_configuration(machine, active, safe, levels):
     settings = RelayOptions(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
     (output,) = chambers_of(Config(relay=(settings,)))[0].outputs
     relay = output_device(machine, output)
-    relay.use().write(float(safe == "off"))
+    relay.use().write(float(safe == "off"), VALID_S)
     relay.close()
     assert [event.high for event in machine.pins.history] == levels
 
@@ -70,15 +77,17 @@ BY_HARDWARE = Light(
 def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
     machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
     assert machine.chamber.illuminance_lux() > 0  # an inverted lamp is lit from boot on
-    lamp = light_device(machine, BY_HARDWARE)
-    lamp.use()
+    white, blue = channels_of(machine, BY_HARDWARE)
+    for channel in (white, blue):
+        channel.use()
     assert machine.chamber.illuminance_lux() == 0
-    lamp.use().set("white", 0.25)
-    lamp.use().set("blue", 0.5)
+    white.use().write(0.25, VALID_S)
+    blue.use().write(0.5, VALID_S)
     assert (machine.pwm_files.high(12), machine.pins.high(22)) == (0.75, 0.5)
     assert {event.pin for event in machine.pins.history} == {22}
     assert machine.chamber.illuminance_lux() > 0
-    lamp.close()
+    white.close()
+    blue.close()
     assert (machine.pwm_files.high(12), machine.pins.high(22)) == (1, 1)
     assert machine.chamber.illuminance_lux() == 0
     machine.close()
@@ -87,14 +96,14 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
 def test_a_missing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine):
     check_pwm(machine, Config(light=BY_HARDWARE))
     with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
-        light_device(machine, BY_HARDWARE).use()
+        channels_of(machine, BY_HARDWARE)[0].use()
 
 
 def test_a_pin_of_the_pwm_chip_may_be_refused_as_any():
     machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
     machine.faults.inject(Fault("refused", "gpio-12"))
     with pytest.raises(HardwareUnavailableError, match="GPIO 12 can't be driven"):
-        light_device(machine, BY_HARDWARE).use()
+        channels_of(machine, BY_HARDWARE)[0].use()
     machine.close()
 
 
@@ -127,7 +136,7 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
 
 
 def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
-    lamp = light_device(machine, LAMP)
+    (lamp,) = channels_of(machine, LAMP)
     machine.faults.inject(Fault("refused", "gpio-12"))
     for _ in range(2):
         with pytest.raises(HardwareUnavailableError, match="GPIO 12 can't be driven"):
@@ -135,7 +144,7 @@ def test_an_output_that_could_not_be_opened_is_opened_at_a_later_use(machine):
     with pytest.raises(HardwareUnavailableError):
         lamp.close()
     machine.faults.clear()
-    lamp.use().set("white", 1.0)
+    lamp.use().write(1.0, VALID_S)
     assert machine.pins.high(12) == 0
     lamp.close()
     assert machine.pins.high(12) == 1

@@ -15,7 +15,7 @@ from growd.config.outputs import OwnOutput
 from growd.wiring.driver_trials import output_subject_of
 from growd.wiring.fault_services import fault_places
 from growd.wiring.outputs import place_of_output
-from growd.wiring.safe_outputs import Outcome, make_others_safe
+from growd.wiring.rest import Outcome, make_others_safe
 from growd_hwsim.driver_trials import results_until_hung
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
@@ -188,7 +188,7 @@ def test_options_of_a_kind_of_output_are_checked(board, tmp_path):
 def test_a_valve_needs_a_device_with_a_timer(board, tmp_path):
     board()
     chamber = CHAMBER.replace("air_temperature", "air_carbon_dioxide")
-    with pytest.raises(ConfigError, match="nothing closes it when growd or the network fails"):
+    with pytest.raises(ConfigError, match="nothing switches it off when growd or the network fails"):
         loaded(tmp_path, "", chamber)
     loaded(tmp_path, "may_stay_on = true\n", chamber)
 

@@ -19,21 +19,21 @@ from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, 
 from growd.config.profiles import profile_path
 from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
-from growd.wiring import safe_outputs
-from growd.wiring.safe_outputs import FILE_NAME, SafePin, keep_run, last_run, make_safe, safe_pins
-from growd_drivers.hardware_pwm import SysfsFiles
+from growd.wiring import rest
+from growd.wiring.rest import keep_run, make_safe, safe_pins
+from growd_drivers.last_run import FILE_NAMES, SafePin, last_run
+from growd_drivers.pins import Pins
 from growd_hwsim.hardware import Wiring
 from support.full_disk import full_disk
 from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
 from support.program import PATIENCE_S, failed, home_on, said, started
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from growd_drivers.gpio import GpioModule
-    from growd_drivers.hardware_pwm import PwmFiles
     from support.database import DatabaseServer
     from support.program import Program
 
@@ -68,8 +68,12 @@ def data(tmp_path: Path) -> Path:
     """The data folder of a growd that had the outputs of the profile."""
     folder = tmp_path / "data"
     folder.mkdir()
-    keep_run(folder, load(profile_path("food-computer")))
+    keep_run(folder, load(profile_path("food-computer")), SAFE)
     return folder
+
+
+def outputs_of(data: Path) -> list[SafePin]:
+    return last_run(data)[0].outputs
 
 
 # what a start may find in its way
@@ -135,8 +139,8 @@ def token_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
 
 @contextmanager
 def damaged_record(data: Path) -> Iterator[tuple[str, ...]]:
-    content = (data / FILE_NAME).read_bytes()
-    (data / FILE_NAME).write_bytes(content.replace(b"valve", b"va\xecve"))
+    content = (data / FILE_NAMES[0]).read_bytes()
+    (data / FILE_NAMES[0]).write_bytes(content.replace(b"valve", b"va\xecve"))
     yield ("--set=http.port=0", "--set=http.host=0.0.0.0")
 
 
@@ -228,14 +232,31 @@ REAL = Simulator(enabled=False)
 FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
 
 
-def test_the_outputs_are_saved_only_when_they_change(data: Path):
-    file = data / FILE_NAME
+@pytest.mark.parametrize("name", FILE_NAMES)
+def test_the_outputs_are_saved_only_when_they_change(name: str, data: Path):
+    file = data / name
     before = file.stat()
-    keep_run(data, load(profile_path("food-computer")))
+    keep_run(data, load(profile_path("food-computer")), SAFE)
     assert file.stat().st_ino == before.st_ino
-    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)), {24})
     assert file.stat().st_ino != before.st_ino
-    assert last_run(data).outputs == [SafePin("fan", 24, 0)]
+    assert outputs_of(data) == [SafePin("fan", 24, 0)]
+
+
+def test_a_pin_that_was_never_driven_is_not_saved(tmp_path: Path):
+    keep_run(tmp_path, load(profile_path("food-computer")), ())
+    assert [*tmp_path.iterdir()] == []
+    keep_run(tmp_path, load(profile_path("food-computer")), {24})
+    assert [pin.pin for pin in outputs_of(tmp_path)] == [24]
+
+
+@pytest.mark.parametrize("lost", FILE_NAMES)
+def test_one_of_the_two_files_is_enough_and_is_made_whole_again(lost: str, data: Path):
+    before = outputs_of(data)
+    (data / lost).unlink()
+    assert outputs_of(data) == before
+    keep_run(data, load(profile_path("food-computer")), SAFE)
+    assert (data / lost).exists()
 
 
 def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(tmp_path: Path):
@@ -244,25 +265,25 @@ def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(
         for each in range(100)
     )
     many = Config(simulator=REAL, relay=(FAN,), output=plugs)
-    keep_run(tmp_path, many)
-    run, before = last_run(tmp_path), (tmp_path / FILE_NAME).stat()
+    keep_run(tmp_path, many, {24})
+    (run, _), before = last_run(tmp_path), (tmp_path / FILE_NAMES[0]).stat()
     assert [pin.device for pin in run.outputs] == ["fan"]
     assert [msgspec.convert(each, Output) for each in run.network.values()] == [*plugs]
-    keep_run(tmp_path, many)
-    assert (tmp_path / FILE_NAME).stat().st_ino == before.st_ino
+    keep_run(tmp_path, many, {24})
+    assert (tmp_path / FILE_NAMES[0]).stat().st_ino == before.st_ino
 
 
 def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(tmp_path: Path, data: Path):
-    keep_run(tmp_path, Config())
-    assert not (tmp_path / FILE_NAME).exists()
-    keep_run(data, Config())
+    keep_run(tmp_path, Config(), ())
+    assert not (tmp_path / FILE_NAMES[0]).exists()
+    keep_run(data, Config(), ())
     pins = LastingPins(tmp_path)
     pins.left({24: 0})
     with pins.here():
         assert [pin.device for pin in make_safe(None, data).safe] == ["fan"]
     assert pins.levels() == {24: 1}
-    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
-    assert not last_run(data).is_simulated
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)), {24})
+    assert not last_run(data)[0].is_simulated
 
 
 @pytest.mark.parametrize(
@@ -276,18 +297,19 @@ def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(t
     ],
 )
 def test_an_unreadable_file_of_outputs_has_none(damage: bytes | None, pins: LastingPins, data: Path):
-    (data / FILE_NAME).unlink()
-    if damage is None:
-        (data / FILE_NAME).symlink_to("/dev/zero")
-    else:
-        (data / FILE_NAME).write_bytes(damage)
-    assert last_run(data).outputs == []
+    for name in FILE_NAMES:
+        (data / name).unlink()
+        if damage is None:
+            (data / name).symlink_to("/dev/zero")
+        else:
+            (data / name).write_bytes(damage)
+    assert outputs_of(data) == []
     with pins.here():
         status, printed = said("safe", "--data", str(data), "--config", "/nowhere")
     assert (status, "no outputs are known" in printed) == (1, True)
     assert pins.levels() == OPEN
-    keep_run(data, Config(simulator=REAL, relay=(FAN,)))
-    assert last_run(data).outputs == [SafePin("fan", 24, 0)]
+    keep_run(data, Config(simulator=REAL, relay=(FAN,)), {24})
+    assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
 
 def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tmp_path: Path, data: Path):
@@ -322,14 +344,14 @@ def test_outputs_are_made_safe_with_a_wrong_profile(
 def test_an_unexpected_failure_of_a_pin_does_not_affect_others(
     pins: LastingPins, data: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    drive = safe_outputs._drive
+    claim = Pins.claim
 
-    def failing(gpio: GpioModule, pin: SafePin, files: PwmFiles) -> None:
-        if pin.device == "valve":
+    def failing(pins: Pins, pin: int, *given: int | None, **options: bool) -> bool:
+        if pin == 23:
             raise TypeError("odd")
-        drive(gpio, pin, files)
+        return claim(pins, pin, *given, **options)
 
-    monkeypatch.setattr(safe_outputs, "_drive", failing)
+    monkeypatch.setattr(Pins, "claim", failing)
     with pins.here():
         outcome = make_safe(None, data)
     assert outcome.failures == ["valve: internal error at GPIO 23: TypeError('odd')"]
@@ -360,7 +382,9 @@ def test_a_start_with_a_wrong_option_makes_the_outputs_of_the_last_run_safe(
     assert "could not make an output of the last run safe at the start: " in caplog.text
 
 
-def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: Path):
+def test_pins_of_the_pwm_chip_are_made_safe_by_it(
+    pins: LastingPins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins={"white": 12}, pwm_chips={0: 2}))
     lamp = Light(
         channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=22)),
@@ -368,12 +392,12 @@ def test_pins_of_the_pwm_chip_are_made_safe_by_it(pins: LastingPins, tmp_path: P
         hardware_pwm=True,
     )
     with pins.here():
-        outcome = make_safe(Config(simulator=REAL, light=lamp), tmp_path, machine.pwm_files)
-        assert outcome.failures == []
-        without = make_safe(Config(simulator=REAL, light=lamp), tmp_path, SysfsFiles(tmp_path))
-    assert machine.pwm_files.high(12) == 1
+        without = make_safe(Config(simulator=REAL, light=lamp), tmp_path)
     assert pins.levels() == OPEN | {22: 1}  # GPIO 12 is not taken away from the PWM
     assert "there is no pwmchip0" in without.failures[0]
+    monkeypatch.setattr(rest, "kept_pins", lambda _library: machine.pins)
+    assert make_safe(Config(simulator=REAL, light=lamp), tmp_path).failures == []
+    assert (machine.pwm_files.high(12), machine.pins.high(22)) == (1, 1)
     machine.close()
 
 
@@ -415,7 +439,8 @@ async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outpu
         else:
             program.process.kill()
         await program.process.wait()
-    assert pins.levels() == {23: 0}  # the kernel of Raspberry Pi OS closes nothing
+    await until(lambda: pins.levels() == {23: 1})  # the keeper of pins has closed the valve
+    pins.left({23: 0})
     config.write_text(f"{BY_HAND}[relay\n")
     with pins.here():
         status, printed = await asyncio.to_thread(said, "safe", *known)

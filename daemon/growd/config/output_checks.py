@@ -123,8 +123,8 @@ def _of_network(chamber: Chamber, path: OptionPath, output: Output) -> Iterator[
         return
     if output.is_a(OutputClass.VALVE) or (output.kind in IN_THE_NETWORK and output.role.must_be_safe_off):
         reason = (
-            f"{output.name} is a {output.role.name}, and nothing ends it when growd or the network fails: "
-            "take a pin, or a Shelly or Tasmota device, which has a timer; true accepts the risk"
+            f"{output.name} is a {output.role.name}, and nothing switches it off when growd or the network "
+            "fails: take a pin, or a Shelly or Tasmota device, which has a timer; true accepts the risk"
         )
         yield Finding((*path, "may_stay_on"), reason)
 

@@ -163,6 +163,8 @@ def _rest(keeper: Pins, pins: list[SafePin], dropped: list[SafePin], outcome: Ou
                     outcome.safe.append(pin)
         except DriverError as error:
             outcome.failures.append("; ".join(filter(None, (str(error), advice_for_pin(error)))))
+        except Exception as error:  # noqa: BLE001  the other pins must rest
+            outcome.failures.append(f"{pin.device}: internal error at GPIO {pin.pin}: {error!r}")
 
 
 def _in_the_network(config: Config) -> Iterator[tuple[str, Output]]:
