@@ -669,7 +669,8 @@ def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path: Path, jumpin
         """
     )
     status, printed = said("check", "--hardware", "--config", str(file))
-    by_hand, pump, other, _, summary = printed.splitlines()
+    warning, by_hand, pump, other, _, summary = printed.splitlines()
+    assert "other stays on if growd hangs" in warning
     assert status == 0
     assert by_hand.endswith("clients post it while growd runs, so it was not asked")
     assert pump.endswith("the broker took the command for its safe state; the device itself was not asked")

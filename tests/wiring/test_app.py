@@ -609,7 +609,7 @@ async def test_pins_that_fail_until_the_shutdown_are_reported_and_points_in_memo
         await switched(client, "fan", 1)
         assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
     assert sorted(app.shutdown_errors) == [
-        "the lamp's outputs may not be safe: light: GPIO 12 can't be driven: it is in use by gpioset",
+        "the lamp channel white's outputs may not be safe: light: GPIO 12 can't be driven: it is in use by gpioset",
         "the relay valve's outputs may not be safe: valve: GPIO 23 can't be driven: it is in use by gpioset",
     ]
     points = await asyncio.to_thread(kept_points, tmp_path)
@@ -623,7 +623,7 @@ def test_the_program_reports_outputs_that_may_not_be_safe(
     faults = ("--set", refusing[0])
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS, *faults])
     assert result.exit_code == 1
-    assert "growd has stopped, but the lamp's outputs may not be safe: light: GPIO 12" in result.stderr
+    assert "growd has stopped, but the lamp channel white's outputs may not be safe: light: GPIO 12" in result.stderr
     assert "outputs are safe," not in result.output
 
 

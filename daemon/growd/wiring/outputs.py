@@ -143,7 +143,7 @@ def lamp_channel(
 ) -> OutputDevice[OutputDriver]:
     """One channel of the lamp on its pin."""
     return OutputDevice(
-        f"the lamp's channel {channel.name}",
+        f"the lamp channel {channel.name}",
         lambda: PinOutput(
             hardware.pins,
             channel.pin,
