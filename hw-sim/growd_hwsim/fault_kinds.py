@@ -45,7 +45,7 @@ KINDS: dict[str, str] = {
     "bus_error": "The adapter aborts the transfer.",
     "timeout": "The transfer fails after 1 s, because the clock is stretched for too long.",
     "stuck": "The data line is held low until nine clock pulses clear the bus.",
-    "hang": "The call returns only when the fault is over, and fails.",
+    "hang": "The call returns only when the fault is over, and fails; at a pin its keeper does not answer.",
     "bad_crc": "One bit of the checksum is wrong.",
     "wrong_order": "The checksum comes before the last byte, as on a bus that is too fast.",
     "frozen": "The last measurement repeats.",

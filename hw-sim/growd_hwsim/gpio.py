@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import threading
 from collections import deque
 from dataclasses import dataclass
@@ -164,7 +163,7 @@ class SimulatedPins(Pins):
 
     def _ask(self, pin: int, request: bytes) -> bytes:
         if self._hangs(pin):
-            raise OSError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
+            raise OSError(errno.ETIMEDOUT, "the pin keeper does not answer")
         with self._lock:
             now = self._monotonic()
             self.advance(now)

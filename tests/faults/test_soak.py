@@ -246,10 +246,10 @@ class Truth:
         self._values[variable].append(value)
         self._times[variable].append(self._clock.time())
 
-    def _move(self, name: str, level: float) -> None:
-        self._set_actuator(name, level)
+    def _move(self, name: str, level: float, at: float | None = None) -> None:
+        self._set_actuator(name, level, at)
         if name == "valve":
-            self.valve.append((self._clock.monotonic(), level > 0.0))
+            self.valve.append((self._clock.monotonic() if at is None else at, level > 0.0))
 
 
 class Diary(logging.Handler):

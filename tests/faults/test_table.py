@@ -134,6 +134,7 @@ _GONE = "does not answer: check its wiring"
 _BROKEN = "broke off the transfer"
 _HELD = "held the clock for too long"
 _HANGS = "has not answered for"
+_SILENT = "the pin keeper does not answer"
 _CRC = "wrong checksum"
 _NEW = "has had no new reading for"
 _RANGE = "the end of its range"
@@ -205,8 +206,8 @@ TABLE: Final = (
     Row("hang",        "bh1750",  FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
     Row("hang",        "tsl2591", FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
     Row("hang",        "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
-    Row("hang",        "gpio-12", FAILED, None,   TRUTH,   "not known", HANGS_S,     WRITTEN_S,    _HANGS),
-    Row("hang",        "gpio-21", FAILED, None,   TRUTH,   "not known", HANGS_S,     WRITTEN_S,    _HANGS),
+    Row("hang",        "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT),
+    Row("hang",        "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT),
     Row("refused",     "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("bad_crc",     "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S,     AGAIN_S,      _CRC),
@@ -335,7 +336,7 @@ TABLE: Final = (
     # A switch with a broken wire looks open, and so does one that hangs in its position.
     Row("absent",      "gpio",    OK,     _OK,    LIE,     "open",      FAILS_S,     FIRST_S),
     Row("frozen",      "gpio",    OK,     _OK,    LIE,     "open",      FAILS_S,     FIRST_S),
-    Row("hang",        "gpio",    FAILED, _FAULT, NOTHING, "open",      HANGS_S,     AGAIN_S,      _HANGS),
+    Row("hang",        "gpio",    FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _SILENT),
     Row("refused",     "gpio",    FAILED, _FAULT, NOTHING, "open",      FAILS_S,     AGAIN_S,      _UNREAD),
 
     # A DS18B20 in water: a file that is missing, or whose line has no valid checksum, or 85 degC.

@@ -136,7 +136,7 @@ async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment()
         rig.machine.faults.inject(Fault("refused", "gpio-20"))
     assert rig.complaints == [
         (
-            f"in {SECOND} the lamp's outputs may not be safe: light: GPIO 20 can't be driven: "
+            f"in {SECOND} the lamp channel white's outputs may not be safe: light: GPIO 20 can't be driven: "
             "it is in use by gpioset"
         )
     ]
