@@ -206,7 +206,8 @@ TABLE: Final = (
     Row("hang",        "bh1750",  FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
     Row("hang",        "tsl2591", FAILED, _FAULT, NOTHING, "open loop", HANGS_S,     AGAIN_S,      _HANGS),
     Row("hang",        "i2c-1",   FAILED, _FAULT, NOTHING, "shut",      HANGS_S,     AGAIN_S,      _HANGS),
-    Row("hang",        "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT),
+    # The lamp goes dark when its lease is over, and the filter follows.
+    Row("hang",        "gpio-12", FAILED, None,   LIE,     "not known", FAILS_S,     WRITTEN_S,    _SILENT),
     Row("hang",        "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _SILENT),
     Row("refused",     "gpio-12", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
     Row("refused",     "gpio-21", FAILED, None,   TRUTH,   "not known", FAILS_S,     WRITTEN_S,    _BUSY),
