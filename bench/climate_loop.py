@@ -35,6 +35,7 @@ from growd.variables import (
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
+from growd.wiring.interlocks import interlocks_of
 from growd.wiring.loops import can_tune, loop_controller, output_controller
 from growd.wiring.topics import declare_topics
 from growd.wiring.tuning import autotuner
@@ -43,6 +44,7 @@ from growd_hwsim.chamber import SimulatedChamber
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 
+    from growd.control.interlocks.base import Guard
     from growd.control.interlocks.node import Interlocks
     from growd.control.loop import LoopController
     from growd.runtime.worker import Worker
@@ -88,8 +90,21 @@ class WhyHeld:
         return self.reason
 
 
+class Forgetful:
+    """Stands in for the memory of interlocks: nothing was ever saved."""
+
+    async def state(self, _key: str, default: Any = None) -> Any:
+        return default
+
+    async def save_state(self, _key: str, _value: Any) -> None:
+        """Nothing is restarted here."""
+
+
 class ClimateLoop:
-    """The chamber of a configuration on a bus, with its sensors, actuators and controllers."""
+    """The chamber of a configuration on a bus, with its sensors, actuators and controllers.
+
+    The interlocks are left out, or (`is_guarded`) those of the configuration.
+    """
 
     def __init__(
         self,
@@ -99,6 +114,7 @@ class ClimateLoop:
         seed: int = 1,
         others: Callable[[ClimateLoop], Sequence[Part]] | None = None,
         probes: Mapping[str, Probe] = PROBES,
+        is_guarded: bool = False,
     ) -> None:
         """`others` makes the controllers that take the place of growd's."""
         self.clock = SteppedClock()
@@ -125,7 +141,9 @@ class ClimateLoop:
         """The variables whose sensors fail."""
         self.interlocks = WhyHeld()
         self.other_experiment = ""
-        self.parts: list[Part] = [Filter(self.bus, ENVIRONMENT, name) for name in self.config.measured]
+        self._guards = interlocks_of(self.config, self.bus, Forgetful(), None) if is_guarded else None
+        self.parts: list[Part] = [self._guards] if self._guards is not None else []
+        self.parts += [Filter(self.bus, ENVIRONMENT, name) for name in self.config.measured]
         self.parts += [self._actuator(output) for output in self.config.outputs]
         self.parts += self._controllers() if others is None else others(self)
 
@@ -199,7 +217,9 @@ class ClimateLoop:
 
     def _actuator(self, output: Output) -> OutputActuator:
         worker: Worker = Inline()  # type: ignore[assignment]  # all of it that an actuator needs
-        self.holds[output.name] = HoldingGuard()
+        guard: Guard = self.holds.setdefault(output.name, HoldingGuard())
+        if self._guards is not None:
+            guard = self._guards.guard(output.name, {output.own_variable: 0.0})
         kind = OutputActuator if output.can_dim else SwitchActuator
         return kind(
             self.bus,
@@ -208,7 +228,7 @@ class ClimateLoop:
             output.own_variable,
             write=partial(self._write, output.name, ROLES[output.own_variable].moves),
             worker=worker,
-            guard=self.holds[output.name],
+            guard=guard,
         )
 
     def _write(self, name: str, moved: str, level: float, _valid_s: float) -> None:
@@ -271,9 +291,10 @@ class Thermostat:
 
 
 def output(variable: str, *drives: str, lowers: bool = False, **options: Any) -> Output:
-    """An output of the configuration, named as its own variable."""
+    """An output of the configuration on a solid-state relay, named as its own variable."""
     direction: Any = "lowers" if lowers else "raises"
-    return Output(name=variable, variable=variable, drives=drives, direction=direction, pin=5, **options)
+    how: dict[str, Any] = {"kind": "ssr", "pin": 5} | options
+    return Output(name=variable, variable=variable, drives=drives, direction=direction, **how)
 
 
 def climate_config(measured: Sequence[str], outputs: Sequence[Output], **sections: Any) -> Config:

@@ -310,8 +310,9 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
 }
 
 
-OUTPUT_KINDS: Final = ("relay", "pwm", "hardware_pwm", "mqtt", "http", "topic")
-"""How an output is driven: a pin on and off, a dimmed pin, a device in the network, or a topic of the bus."""
+OUTPUT_KINDS: Final = ("relay", "ssr", "pwm", "hardware_pwm", "mqtt", "http", "topic")
+"""How an output is driven: a pin on and off (mechanical or solid-state relay), a dimmed pin, a device in the
+network, or a topic of the bus."""
 
 OWN_OUTPUTS: Final[dict[str, OutputKind]] = {}
 """The kinds of outputs of other packages that the configuration names."""

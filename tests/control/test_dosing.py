@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -117,3 +118,39 @@ def test_a_started_dose_lasts_its_minimum_time_except_after_shut():
     doser.shut()
     assert not doser.is_on
     assert doser.until_edge(1.0) == pytest.approx(2.0)  # nothing is owed
+
+
+@given(LEAST, LEAST, st.floats(0, 300), st.lists(DEMAND, min_size=1, max_size=100), st.floats(0.1, 30))
+def test_starts_are_a_cycle_apart(on, off, cycle, demands, tick_s):
+    found = edges(Doser(on, off, cycle), demands, tick_s)
+    pairs = [first[1] + second[1] for first, second in itertools.pairwise(found) if first[0]]
+    assert all(apart >= cycle - 1e-6 for apart in pairs)
+
+
+@pytest.mark.parametrize("demand", [0.05, 0.3, 0.5, 0.9])
+def test_a_cycle_keeps_the_share_of_on_time(demand):
+    doser, time_on = Doser(4.0, 4.0, 300.0), 0.0
+    for _ in range(20_000):
+        time_on += doser.is_on
+        doser.advance(demand, 1.0)
+    assert time_on == pytest.approx(demand * 20_000, abs=300)
+
+
+def test_a_held_dose_is_given_afterwards():
+    doser = Doser(4.0, 2.0)
+    while not doser.is_on:
+        doser.advance(0.5, 1.0)
+    for _ in range(60):
+        assert doser.advance(0.5, 1.0, is_held=True)
+        assert doser.until_edge(0.5) == math.inf
+    given_s = 0
+    while doser.advance(0.5, 1.0):
+        given_s += 1
+    assert 2 * 4 <= given_s <= 2 * (4 + 2)
+
+
+def test_a_held_dose_ends_with_its_demand():
+    doser = Doser(4.0, 2.0, 90.0)
+    doser.advance(1.0, 10.0)
+    assert doser.advance(1.0, 10.0, is_held=True)
+    assert not doser.advance(0.0, 1.0, is_held=True)

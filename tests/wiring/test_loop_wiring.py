@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from climate_loop import measured_by
 from msgspec.structs import replace
@@ -11,8 +13,9 @@ from growd.config import Config, ConfigError, Simulator, load
 from growd.config.chamber import chambers_of
 from growd.config.loops import LoopGains, LoopOptions
 from growd.config.outputs import Output
+from growd.control.fresh_air import FreshAir
 from growd.wiring.chamber import AllChambers
-from growd.wiring.loops import loop_settings
+from growd.wiring.loops import loop_settings, output_controller
 from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
@@ -89,6 +92,38 @@ def test_the_short_form_of_carbon_dioxide_and_the_long_one_agree(tmp_path):
     file.write_text(valve + "[carbon_dioxide]\nti_s = 50\n[control.air_carbon_dioxide]\nkp = 0.005\n")
     with pytest.raises(ConfigError, match="is the short form of"):
         load(file)
+
+
+PIN: dict[str, Any] = {"pin": 5}
+PLUG: dict[str, Any] = {"kind": "http", "protocol": "shelly_gen2", "url": "http://plug"}
+MESSAGES: dict[str, Any] = {"kind": "mqtt", "topic": "plug"}
+
+
+@pytest.mark.parametrize(
+    ("variable", "how", "cycle_s"),
+    [
+        ("air_heater", PIN, 300.0),
+        ("air_heater", PLUG, 300.0),
+        ("air_heater", MESSAGES, 300.0),
+        ("air_flush_on", PIN, 300.0),
+        ("air_humidifier", PIN, 300.0),
+        ("air_carbon_dioxide_valve_on", PIN, 90.0),
+        ("air_heater", PIN | {"kind": "ssr"}, 0.0),
+        ("air_heater", PIN | {"minimum_cycle_s": 0.0}, 0.0),
+        ("air_heater", PIN | {"kind": "ssr", "minimum_cycle_s": 60.0}, 60.0),
+        ("nutrient_a", PIN | {"flow_ml_min": 30.0}, 0.0),
+        ("nutrient_ph_down", PIN | {"flow_ml_min": 30.0}, 0.0),
+        ("water_fill", PIN, 0.0),
+    ],
+)
+def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s):
+    output = Output(name="it", variable=variable, **how)
+    config = Config(sensor=measured_by("air_temperature"), output=(output,))
+    bus = Bus(ManualClock())
+    (chamber,) = chambers_of(config)
+    declare_topics(config, bus)
+    node = output_controller(chamber, bus, variable, [output], FreshAir(bus, chamber.environment)).node
+    assert bus.parameters.get(f"{node.name}/minimum_cycle") == cycle_s
 
 
 @pytest.mark.parametrize(

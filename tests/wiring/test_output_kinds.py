@@ -18,6 +18,7 @@ E = "environment_1"
 SENSORS = (Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750"))
 PLACES = {
     "relay": {"pin": 17},
+    "ssr": {"pin": 17},
     "pwm": {"pin": 17},
     "hardware_pwm": {"pin": 12},
     "http": {"url": "http://plug", "protocol": "shelly_gen2"},

@@ -81,7 +81,7 @@ def of_other_kinds(
 ) -> Iterator[Finding]:
     """The options of the entry at `path` that only entries of other kinds have."""
     defaults = {field.name: field.default for field in msgspec.structs.fields(type(entry))}
-    article = "an" if entry.kind[0] in "aeiou" else "a"
+    article = "an" if entry.kind.startswith((*"aeiou", "ssr")) else "a"
     for option, kinds in kinds_with.items():
         if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
             reason = f"{entry.name} is {article} {entry.kind}; this is for {', '.join(kinds)} only: remove it"

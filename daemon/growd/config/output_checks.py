@@ -35,7 +35,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 _NOT_OF_CHANNELS: Final = (
     *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
-    *("starts_per_hour", "ml_per_hour", "ml_per_day", "stale_after_s", "override_s"),
+    *("minimum_cycle_s", "starts_per_hour", "ml_per_hour", "ml_per_day", "stale_after_s", "override_s"),
 )
 
 
@@ -94,7 +94,7 @@ def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
     of_others = {option: kinds for option, kinds in KINDS_WITH.items() if option not in shared}
     yield from of_other_kinds(path, output, of_others)
     if output.kind in ON_A_PIN and output.pin is None:
-        reason = f"is missing; {output.name} is a {output.kind} on a pin"
+        reason = f"is missing; {output.name} is on a pin"
         yield Finding((*path, "pin"), reason)
     if output.kind == "hardware_pwm" and output.pin is not None and output.pin not in PWM_PINS:
         pins = ", ".join(map(str, PWM_PINS))
@@ -108,7 +108,7 @@ def _of_kind(path: OptionPath, output: Output) -> Iterator[Finding]:
     if output.unit == "switch" and output.kind in ("pwm", "hardware_pwm"):
         reason = (
             f"{output.name} is for {output.own_variable}, which is only on or off; take "
-            'kind = "relay", which also switches a MOSFET board, or dim it with variable = "auxiliary_1"'
+            'kind = "relay", or "ssr" for a MOSFET board, or dim it with variable = "auxiliary_1"'
         )
         yield Finding((*path, "kind"), reason)
 

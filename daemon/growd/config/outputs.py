@@ -34,7 +34,7 @@ SOFTWARE_PWM_HZ: Final = 1000.0
 REPEAT_S: Final = 10.0
 """How often a device in the network without a timer is told its level."""
 
-ON_A_PIN: Final = ("relay", "pwm", "hardware_pwm")
+ON_A_PIN: Final = ("relay", "ssr", "pwm", "hardware_pwm")
 KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
     "pin": ON_A_PIN,
     "active": ON_A_PIN,
@@ -157,6 +157,11 @@ class Output(Section, frozen=True):
     """Once off, it stays off for this time. Default: [interlock] cooler_minimum_off_s for coolers and
     dehumidifiers that cannot be dimmed, since they may have a compressor; 0 for others."""
 
+    minimum_cycle_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
+    """Shortest time from one start to the next while a controller gives doses; longer is less wear and a
+    larger ripple. Default for mechanical contacts (kind relay, and http and mqtt that only switch): 300 for
+    heaters, humidifiers and exhaust fans, 90 for a valve for CO2; 0 for others."""
+
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time for which it may be on without a pause; 86400 is no limit. Default: [interlock] pump_on_s
     for filling, drain and irrigation, valve_open_s for what raises CO2."""
@@ -251,6 +256,11 @@ class Output(Section, frozen=True):
         """Whether it takes levels between off and on."""
         is_dimmed = self.kind in DIMMED or (self.kind == "mqtt" and self.payload != "on_off")
         return is_dimmed and self.unit != "switch"
+
+    @property
+    def has_contacts(self) -> bool:
+        """Whether it is switched by mechanical contacts, as the devices in the network are."""
+        return self.kind == "relay" or (self.kind in IN_THE_NETWORK and not self.can_dim)
 
     @property
     def has_timer(self) -> bool:

@@ -13,36 +13,48 @@ class Doser:
 
     It accumulates the on-time that is due. It switches on when a dose of `minimum_on_s` is due, and off when
     the due time is used: a small demand makes short doses far apart, a large one long doses close together.
-    Errors, such as a late edge, are carried into the next dose, up to the two minimum times together. If the
-    demand falls to 0 during a dose, the rest is dropped and the dose ends as soon as it may.
+    Errors, such as a late edge, are carried into the next dose, up to the two minimum times together, or what
+    is due in a cycle. If the demand falls to 0 during a dose, the rest is dropped and the dose ends as soon
+    as it may.
 
     It has no clock: `advance` takes the seconds since the last call. It is on for at least `minimum_on_s` and
-    off for at least `minimum_off_s`, except after `shut`.
+    off for at least `minimum_off_s`, except after `shut`. From one start to the next it takes at least
+    `minimum_cycle_s`: contacts wear with each start. A dose that is held, such as by an interlock, waits with
+    what is due, and counts as a start when it begins.
     """
 
-    def __init__(self, minimum_on_s: float, minimum_off_s: float) -> None:
+    def __init__(self, minimum_on_s: float, minimum_off_s: float, minimum_cycle_s: float = 0.0) -> None:
         self.minimum_on_s = minimum_on_s
         self.minimum_off_s = minimum_off_s
+        self.minimum_cycle_s = minimum_cycle_s
         self.is_on = False
+        self._is_held = False
         self._owed_s = 0.0
         self._since_s = math.inf  # since the last edge
+        self._started_s = math.inf  # since the last start
 
     @property
     def owed_s(self) -> float:
         """Seconds of on-time that are due; negative if it was on for too long."""
         return self._owed_s
 
-    def advance(self, demand: float, seconds: float) -> bool:
-        """Advance by `seconds` with this demand (0..1). Returns whether the output is on from now on."""
-        most = self.minimum_on_s + self.minimum_off_s
-        owed = self._owed_s + (demand - self.is_on) * seconds
+    def advance(self, demand: float, seconds: float, *, is_held: bool = False) -> bool:
+        """Advance by `seconds` with this demand (0..1). Returns whether the output is on from now on.
+
+        `is_held` says that the output is off although it should be on.
+        """
+        self._is_held = is_held and self.is_on
+        most = max(self.minimum_on_s + self.minimum_off_s, self.minimum_cycle_s * demand)
+        owed = self._owed_s + (demand - (self.is_on and not self._is_held)) * seconds
         self._owed_s = max(-most, min(most, owed))
         if self.is_on and demand <= 0:
             self._owed_s = min(0.0, self._owed_s)
         self._since_s += seconds
+        self._started_s += seconds
+        if self._is_held:
+            self._since_s = self._started_s = 0.0
         if self._wait_s(demand) <= AT_ONCE_S:
-            self.is_on = not self.is_on
-            self._since_s = 0.0
+            self._switch(not self.is_on)
         return self.is_on
 
     def until_edge(self, demand: float) -> float:
@@ -51,21 +63,28 @@ class Doser:
 
     def end(self) -> None:
         """Count as off from now on, and drop what is due."""
-        self.is_on = False
-        self._since_s = self._owed_s = 0.0
-
-    def shut(self) -> None:
-        """Switch off at once, and drop what is due."""
-        if self.is_on:
-            self.is_on = False
-            self._since_s = 0.0
+        self._switch(False)
         self._owed_s = 0.0
 
+    def shut(self) -> None:
+        """Switch off at once, and drop what is due. The next dose need not wait for the end of the cycle."""
+        if self.is_on:
+            self._switch(False)
+        self._owed_s = 0.0
+        self._started_s = math.inf
+
+    def _switch(self, on: bool) -> None:  # noqa: FBT001  its name says it
+        self.is_on, self._is_held, self._since_s = on, False, 0.0
+        if on:
+            self._started_s = 0.0
+
     def _wait_s(self, demand: float) -> float:
+        if self._is_held:
+            return math.inf if demand > 0 else 0.0
         if self.is_on:
             least = self.minimum_on_s - self._since_s
             return max(least, _time(self._owed_s, 1.0 - demand) if demand > 0 else 0.0)
-        least = self.minimum_off_s - self._since_s
+        least = max(self.minimum_off_s - self._since_s, self.minimum_cycle_s - self._started_s)
         return max(least, _time(self.minimum_on_s - self._owed_s, demand))
 
 

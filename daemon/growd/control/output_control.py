@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.messages import Quality
 from growd.control.controllers import OVERRIDE_S, Controller
 from growd.control.dosing import Doser
-from growd.control.topics import commanded
+from growd.control.topics import OUTPUT_LEVEL, commanded, output_level
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -42,10 +42,11 @@ class OutputController(Controller):
     A set point of the own variable wins; `full` is its value at full level. A dimmed output gets the level
     itself. A switched one gets doses (`growd.control.dosing`) whose share of time is the level; a set point
     of 0 or full level switches it at once. Without a set point or a fresh command of any loop nothing is
-    commanded, and no dose is due. Edges come when they are due, not at the next second.
+    commanded, and no dose is due. Edges come when they are due, not at the next second. A dose counts while
+    any of `outputs` (names) is really on, so that one that an interlock holds is given afterwards.
 
-    Parameters of a switched one under `<environment>/controllers/<variable>/`: `minimum_on` and `minimum_off`
-    (s).
+    Parameters of a switched one under `<environment>/controllers/<variable>/`: `minimum_on`, `minimum_off`
+    and `minimum_cycle` (s).
     """
 
     def __init__(
@@ -55,21 +56,29 @@ class OutputController(Controller):
         variable: str,
         demands: Iterable[Demand] = (),
         *,
+        outputs: Sequence[str] = (),
         can_dim: bool = False,
         full: float = 1.0,
         minimum_on_s: float = 4.0,
         minimum_off_s: float = 2.0,
+        minimum_cycle_s: float = 0.0,
         command_stale_after_s: float = COMMAND_STALE_S,
         override_s: float = OVERRIDE_S,
     ) -> None:
         self._demands = {commanded(environment, each.variable): each for each in demands}
-        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=tuple(self._demands))
+        self._levels: dict[str, float | None] = {}  # that were written; None if it is not known
+        if not can_dim:
+            topics = (bus.topics.declare(output_level(environment, each), OUTPUT_LEVEL) for each in outputs)
+            self._levels = {topic.name: None for topic in topics}
+        more_inputs = (*self._demands, *self._levels)
+        super().__init__(bus, environment, variable, override_s=override_s, more_inputs=more_inputs)
         self._can_dim = can_dim
         self._full = full
-        self._doser = Doser(minimum_on_s, minimum_off_s)
+        self._doser = Doser(minimum_on_s, minimum_off_s, minimum_cycle_s)
         if not can_dim:
             self._minimum_on = self._number("minimum_on", minimum_on_s, 0.1, 3_600, "s")
             self._minimum_off = self._number("minimum_off", minimum_off_s, 0.1, 3_600, "s")
+            self._minimum_cycle = self._number("minimum_cycle", minimum_cycle_s, 0.0, 3_600, "s")
         self._command_stale_after = command_stale_after_s
         self._desired: float | None = None
         self._commands: dict[str, tuple[float, float, float]] = {}  # by topic: level, arrival, end
@@ -87,6 +96,8 @@ class OutputController(Controller):
         value = message.value if message.quality is Quality.OK else None
         if message.topic == self._desired_topic:
             self._desired = None if value is None else max(0.0, min(1.0, value / self._full))
+        elif message.topic in self._levels:
+            self._levels[message.topic] = value
         elif value is None:
             self._commands.pop(message.topic, None)
         else:
@@ -141,11 +152,16 @@ class OutputController(Controller):
         ):  # an override was active: restart dosing from zero
             self._doser.shut()
         elif self._demand is not None:
-            self._doser.advance(self._demand, seconds)
+            self._doser.advance(self._demand, seconds, is_held=self._is_off())
         self._doser.minimum_on_s = self._minimum_on.value
         self._doser.minimum_off_s = self._minimum_off.value
+        self._doser.minimum_cycle_s = self._minimum_cycle.value
         self._demand = demand
-        return level if demand is None else float(self._doser.advance(demand, 0.0))
+        return level if demand is None else float(self._doser.advance(demand, 0.0, is_held=self._is_off()))
+
+    def _is_off(self) -> bool:
+        """Whether all outputs are known to be off, whatever is commanded."""
+        return bool(self._levels) and all(level == 0 for level in self._levels.values())
 
     def _level(self) -> float | None:
         """The level that is asked for, None for no command."""

@@ -11,7 +11,7 @@ from growd.control.output_control import COMMAND_STALE_S, Demand, OutputControll
 from growd.control.pid import Gains
 from growd.control.step_test import RANGES
 from growd.control.watched_loops import Loop, output_loop
-from growd.loops import loop_kind, switching_s
+from growd.loops import CONTACT_CYCLE_S, loop_kind, switching_s
 from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
@@ -81,10 +81,12 @@ def output_controller(
         chamber.environment,
         variable,
         demands,
+        outputs=[each.name for each in outputs],
         can_dim=all(each.can_dim for each in outputs),
         full=first.full,
         minimum_on_s=max(LEAST_S, on_s),
         minimum_off_s=max(LEAST_S, off_s),
+        minimum_cycle_s=max(map(_cycle_s, outputs)),
         command_stale_after_s=chamber.scaled(COMMAND_STALE_S),
         override_s=first.override_s,
     )
@@ -208,6 +210,15 @@ def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
         max(on_s, *(each.minimum_on_s for each in outputs)),
         max(off_s, *(each.minimum_off_s or 0.0 for each in outputs)),
     )
+
+
+def _cycle_s(output: Output) -> float:
+    """The shortest time from one start of an output to the next, for doses."""
+    if output.minimum_cycle_s is not None:
+        return output.minimum_cycle_s
+    if output.role is None or not output.has_contacts:
+        return 0.0
+    return CONTACT_CYCLE_S.get(output.role.output_class, 0.0)
 
 
 def _needs_tuning(chamber: Chamber, variable: str) -> str:

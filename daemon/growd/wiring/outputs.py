@@ -257,7 +257,8 @@ _DRIVERS: Final[dict[str, OpenDriver]] = {
 
 def place_of_output(output: config.Output) -> str:
     """Where an output is, for people: "relay on GPIO 17"."""
-    kind = {"hardware_pwm": "hardware PWM", "pwm": "PWM"}.get(output.kind, output.kind)
+    kinds = {"hardware_pwm": "hardware PWM", "pwm": "PWM", "ssr": "solid-state relay"}
+    kind = kinds.get(output.kind, output.kind)
     if output.pin is not None:
         return f"{kind} on GPIO {output.pin}"
     if isinstance(output, OwnOutput):
