@@ -1,6 +1,6 @@
 /** Sensors, outputs, buses, interlocks and the machine: what they are, and how they do. */
 import { call } from "../lib/api.js";
-import { bytes, decimals, decimalsIn, difference, duration, moment, number, quantity } from "../lib/format.js";
+import { bytes, decimals, decimalsIn, difference, duration, moment, number, percent, quantity } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
@@ -90,7 +90,9 @@ const Channel = ({ environment, name, device }) => html`<span>${!device && `${va
 function Counters({ of = [] }) {
   const used = ({ cycles, on_s: on, energy_kwh: energy, volume_l: volume }) => [t("devices_used", { time: duration(on), starts: number(cycles) }),
     energy !== null && `${number(energy, 2)} kWh`, volume !== null && `${number(volume, 2)} l`].filter(Boolean).join(" · ");
-  return html`<${Facts} of=${of.map((each) => [of.length > 1 ? variableName(each.variable) : t("devices_on"), used(each)])} />`;
+  const life = ({ life_left: left, days_left: days, rated_starts: starts }) => left !== null && [t("devices_life"),
+    [t("devices_left", { share: percent(left), starts: number(starts) }), days !== null && t("devices_days", { days: number(days) })].filter(Boolean).join(", ")];
+  return html`<${Facts} of=${of.flatMap((each) => [[of.length > 1 ? variableName(each.variable) : t("devices_on"), used(each)], life(each)].filter(Boolean))} />`;
 }
 
 function Health({ state, line }) {

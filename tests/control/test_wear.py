@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from growd.bus import Bus
-from growd.control.wear import RETRY_S, SAVE_S, OutputCounters, Rated
+from growd.control.wear import DAY_S, RETRY_S, SAVE_S, OutputCounters, Rated
 from support.clock import ManualClock
 from support.memory import ShortMemory
 from support.running import running
@@ -28,6 +29,9 @@ class Life:
     def status(self, name: str) -> dict:
         described = self.bus.find_node("e/outputs").information()["outputs"]
         return next(each for each in described if each["name"] == name)
+
+    def problems(self) -> list[dict]:
+        return self.bus.find_node("e/outputs").information()["problems"]
 
     async def on_for(self, name: str, seconds: float, level: float = 1.0) -> None:
         self.counters.wrote(name, level)
@@ -162,3 +166,37 @@ async def test_an_output_that_leaves_the_configuration_keeps_its_counters():
                 await life.on_for("pump", 60.0)
         await life.counters.close()
     assert life.status("pump")["cycles"] == 2
+
+
+RELAY = Rated("heater", "heater", "air_heater", "heater", "relay", rated_starts=1_000)
+
+
+async def test_the_life_of_a_relay_that_is_left():
+    life = Life(ShortMemory(), RELAY, FAN)
+    assert life.status("heater")["life_left"] is None  # earlier starts are not read yet
+    async with running(life.clock, life.counters):
+        for _ in range(250):
+            await life.on_for("heater", 4.0)
+        heater = life.status("heater")
+        assert (heater["rated_starts"], heater["life_left"], heater["days_left"]) == (1_000, 0.75, None)
+        await life.clock.advance(5 * DAY_S - 1_000.0)
+        assert life.status("heater")["days_left"] == pytest.approx(15.0, abs=0.1)
+        assert (life.status("fan")["life_left"], life.status("fan")["days_left"]) == (None, None)
+
+
+async def test_a_worn_relay_is_a_problem():
+    memory = ShortMemory()
+    memory.texts["e/outputs"] = json.dumps({"heater": {"since": 1.0, "cycles": 899}})
+    life = Life(memory, RELAY, FAN)
+    async with running(life.clock, life.counters):
+        assert life.problems() == []
+        await life.on_for("heater", 4.0)
+        (problem,) = life.problems()
+        assert not problem["is_failure"]
+        assert "e/heater has used 90% of the 1000 starts" in problem["text"]
+        for _ in range(200):
+            await life.on_for("heater", 4.0)
+        assert (life.status("heater")["life_left"], len(life.problems())) == (0.0, 1)
+    renamed = Life(memory, replace(RELAY, name="heater_2"), FAN)
+    async with running(renamed.clock, renamed.counters):
+        assert (renamed.status("heater_2")["life_left"], renamed.problems()) == (1.0, [])

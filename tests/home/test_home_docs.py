@@ -26,7 +26,8 @@ MQTT = (ROOT / "docs" / "mqtt.md").read_text(encoding="utf-8")
 HOME_ASSISTANT = (ROOT / "docs" / "home-assistant.md").read_text(encoding="utf-8")
 USERS = ("growd", "homeassistant", "stranger")
 FAN = OutputStatus(
-    ENVIRONMENT, "fan", "fan", "air_flush_on", "fan", "relay", None, None, 0.0, 0.0, 0, 0.0, None, None
+    *(ENVIRONMENT, "fan", "fan", "air_flush_on", "fan", "relay", None, None, 100_000),
+    *(0.0, 0.0, 0, 0.0, None, None, 1.0, None),
 )
 
 

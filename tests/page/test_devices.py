@@ -44,6 +44,27 @@ async def test_a_fault_is_injected_seen_at_its_device_and_cleared(growd: Program
         await expect(page.get_by_label("Amount (counts)")).to_be_visible()
 
 
+async def test_the_life_of_a_relay_that_is_left_is_shown(growd: Program, browser: Browser) -> None:
+    async def worn(route: Route) -> None:
+        answer = await route.fetch()
+        body = await answer.json()
+        for each in body["status"]["outputs"]:
+            if each["name"] == "valve":
+                each |= {"cycles": 25_000, "life_left": 0.75, "days_left": 75.0}
+        await route.fulfill(response=answer, json=body)
+
+    async with opened(browser, view(growd, "devices")) as tab:
+        page = tab.page
+        await card(page, "valve").locator("summary").click()
+        await expect(card(page, "valve")).to_contain_text("100 % of 100,000 starts left")
+        await card(page, "light").locator("summary").click()
+        await expect(card(page, "light")).to_contain_text("switched on")
+        await expect(card(page, "light")).not_to_contain_text("starts left")
+        await page.route("**/node/status", worn)
+        await expect(card(page, "valve")).to_contain_text("75 % of 100,000 starts left, about 75 days")
+        await page.unroute_all(behavior="ignoreErrors")
+
+
 async def test_the_calibration_of_the_lamp_survives_a_reload_and_can_be_aborted(
     growd: Program, browser: Browser
 ) -> None:

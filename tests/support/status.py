@@ -80,11 +80,11 @@ FULL = replace(
     outputs=[
         OutputStatus(
             *(SHELF, "heater", "heater", "air_heater", "heater", "relay"),
-            *(200.0, None, 1.0, 1e9, 12, 3600.0, 0.2, None),
+            *(200.0, None, 100_000, 1.0, 1e9, 12, 3600.0, 0.2, None, 0.99988, 8_332.3),
         ),
         OutputStatus(
             *(SHELF, "pump", "pump for nutrient A", "nutrient_a", "dosing", "pwm"),
-            *(None, 60.0, None, 1e9, 3, 60.0, None, 0.06),
+            *(None, 60.0, None, None, 1e9, 3, 60.0, None, 0.06, None, None),
         ),
     ],
 )

@@ -124,6 +124,7 @@ def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s)
     declare_topics(config, bus)
     node = output_controller(chamber, bus, variable, [output], FreshAir(bus, chamber.environment)).node
     assert bus.parameters.get(f"{node.name}/minimum_cycle") == cycle_s
+    assert output.starts_rated == (None if how.get("kind") == "ssr" else 100_000)
 
 
 @pytest.mark.parametrize(

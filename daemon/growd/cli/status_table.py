@@ -32,10 +32,11 @@ if TYPE_CHECKING:
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")
 _REPLICATION_HEADINGS: Final = ("replication", "state", "for", "lag", "refused", "restarts", "last error")
 _VARIABLE_HEADINGS: Final = ("variable", "measured", "unit", "quality", "age", "set point", "by", "command")
-_OUTPUT_HEADINGS: Final = ("output", "is a", "level", "starts", "on for", "kWh", "litres")
+_OUTPUT_HEADINGS: Final = ("output", "is a", "level", "starts", "life left", "on for", "kWh", "litres")
 _NUMBERS: Final = (
     "level",
     "starts",
+    "life left",
     "kWh",
     "litres",
     "successes",
@@ -204,7 +205,15 @@ def _output_row(each: OutputStatus) -> tuple[str, ...]:
     energy = "" if each.energy_kwh is None else f"{each.energy_kwh:.3f}"
     volume = "" if each.volume_l is None else f"{each.volume_l:.3f}"
     name = f"{each.environment}/{each.name}"
-    return name, each.part, level, str(each.cycles), lasted(each.on_s), energy, volume
+    return name, each.part, level, str(each.cycles), _life(each), lasted(each.on_s), energy, volume
+
+
+def _life(each: OutputStatus) -> str:
+    """The share of the rated starts that is left, and for how many days; "" if starts do not wear it."""
+    if each.life_left is None:
+        return ""
+    days = "" if each.days_left is None else f", {each.days_left:.0f} days"
+    return f"{each.life_left:.0%}{days}"
 
 
 def _value(reading: Reading | None) -> str:

@@ -21,6 +21,10 @@ else:
 DIMMED: Final = ("pwm", "hardware_pwm", "topic")
 """The kinds that take any level between off and on; mqtt does with some payloads."""
 
+CONTACT_STARTS: Final = 100_000
+"""Electrical endurance of relays of 10 A at rated load, tested as in IEC 61810-1: Sanyou SRD datasheet,
+"Endurance"."""
+
 IN_THE_NETWORK: Final = ("http", "mqtt")
 WITH_TIMER: Final = ("shelly_gen1", "shelly_gen2", "tasmota")
 """Protocols of devices with a timer of their own."""
@@ -150,6 +154,10 @@ class Output(Section, frozen=True):
     """Flow at full level, for the counter of volume. Commands of dosing pumps need it. Default for a valve
     for CO2: [interlock] valve_flow_l_min."""
 
+    rated_starts: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = None
+    """Starts that its relay is rated for, of which the status says how many are left. Default for mechanical
+    contacts: 100000; none for others."""
+
     minimum_on_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
     """Once on, it stays on for this time, whoever commands it off; not against interlocks and holds."""
 
@@ -261,6 +269,11 @@ class Output(Section, frozen=True):
     def has_contacts(self) -> bool:
         """Whether it is switched by mechanical contacts, as the devices in the network are."""
         return self.kind == "relay" or (self.kind in IN_THE_NETWORK and not self.can_dim)
+
+    @property
+    def starts_rated(self) -> int | None:
+        """The starts that its relay is rated for, None if starts do not wear it."""
+        return self.rated_starts or (CONTACT_STARTS if self.has_contacts else None)
 
     @property
     def has_timer(self) -> bool:

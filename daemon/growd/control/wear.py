@@ -22,6 +22,10 @@ SAVE_S: Final = 300.0
 """How often changed counters are saved. A kill of growd loses at most the counts of this time."""
 
 RETRY_S: Final = 10.0
+WORN: Final = 0.9
+"""Share of the rated starts from which on a problem is reported."""
+
+DAY_S: Final = 86_400.0
 MOST_FORMER: Final = 64
 """How many outputs that are no longer configured keep their counters."""
 
@@ -37,6 +41,7 @@ class Rated:
     kind: str
     power_w: float | None = None
     flow_ml_min: float | None = None
+    rated_starts: int | None = None
 
 
 class Counted(msgspec.Struct, forbid_unknown_fields=True):
@@ -64,8 +69,8 @@ class OutputCounters:
     """Counts what is written to the outputs of an environment; nothing while the level is not known.
 
     `memory` keeps the counters: what was counted since the last save is lost when growd is killed, and
-    nothing is counted twice. The node has the detail `outputs`, for the status; without energy and volume
-    until the counters are read.
+    nothing is counted twice. The node has the detail `outputs`, for the status; without energy, volume and
+    life left until the counters are read. An output whose rated starts are nearly used up is a problem.
     """
 
     def __init__(self, bus: Bus, environment: str, outputs: Iterable[Rated], memory: Memory) -> None:
@@ -81,6 +86,7 @@ class OutputCounters:
         self._is_loaded = False
         self._saved: dict[str, Any] = {}
         self.node.describe("outputs", self._described)
+        self.node.describe("problems", self._problems)
 
     def wrote(
         self, name: str, level: float | None, lasted_s: float = 0.0, was_on_s: float | None = None
@@ -164,6 +170,36 @@ class OutputCounters:
         else:
             self._saved = state
 
+    def _problems(self) -> list[dict[str, Any]]:
+        worn = [each for each in self._outputs.values() if self._is_worn(each)]
+        return [{"text": self._worn(each), "is_failure": False} for each in worn]
+
+    def _is_worn(self, output: _Running) -> bool:
+        rated = output.rated.rated_starts
+        return self._is_loaded and rated is not None and output.counted.cycles >= WORN * rated
+
+    def _worn(self, output: _Running) -> str:
+        rated, starts = output.rated, output.rated.rated_starts or 1
+        return (
+            f"{self._environment}/{rated.name} has used {output.counted.cycles / starts:.0%} of the {starts} "
+            "starts that it is rated for: replace its relay, and give the output another name"
+        )
+
+    def _life_left(self, output: _Running) -> float | None:
+        """The share of the rated starts that is left, None if it is not known."""
+        rated = output.rated.rated_starts
+        if rated is None or not self._is_loaded:
+            return None
+        return max(0.0, 1.0 - output.counted.cycles / rated)
+
+    def _days_left(self, output: _Running) -> float | None:
+        """The days until the rated starts are used up at the mean rate so far; None in the first day."""
+        counted, left = output.counted, self._life_left(output)
+        days = (self._clock.time() - counted.since) / DAY_S
+        if left is None or days < 1 or not counted.cycles:
+            return None
+        return left * (output.rated.rated_starts or 0) * days / counted.cycles
+
     def _described(self) -> list[dict[str, Any]]:
         return [self._status(output) for output in self._outputs.values()]
 
@@ -173,6 +209,7 @@ class OutputCounters:
         # Until the saved counts are read, a meter would seem to begin anew.
         has_energy = self._is_loaded and (rated.power_w is not None or counted.energy_wh > 0)
         has_volume = self._is_loaded and (rated.flow_ml_min is not None or counted.volume_ml > 0)
+        life, days = self._life_left(output), self._days_left(output)
         return {
             "environment": self._environment,
             **asdict(rated),
@@ -182,4 +219,6 @@ class OutputCounters:
             "on_s": round(counted.on_s, 1),
             "energy_kwh": round(counted.energy_wh / 1000, 4) if has_energy else None,
             "volume_l": round(counted.volume_ml / 1000, 4) if has_volume else None,
+            "life_left": None if life is None else round(life, 4),
+            "days_left": None if days is None else round(days, 1),
         }

@@ -255,6 +255,8 @@ def _outputs(found: list[OutputStatus]) -> Iterator[Metric]:
     yield _gauge("output_level", "The level written to the output.", levels, place, "ratio")
     cycles = [(labels, float(each.cycles)) for labels, each in labelled]
     yield _counter("output_cycles", "How often the output was switched on.", cycles, place)
+    left = [(labels, each.life_left) for labels, each in labelled if each.life_left is not None]
+    yield _gauge("output_life_left", "The share of the rated starts that is left.", left, place, "ratio")
     lasted = [(labels, each.on_s) for labels, each in labelled]
     yield _counter("output_on", "How long the output was on.", lasted, place, "seconds")
     energy = [(la, each.energy_kwh * 3.6e6) for la, each in labelled if each.energy_kwh is not None]

@@ -62,7 +62,8 @@ class OutputStatus(msgspec.Struct, frozen=True):
     """An output with its counters, from `since` (UNIX seconds) on.
 
     `level` (0..1) is what was written last, None if it is not known. Energy and volume are None unless the
-    configuration has the power and the flow, and until the counters of earlier runs are read.
+    configuration has the power and the flow, and until the counters of earlier runs are read; so are
+    `life_left`, the share of `rated_starts` that is left, and `days_left` at the mean rate since then.
     """
 
     environment: str
@@ -73,12 +74,15 @@ class OutputStatus(msgspec.Struct, frozen=True):
     kind: str
     power_w: float | None
     flow_ml_min: float | None
+    rated_starts: int | None
     level: float | None
     since: float
     cycles: int
     on_s: float
     energy_kwh: float | None
     volume_l: float | None
+    life_left: float | None
+    days_left: float | None
 
 
 class LineStatus(msgspec.Struct, frozen=True):

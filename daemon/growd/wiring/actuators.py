@@ -6,7 +6,7 @@ import asyncio
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.config.outputs import IN_THE_NETWORK, ON_A_PIN
+from growd.config.outputs import CONTACT_STARTS, IN_THE_NETWORK, ON_A_PIN
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
 from growd.control.dose_accounts import DoseAccounts
 from growd.control.lamp import LightActuator
@@ -184,9 +184,10 @@ def rated_outputs(chamber: Chamber) -> Iterator[Rated]:
     """What is known of each output, the channels of the lamp among them."""
     for channel in chamber.light.channel:
         kind = "relay" if chamber.light.switched else "pwm"
-        yield _rated_channel(channel.name, kind, channel.power_w)
+        starts = CONTACT_STARTS if chamber.light.switched else None
+        yield _rated_channel(channel.name, kind, channel.power_w, starts)
     for output in chamber.channels_by_path.values():
-        yield _rated_channel(output.channel, output.kind, output.power_w)
+        yield _rated_channel(output.channel, output.kind, output.power_w, output.starts_rated)
     for output in chamber.outputs:
         role = output.role
         if role is None:
@@ -199,12 +200,13 @@ def rated_outputs(chamber: Chamber) -> Iterator[Rated]:
             output.kind,
             output.power_w,
             output.flow_ml_min,
+            output.starts_rated,
         )
 
 
-def _rated_channel(channel: str, kind: str, power_w: float | None) -> Rated:
-    name = lamp_name(channel)
-    return Rated(name, f"lamp, {channel}", f"light_intensity_{channel}", OutputClass.LIGHT, kind, power_w)
+def _rated_channel(channel: str, kind: str, power_w: float | None, starts: int | None) -> Rated:
+    name, part, variable = lamp_name(channel), f"lamp, {channel}", f"light_intensity_{channel}"
+    return Rated(name, part, variable, OutputClass.LIGHT, kind, power_w, rated_starts=starts)
 
 
 def _limit_s(output: Output) -> float:
