@@ -12,7 +12,13 @@ if TYPE_CHECKING:
     from support.couch_client import Client
 
 OLD = {"environment": "environment_1", "recipe_id": "lettuce", "started": 5.0, "ended": None}
-NEW = OLD | {"growd": "1.0", "configuration": {"light": {}}, "calibrations": {}, "figures": {"days": []}}
+NEW = OLD | {
+    "growd": "1.0",
+    "configuration": {"light": {}},
+    "calibrations": {},
+    "self_test": {},
+    "figures": {"days": []},
+}
 
 
 @pytest.fixture
@@ -35,6 +41,7 @@ async def test_the_records_of_an_old_and_of_this_growd_are_stored(
         ({"growd": 1}, "growd must be a version, not 1"),
         ({"configuration": None}, "configuration must be an object, not null"),
         ({"calibrations": []}, "calibrations must be an object, not []"),
+        ({"self_test": "ok"}, 'self_test must be an object, not "ok"'),
         ({"figures": 1}, "figures must be an object, not 1"),
     ],
 )

@@ -47,6 +47,15 @@ BASIL = {
     "growd": "0.1.0",
     "configuration": {"sensor": [{"name": HOSTILE, "kind": "scd30"}]},
     "calibrations": {"sensors": {"scd30": {"offset": 12.5}}},
+    "self_test": {
+        "state": "done",
+        "message": "",
+        "ended": MIDNIGHT - 60.0,
+        "results": [
+            {"name": "fan", "outcome": "passed", "reason": "it moved"},
+            {"name": HOSTILE, "outcome": "failed", "reason": f"no effect {HOSTILE}"},
+        ],
+    },
 }
 OTHER = BASIL | {
     "_id": "0123456789ab:1790335200000-bbbbbb2222",
@@ -174,6 +183,8 @@ class TestReport:
             "growd",
             "0.1.0",
             "scd30: offset 12.5",
+            "1 passed, 1 failed, 0 not tested",
+            ": no effect <script>alert(1)",
             "Light integral: 4.33 mol/m²",
             "67 lux",
             "±15 %",

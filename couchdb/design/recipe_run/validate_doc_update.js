@@ -15,7 +15,7 @@ function (newDoc) {
   demand(typeof newDoc.started === "number", "started", "a number of UNIX seconds");
   demand(newDoc.ended === null || typeof newDoc.ended === "number", "ended", "a number of UNIX seconds, or null");
   demand(newDoc.growd === undefined || typeof newDoc.growd === "string", "growd", "a version");
-  ["configuration", "calibrations", "figures"].forEach(function (field) {
+  ["configuration", "calibrations", "self_test", "figures"].forEach(function (field) {
     demand(newDoc[field] === undefined || isObject(newDoc[field]), field, "an object");
   });
 }

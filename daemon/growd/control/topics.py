@@ -35,7 +35,7 @@ NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1,
 
 RESERVED: Final = frozenset({
     "autotune", "calibration", "diagnostics", "events", "feedback", "interlocks", "light_channels", "notes",
-    "outputs", "posted", "raw", "recipe_state", "switches",
+    "outputs", "posted", "raw", "recipe_state", "self_test", "switches",
 })  # fmt: skip
 """Segments after an environment's id whose topics only growd's own nodes publish."""
 

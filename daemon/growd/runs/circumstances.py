@@ -41,12 +41,17 @@ _COUNTERS: Final = ("variable", "since", "cycles", "on_s", "energy_kwh", "volume
 
 
 def circumstances(config: Config, bus: Bus, environment: str) -> dict[str, Any]:
-    """The members `growd`, `configuration`, `calibrations` and `counters` of a run's record, as JSON."""
+    """The members `growd`, `configuration`, `calibrations` and `counters` of a run's record, as JSON.
+
+    `self_test` is the last one of the outputs, if there was one.
+    """
+    last = _detail(bus, f"{environment}/self_test", "last")
     return {
         "growd": __version__,
         "configuration": configuration_of(config, environment),
         "calibrations": calibrations_of(bus, environment),
         "counters": counters_of(bus, environment),
+        **({"self_test": last} if last else {}),
     }
 
 
@@ -82,20 +87,22 @@ def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
         for each in declared
         if each is not None and not each.read_only
     }
-    try:
-        interlocks = bus.find_node(f"{environment}/interlocks").information()
-    except UnknownNameError:
-        interlocks = {}
-    return {"parameters": parameters, "sensors": interlocks.get("calibrations", {})}
+    sensors = _detail(bus, f"{environment}/interlocks", "calibrations") or {}
+    return {"parameters": parameters, "sensors": sensors}
 
 
 def counters_of(bus: Bus, environment: str) -> dict[str, dict[str, Any]]:
     """The counters of the outputs of an environment, by output."""
-    try:
-        outputs = bus.find_node(f"{environment}/outputs").information()["outputs"]
-    except UnknownNameError:
-        return {}
+    outputs = _detail(bus, f"{environment}/outputs", "outputs") or []
     return {each["name"]: {name: each[name] for name in _COUNTERS} for each in outputs}
+
+
+def _detail(bus: Bus, node: str, name: str) -> Any:
+    """A detail of a node, None if there is none."""
+    try:
+        return bus.find_node(node).detail(name)
+    except (UnknownNameError, KeyError):
+        return None
 
 
 def _recordable(value: Any) -> Any:

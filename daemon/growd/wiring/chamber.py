@@ -145,7 +145,9 @@ class ChamberControl:
         interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone, self._hold)
         self._interlocks = interlocks
         actuators = self.outputs.actuators(interlocks)
-        control = ControlOfChamber(self.chamber, self._bus, interlocks, self._hold, self._log)
+        control = ControlOfChamber(
+            self.chamber, self._bus, interlocks, memory=self._memory, hold=self._hold, log=self._log
+        )
         return [
             interlocks,
             *actuators,

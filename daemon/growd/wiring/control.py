@@ -13,6 +13,7 @@ from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.watched_loops import Loop, light_loop
 from growd.variables import ILLUMINANCE, VARIABLES
 from growd.wiring.loops import can_tune, loop_controller, output_controller, watched_loop
+from growd.wiring.self_test import self_test
 from growd.wiring.tuning import autotuner
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ if TYPE_CHECKING:
     from growd.control.calibration_log import CalibrationLog
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.saved_states import Memory
     from growd.control.loop import LoopController
     from growd.control.output_control import OutputController
+    from growd.control.self_test import SelfTest
 
 
 class NodeTask(Protocol):
@@ -46,6 +49,8 @@ class ControlOfChamber:
         chamber: Chamber,
         bus: Bus,
         interlocks: Interlocks,
+        *,
+        memory: Memory,
         hold: OutputHold | None = None,
         log: CalibrationLog | None = None,
     ) -> None:
@@ -54,11 +59,12 @@ class ControlOfChamber:
         self._options = chamber.options
         self._bus = bus
         self._interlocks = interlocks
+        self._memory = memory
         self._hold = hold
         self._log = log
         self._air = FreshAir(bus, chamber.environment)
         self._lamp = LampShare(bus, chamber.environment, chamber.lamp_mix, chamber.light.gamma)
-        self._experiments: list[Autotuner | LightCalibration] = []
+        self._experiments: list[Autotuner | LightCalibration | SelfTest] = []
 
     def components(self) -> list[NodeTask]:
         """All components, new."""
@@ -71,7 +77,9 @@ class ControlOfChamber:
             if self._hold is not None and isinstance(each, Controller):
                 each.heed(self._hold)
         watch = AttainmentWatch(self._bus, self._environment, self._loops(), self._interlocks.why_held)
-        return [*control, watch]
+        test = self_test(self.chamber, self._bus, self._interlocks, self._memory, self._running_experiment)
+        self._experiments.append(test)
+        return [*control, test, watch]
 
     def _light_control(self) -> Iterator[LightController | DirectController | LightCalibration]:
         light = self.chamber.light
@@ -143,7 +151,7 @@ class ControlOfChamber:
                 yield tuner
 
     def _running_experiment(self) -> str:
-        """The autotune or calibration that runs, in words, or ""; they would disturb each other."""
+        """The experiment or self-test that runs, in words, or ""; they would disturb each other."""
         return next((each.running for each in self._experiments if each.running), "")
 
     def _loops(self) -> Iterator[Loop]:

@@ -136,6 +136,13 @@ class Interlocks:
         held = {output for name in outputs for output in self._driven.get(name, [name])}
         return next((each.reason for each in self._interlocks if each.has_tripped and each.holds & held), "")
 
+    def holder(self, device: str, output: str, level: float) -> Interlock | None:
+        """The interlock that changes this level of an output of a device now, one of a failure first."""
+        concerned = [each for each in self._holding.get(output, ()) if device in (each.devices or {device})]
+        safe = self._safe.get(output, 0.0)
+        holding = [each for each in concerned if each.reason and each.hold(output, level, safe) != level]
+        return next((each for each in holding if each.is_failure), next(iter(holding), None))
+
     async def run(self) -> None:
         """Run until cancelled. The outputs are safe while this is not running."""
         if not self._interlocks:

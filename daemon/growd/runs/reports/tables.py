@@ -47,6 +47,7 @@ def header(run: Document, figures: RunFigures, language: Language) -> Element:
             (say("changes"), element("div", *changes) if changes else None),
             (say("growd"), str(run.get("growd") or say("not_recorded"))),
             *_chamber(run, language),
+            (say("self_test"), _self_test(run.get("self_test"), language)),
         ]
     )
 
@@ -307,6 +308,21 @@ def _chamber(run: Document, language: Language) -> list[tuple[str, Element | str
         (say("outputs"), ", ".join([*lamp, *relays])),
         (say("calibrations"), _calibrations(calibrations.get("sensors") or {}, language)),
     ]
+
+
+def _self_test(last: Any, language: Language) -> Element | None:
+    """The last self-test before the run, and why outputs failed."""
+    if not last:
+        return None
+    time, results = language.moment(float(last["ended"])), last["results"]
+    counted = {name: sum(one["outcome"] == name for one in results) for name in ("passed", "failed")}
+    rest = len(results) - sum(counted.values())
+    if last["state"] == "done":
+        words = language.say("self_test_is", time=time, rest=rest, **counted)
+    else:
+        words = language.say("self_test_stopped", time=time, why=last["message"])
+    failed = [f"{one['name']}: {one['reason']}" for one in results if one["outcome"] == "failed"]
+    return element("div", words, *(element("div", each) for each in failed))
 
 
 def _role_of(output: Mapping[str, Any]) -> str:

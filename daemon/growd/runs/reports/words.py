@@ -26,6 +26,12 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "sensors": ("Sensors", "Sensoren"),
     "outputs": ("Outputs", "Ausgänge"),
     "calibrations": ("Calibrations", "Kalibrierungen"),
+    "self_test": ("Self-test of the outputs", "Selbsttest der Ausgänge"),
+    "self_test_is": (
+        "{time}: {passed} passed, {failed} failed, {rest} not tested",
+        "{time}: {passed} bestanden, {failed} durchgefallen, {rest} nicht getestet",
+    ),
+    "self_test_stopped": ("{time}, stopped: {why}", "{time}, abgebrochen: {why}"),
     "not_recorded": ("not recorded", "nicht aufgezeichnet"),
     "none": ("none", "keine"),
     "summary": ("Summary", "Zusammenfassung"),

@@ -1,0 +1,279 @@
+"""The self-test of outputs: each is on for moments, and its sensor or feedback is watched."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MessageType, Quality
+from growd.control.interlocks.saved_states import SAVE_ERRORS
+from growd.control.output_trial import Found, OutputTrial, Reason, StoppedError, Verdict
+from growd.control.topics import commanded, desired, measured
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from growd.bus import Bus
+    from growd.bus.messages import Message
+    from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.saved_states import Memory
+    from growd.control.output_trial import OutputUnderTest
+
+logger = logging.getLogger(__name__)
+
+SELF_TEST: Final = MessageType(
+    "growd/SelfTest",
+    (
+        Field("state", Kind.STRING),
+        Field("message", Kind.STRING),
+        Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
+        Field("begun", Kind.FLOAT64, 0, unit="s"),
+        Field("ended", Kind.FLOAT64, 0, unit="s"),
+        Field("by", Kind.STRING),
+        Field("results", Kind.JSON),
+    ),
+)
+"""`state` is running, done or stopped. Times are UNIX seconds, `ended` 0 before the end. `results` has for
+each output `name`, `variable`, `outcome`, `finding` and `reason`."""
+
+
+class SelfTest:
+    """The services `<environment>/self_test/begin` and `.../stop`.
+
+    The first answers at once that the test has begun, or why not: a recipe runs, a set point or an override
+    is set, all outputs are held, or an experiment (`others`) runs. If one of these occurs meanwhile, the
+    test stops. The outputs are tested one after the other, by commands on `commanded`, so all interlocks
+    hold. Each is released after its test, and whenever the test ends.
+
+    Progress and results are on `<environment>/self_test`. The last result is kept in `memory`, and is the
+    detail `last` of the node.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        outputs: Sequence[OutputUnderTest],
+        interlocks: Interlocks,
+        memory: Memory,
+        *,
+        set_points: Iterable[str] = (),
+        others: Callable[[], str] = lambda: "",
+    ) -> None:
+        self.node = bus.node(f"{environment}/self_test")
+        self._bus = bus
+        self._clock = bus.clock
+        self._environment = environment
+        self._outputs = tuple(outputs)
+        self._interlocks = interlocks
+        self._memory = memory
+        self._set_points = tuple(set_points)
+        self._others = others
+        self._chosen: list[OutputUnderTest] = []
+        self._asked: set[str] = set()
+        self._requested = asyncio.Event()
+        self._stopped = ""
+        self._report: dict[str, Any] | None = None
+        self._last: dict[str, Any] | None = None
+        self._topic = self.node.advertise(f"{environment}/self_test", SELF_TEST)
+        self.node.describe("experiments", self._experiments)
+        self.node.describe("last", lambda: self._last)
+        names = Field("outputs", Kind.JSON, default=[], doc="names of outputs, or their variables; none: all")
+        include = Field(
+            "include", Kind.JSON, default=[], doc="outputs beside them that must be asked for: CO2, dosing"
+        )
+        self.node.serve(
+            f"{environment}/self_test/begin",
+            "growd/SelfTest",
+            self._begin,
+            arguments=(names, include),
+            doc="Switch each output on for moments, and look whether its sensor or feedback follows. CO2 and "
+            "dosing pumps are tested only if named. Refused while a recipe runs or a set point is set.",
+            names_caller=True,
+            is_administrative=True,
+        )
+        self.node.serve(
+            f"{environment}/self_test/stop",
+            "std_srvs/Trigger",
+            self._stop,
+            doc="Stop the self-test: all outputs are safe.",
+            names_caller=True,
+        )
+
+    async def run(self) -> None:
+        """Wait for calls until cancelled."""
+        await self._restore()
+        while True:
+            await self._requested.wait()
+            try:
+                await self._test_all()
+            finally:
+                self._requested.clear()
+
+    @property
+    def running(self) -> str:
+        """What runs now, in words, or ""."""
+        return "the self-test of the outputs" if self._requested.is_set() else ""
+
+    # services
+
+    async def _begin(self, outputs: Any, include: Any, who: str) -> dict[str, Any]:
+        try:
+            chosen = self._named(outputs, "outputs")
+            included = self._named(include, "include")
+            self._refuse_unless_free()
+        except StoppedError as error:
+            return {"success": False, "message": f"no self-test: {error}"}
+        self._asked = {each.variable for each in (*chosen, *included)}
+        self._chosen = [*chosen, *(each for each in included if each not in chosen)] if chosen else []
+        self._chosen = self._chosen or list(self._outputs)
+        self._report = {"begun": self._clock.time(), "ended": 0.0, "by": who, "results": []}
+        self._publish("running", "starts")
+        self._requested.set()
+        name = self._topic.topic.name
+        return {"success": True, "message": f"the self-test has begun; see the topic {name}"}
+
+    async def _stop(self, who: str) -> dict[str, Any]:
+        if not self.running:
+            return {"success": False, "message": "no self-test is running"}
+        self._stopped = f"it was stopped by {who}"
+        return {"success": True, "message": "the self-test ends; all outputs are released"}
+
+    def _named(self, names: Any, argument: str) -> list[OutputUnderTest]:
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise StoppedError(f"{argument}: it must be a list of names of outputs")
+        for name in names:
+            if not any(each.is_named(name) for each in self._outputs):
+                there = ", ".join(each.name for each in self._outputs) or "none"
+                raise StoppedError(f"{argument}: there is no output {name}; there is {there}")
+        return [each for each in self._outputs if any(map(each.is_named, names))]
+
+    def _experiments(self) -> list[dict[str, Any]]:
+        """For `growd status`."""
+        if not self.running or self._report is None:
+            return []
+        return [{"environment": self._environment, "name": self.running, "text": self._report["message"]}]
+
+    # the whole test
+
+    async def _test_all(self) -> None:
+        state, message = "stopped", "it was interrupted"
+        try:
+            waiting = list(self._chosen)
+            while waiting:
+                output = waiting.pop(0)
+                rival = next((number for number, each in enumerate(waiting) if _oppose(output, each)), None)
+                found = await self._tested(output, has_rival=rival is not None)
+                if found is None and rival is not None:
+                    waiting.insert(rival + 1, output)
+                elif found is not None:
+                    self._note(output, found)
+            failed = sum(each["outcome"] == Verdict.FAILED for each in self._results)
+            passed = sum(each["outcome"] == Verdict.PASSED for each in self._results)
+            rest = len(self._results) - passed - failed
+            state, message = "done", f"{passed} passed, {failed} failed, {rest} not tested"
+        except StoppedError as error:
+            message = str(error)
+        finally:
+            self._end(state, message)
+        await self._save()
+
+    @property
+    def _results(self) -> list[dict[str, Any]]:
+        assert self._report is not None  # noqa: S101
+        return self._report["results"]  # type: ignore[no-any-return]
+
+    def _note(self, output: OutputUnderTest, found: Found) -> None:
+        result = {"name": output.name, "variable": output.variable, "outcome": str(found.outcome)}
+        self._results.append({**result, "finding": str(found.finding), "reason": found.reason})
+        level = logging.WARNING if found.outcome is Verdict.FAILED else logging.INFO
+        logger.log(level, "%s: %s %s: %s", self.node.name, output.name, found.outcome, found.reason)
+
+    def _end(self, state: str, message: str) -> None:
+        assert self._report is not None  # noqa: S101
+        self._report["ended"] = self._clock.time()
+        self._publish(state, message, 1.0)
+        self._last = {name: each for name, each in self._report.items() if name != "progress"}
+        logger.info("%s: %s: %s", self.node.name, state, message)
+
+    def _publish(self, state: str, message: str, progress: float = 0.0) -> None:
+        assert self._report is not None  # noqa: S101
+        self._report |= {"state": state, "message": message, "progress": progress}
+        self._topic.publish(dict(self._report))
+
+    async def _restore(self) -> None:
+        """Take the last result of an earlier life; one that is lost is none."""
+        try:
+            saved = await self._memory.state(self.node.name)
+            if self._last is None and saved is not None:
+                self._topic.publish({**saved, "progress": 1.0})
+                self._last = saved
+        except (*SAVE_ERRORS, ValueError, TypeError) as error:
+            logger.warning("%s: cannot read the last result: %s", self.node.name, error)
+
+    async def _save(self) -> None:
+        try:
+            await self._memory.save_state(self.node.name, self._last)
+        except SAVE_ERRORS as error:
+            logger.warning("%s: cannot save the result: %s", self.node.name, error)
+
+    def _refuse_unless_free(self) -> None:
+        """Raise if the test cannot begin."""
+        if others := self.running or self._others():
+            raise StoppedError(f"{others} is running; wait for its end")
+        self._stopped = ""
+        self._refuse_if_disturbed()
+        for output in self._outputs:
+            topic = commanded(self._environment, output.variable)
+            if self._bus.parameters.get(f"{self._environment}/controllers/{output.variable}/override_left"):
+                raise StoppedError(f"{output.name} has an override; release it: growd topic release {topic}")
+
+    def _refuse_if_disturbed(self) -> None:
+        """Raise if something else drives outputs, or the test was stopped."""
+        if self._stopped:
+            raise StoppedError(self._stopped)
+        if reason := self._interlocks.hold_reason:
+            raise StoppedError(reason)
+        recipe = self._last_of(f"{self._environment}/recipe_state")
+        if recipe is not None and recipe.value["state"] in ("running", "paused"):
+            raise StoppedError(f"the recipe {recipe.value['recipe_id']} is running; stop it first")
+        for variable in self._set_points:
+            topic = desired(self._environment, variable)
+            last = self._last_of(topic)
+            if last is not None and last.quality is Quality.OK:
+                raise StoppedError(f"{variable} has a set point; release it: growd topic release {topic}")
+
+    def _last_of(self, topic: str) -> Message | None:
+        return self._bus.topics.get(topic).last if topic in self._bus.topics else None
+
+    # one output
+
+    async def _tested(self, output: OutputUnderTest, *, has_rival: bool) -> Found | None:
+        """What was found. None: a rival has to make room first, such as a fan in wet air."""
+        if output.needs_asking and output.variable not in self._asked:
+            reason = f"it is tested only if you ask for it: --include {output.name}"
+            return Found(Reason.NOT_ASKED, reason)
+        topics = [measured(self._environment, each.variable) for each in output.watched]
+        with self.node.subscribe(commanded(self._environment, output.variable), *topics) as inbox:
+            trial = OutputTrial(
+                self._bus,
+                self.node,
+                output,
+                interlocks=self._interlocks,
+                inbox=inbox,
+                proceeds=partial(self._proceed, output),
+            )
+            return await trial.found(has_rival=has_rival)
+
+    def _proceed(self, output: OutputUnderTest, stage: str) -> None:
+        self._refuse_if_disturbed()
+        self._publish("running", f"{output.name}: {stage}", len(self._results) / len(self._chosen))
+
+
+def _oppose(one: OutputUnderTest, other: OutputUnderTest) -> bool:
+    """Whether they move a variable in opposite directions."""
+    ways = {(each.variable, not each.raises) for each in one.watched}
+    return any((each.variable, each.raises) in ways for each in other.watched)

@@ -1,0 +1,149 @@
+"""The self-test of the outputs of one environment, from its configuration."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from growd.control.effect_course import Watched
+from growd.control.output_trial import BRIEFLY_S, FeedbackSensor, OutputUnderTest
+from growd.control.pulse_test import LEAST_RISE_PPM
+from growd.control.self_test import SelfTest
+from growd.control.step_test import MIXED_S, RANGES
+from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
+from growd.control.watched_loops import light_loop
+from growd.loops import loop_kind
+from growd.output_roles import OutputClass
+from growd.variables import CARBON_DIOXIDE, DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
+from growd.wiring.loops import loop_settings
+from growd.wiring.tuning import LONGEST_S
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd.bus import Bus
+    from growd.config import Chamber, Output
+    from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.saved_states import Memory
+
+ASKED: Final = (OutputClass.VALVE, OutputClass.DOSING)
+"""Classes that are tested only if somebody asks for them: what they give stays in the air or the tank."""
+
+LONGEST_ON_S: Final = {**LONGEST_S, DISSOLVED_OXYGEN: 900.0}
+"""The longest time on, by what an output moves; that of an autotune where there is one."""
+
+ON_S: Final = 120.0
+"""The longest time on for all else."""
+
+LEAST_DOSE_S: Final = 2.0
+_LIGHT_S: Final = 20.0
+
+
+def self_test(
+    chamber: Chamber, bus: Bus, interlocks: Interlocks, memory: Memory, others: Callable[[], str]
+) -> SelfTest:
+    """The self-test of a chamber."""
+    return SelfTest(
+        bus,
+        chamber.environment,
+        [*_channels(chamber), *_outputs(chamber)],
+        interlocks,
+        memory,
+        set_points=chamber.reach(),
+        others=others,
+    )
+
+
+def _channels(chamber: Chamber) -> Iterator[OutputUnderTest]:
+    """The channels of the lamp, each alone."""
+    light, interval_s = chamber.light, 0.0
+    watched: tuple[Watched, ...] = ()
+    if chamber.controls_illuminance:
+        least = light_loop(light.full_scale_lux, (), is_switched=False).least
+        watched = (Watched(ILLUMINANCE, raises=True, least=least, returns=True),)
+        interval_s = max(sensor.interval_s for sensor in chamber.sensors_of(ILLUMINANCE))
+    for channel in chamber.lamp_channels:
+        yield OutputUnderTest(
+            f"light {channel}",
+            f"light_intensity_{channel}",
+            ("light",),
+            (light_channels(chamber.environment),),
+            channel,
+            watched=watched,
+            on_s=_LIGHT_S + 10 * interval_s + light.ramp_s,
+            after_s=_LIGHT_S + 10 * interval_s,
+            field=LIGHT_CHANNELS[channel],
+        )
+
+
+def _outputs(chamber: Chamber) -> list[OutputUnderTest]:
+    """All other outputs. Those that lower something come last: the others have raised it."""
+    by_variable: dict[str, list[Output]] = {}
+    for output in chamber.outputs:
+        by_variable.setdefault(output.own_variable, []).append(output)
+    found = [_output(chamber, several) for several in by_variable.values()]
+    return sorted(found, key=_only_lowers)
+
+
+def _only_lowers(output: OutputUnderTest) -> bool:
+    return bool(output.watched) and not any(each.raises for each in output.watched)
+
+
+def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
+    first = outputs[0]
+    safe = float(first.safe == "on")
+    is_dose = first.is_a(OutputClass.DOSING)
+    watched = tuple(
+        _watched(chamber, variable, raises=raises is not bool(safe))
+        for variable, raises in first.effects.items()
+        if variable in chamber.measured
+    )
+    longest = max((LONGEST_ON_S.get(each.variable, ON_S) for each in watched), default=BRIEFLY_S)
+    sensors = (
+        FeedbackSensor(each.name, each.confirm_above, chamber.scaled(each.confirm_s))
+        for each in outputs
+        if chamber.confirming(each.name)
+    )
+    return OutputUnderTest(
+        " and ".join(each.name for each in outputs),
+        first.own_variable,
+        tuple(each.name for each in outputs),
+        tuple(output_level(chamber.environment, each.name) for each in outputs),
+        first.own_variable,
+        watched=watched,
+        on_s=_dose_s(chamber, first) if is_dose else longest,
+        after_s=MIXED_S if is_dose else max(60.0, longest),
+        is_dose=is_dose,
+        safe=safe,
+        feedback=tuple(sensors),
+        needs_asking=first.is_a(*ASKED),
+    )
+
+
+def _watched(chamber: Chamber, variable: str, *, raises: bool) -> Watched:
+    known = RANGES.get(variable)
+    limit = None if known is None else known.highest if raises else known.lowest
+    return Watched(variable, raises, _least(chamber, variable), limit)
+
+
+def _least(chamber: Chamber, variable: str) -> float:
+    """The least change that counts."""
+    if variable in RANGES:
+        return RANGES[variable].least
+    if variable == CARBON_DIOXIDE:
+        return LEAST_RISE_PPM
+    if variable == WATER_LEVEL:
+        return chamber.options.interlock.fill_rise_percent
+    return loop_kind(variable).band
+
+
+def _dose_s(chamber: Chamber, output: Output) -> float:
+    """The length of a dose, as in an autotune: what moves the tank by `enough` of its range."""
+    variable, direction = output.first_moved
+    doses = loop_settings(chamber, variable).doses if variable in chamber.loops else None
+    if doses is None or variable not in RANGES:
+        return LEAST_DOSE_S
+    raises = direction == "raises"
+    ml_per_unit = doses.ml_per_unit if raises else doses.lowering_ml_per_unit
+    ml_s = doses.ml_s if raises else doses.lowering_ml_s
+    longest_s = doses.longest_s if raises else doses.lowering_longest_s
+    return min(longest_s, max(LEAST_DOSE_S, RANGES[variable].enough * ml_per_unit / ml_s))
