@@ -85,7 +85,7 @@ def test_a_relative_data_folder_is_one_of_this_folder(tree):
 
 
 def test_one_check_at_a_time(tree):
-    assert "--pi and --hardware are two checks" in check(tree, "--hardware").stderr
+    assert "--pi, --hardware and --outputs are separate checks" in check(tree, "--hardware").stderr
 
 
 def test_options_of_the_machine_need_pi(tree):

@@ -1,4 +1,4 @@
-"""`growd check`: the configuration, the files it references and, with --hardware, the devices."""
+"""`growd check`: the configuration, the files it references, the devices, and what the outputs do."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from growd.cli.asking import is_running
 from growd.cli.client import HINTS, address_of
 from growd.cli.database_check import findings_of, print_findings
 from growd.cli.hardware_check import check_hardware, described
-from growd.cli.options import config_option, faults_option, hardware_of, refuse, set_option
+from growd.cli.options import client_options, environment_option, faults_option, hardware_of, refuse
+from growd.cli.output_check import check_outputs
 from growd.cli.pi_check import pi_options, report_pi
 from growd.cli.setup_pi import configuration_at
 from growd.client.connection import DaemonClient
@@ -37,6 +38,7 @@ from growd_hwsim.errors import SimulationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from growd.cli.options import DaemonOptions
     from growd.runtime.clock import Clock
     from growd_drivers.hardware import Hardware
 
@@ -46,21 +48,32 @@ _SECRETS: Final = ("password_file", "secret_file", "token_file")
 
 
 @click.command()
-@config_option
-@set_option
+@click.argument("outputs", metavar="[OUTPUT]...", nargs=-1)
+@client_options
 @faults_option
 @click.option("--hardware", is_flag=True, help="Test whether each device answers.")
 @click.option(
     "--pi", is_flag=True, help="Check the Raspberry Pi: settings, pins, power, time, card, service."
 )
+@click.option(
+    "--outputs",
+    "tests",
+    is_flag=True,
+    help="Let the running growd test each OUTPUT, or all but those for CO2, acid, base and nutrients.",
+)
+@click.option("--include", metavar="OUTPUT", multiple=True, help="Test this output too; repeatable.")
+@environment_option
 @pi_options
 def check(
     *,
-    config: Path | None,
-    settings: tuple[str, ...],
+    daemon: DaemonOptions,
+    outputs: tuple[str, ...],
     faults: str | None,
     hardware: bool,
     pi: bool,
+    tests: bool,
+    include: tuple[str, ...],
+    environment: str | None,
     as_json: bool,
     root: Path,
     data: Path,
@@ -70,14 +83,30 @@ def check(
     Also reads the referenced files with logins, secrets and certificates. With --hardware, each sensor is set
     up and read, and each output is driven to its safe value. growd must not be running then, unless the
     hardware is simulated. With --pi, the machine is checked instead; nothing is changed.
+
+    With --outputs, the running growd switches each output on for moments within its interlocks, and looks
+    whether its sensor follows. The exit status is 1 if one failed.
     """
-    if pi and hardware:
-        raise click.UsageError("--pi and --hardware are two checks: run one after the other")
+    if pi + hardware + tests > 1:
+        raise click.UsageError("--pi, --hardware and --outputs are separate checks: run one after the other")
+    if (outputs or include) and not tests:
+        raise click.UsageError("names of outputs are for --outputs")
+    config, settings = daemon.config, daemon.settings
     if pi:
         report_pi(config, settings, root=root, data=data, as_json=as_json)
         return
+    if tests:
+        where = environment or daemon.configuration().environment.id
+        sys.exit(0 if check_outputs(daemon, where, outputs, include, as_json=as_json) else 1)
     if as_json:
-        raise click.UsageError("--json is for --pi")
+        raise click.UsageError("--json is for --pi and --outputs")
+    _check_configuration(config, settings, faults, hardware=hardware)
+
+
+def _check_configuration(
+    config: Path | None, settings: tuple[str, ...], faults: str | None, *, hardware: bool
+) -> None:
+    """Check it and, with `hardware`, the devices. Ends the program if something is wrong."""
     given = () if faults is None else (f"simulator.faults={faults}",)
     try:
         file = configuration_at(Path("/"), config)

@@ -93,6 +93,9 @@ data_option = click.option(
     show_default=True,
     help="The data folder.",
 )
+environment_option = click.option(
+    "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
+)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 faults_option = click.option("--faults", metavar="FILE", help="Faults of the simulated hardware (TOML).")
 

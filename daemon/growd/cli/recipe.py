@@ -21,7 +21,7 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.cli.names import complete_with, did_you_mean
-from growd.cli.options import DaemonOptions, client_options, json_option, refuse
+from growd.cli.options import DaemonOptions, client_options, environment_option, json_option, refuse
 from growd.cli.output import output_options, print_result, table
 from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
 from growd.client.errors import GrowdError, RefusedError
@@ -116,14 +116,11 @@ _what = click.argument("what", metavar="FILE|ID", shell_complete=_complete_files
 _what_or_running = click.argument(
     "what", metavar="[FILE|ID]", default="", shell_complete=_complete_files_and_ids
 )
-_environment = click.option(
-    "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
-)
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
     """The argument FILE|ID, `--environment`, and the options for the daemon."""
-    for decorate in (client_options, _environment, _what):
+    for decorate in (client_options, environment_option, _what):
         command = decorate(command)
     return command
 
@@ -156,7 +153,7 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
 
 @recipe.command()
 @client_options
-@_environment
+@environment_option
 @_what_or_running
 @json_option
 def show(*, what: str, as_json: bool, **where: Any) -> None:
@@ -212,7 +209,7 @@ def schema(*, name: str) -> None:
 
 
 @recipe.command("list")
-@_environment
+@environment_option
 @output_options
 @client_options
 def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: bool) -> None:
@@ -238,7 +235,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
 
 @recipe.command()
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path, dir_okay=False))
-@_environment
+@environment_option
 @client_options
 def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
     """Check a recipe and store it in the database.
@@ -270,7 +267,7 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
 @click.option(
     "--at", metavar="TIME", help='Start at this time: "06:00", "2026-11-24 06:00", or UNIX seconds.'
 )
-@_environment
+@environment_option
 @client_options
 def start(
     *, daemon: DaemonOptions, recipe_id: str, offset: float, at: str | None, environment: str | None
@@ -291,7 +288,7 @@ def start(
 
 @recipe.command()
 @click.argument("recipe_id", metavar="[ID]", default="", shell_complete=_complete_ids)
-@_environment
+@environment_option
 @client_options
 def change(*, daemon: DaemonOptions, recipe_id: str, environment: str | None) -> None:
     """Let the newest revision of the running recipe, or the recipe ID, take over.
@@ -302,7 +299,7 @@ def change(*, daemon: DaemonOptions, recipe_id: str, environment: str | None) ->
 
 
 @recipe.command()
-@_environment
+@environment_option
 @client_options
 def stop(*, daemon: DaemonOptions, environment: str | None) -> None:
     """Stop the running recipe and release its set points, or cancel a start that waits."""
@@ -310,7 +307,7 @@ def stop(*, daemon: DaemonOptions, environment: str | None) -> None:
 
 
 @recipe.command()
-@_environment
+@environment_option
 @client_options
 def pause(*, daemon: DaemonOptions, environment: str | None) -> None:
     """Pause the running recipe and hold its set points."""
@@ -318,7 +315,7 @@ def pause(*, daemon: DaemonOptions, environment: str | None) -> None:
 
 
 @recipe.command()
-@_environment
+@environment_option
 @client_options
 def resume(*, daemon: DaemonOptions, environment: str | None) -> None:
     """Resume a paused recipe."""
@@ -327,7 +324,7 @@ def resume(*, daemon: DaemonOptions, environment: str | None) -> None:
 
 @recipe.command()
 @click.argument("phase", metavar="PHASE")
-@_environment
+@environment_option
 @client_options
 def skip(*, daemon: DaemonOptions, phase: str, environment: str | None) -> None:
     """Skip to the beginning of PHASE: a name, or a number from 1."""
