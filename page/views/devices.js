@@ -7,6 +7,7 @@ import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/li
 import { Action, Facts, Loaded } from "../lib/parts.js";
 import { Age, levelText, useWritten } from "../lib/reading.js";
 import { guideName } from "./guides.js";
+import { SelfTest } from "./self_test.js";
 import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
@@ -18,6 +19,7 @@ export function Devices({ environment }) {
       ${devices.map((device) => html`<${Device} key=${device.name} environment=${environment} device=${device} status=${status} />`)}
     </div>
     <div class="cards devices">
+      <${SelfTest} environment=${environment} devices=${devices} />
       <${Interlocks} environment=${environment} status=${status} />
       <${Machine} status=${status} />
       ${isSimulated && html`<${Loaded} load=${faults} />`}
