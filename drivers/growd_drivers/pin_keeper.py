@@ -71,7 +71,7 @@ class Drive(Protocol):
         """Take the step that is due. Raises OSError."""
 
 
-class Lines(Protocol):
+class PinLines(Protocol):
     """The pins of a machine. All methods raise OSError."""
 
     def is_output(self, pin: int) -> bool:
@@ -216,9 +216,9 @@ class Keeper:
     It has no clock: `now` is in monotonic ns.
     """
 
-    def __init__(self, open_lines: Callable[[], Lines]) -> None:
+    def __init__(self, open_lines: Callable[[], PinLines]) -> None:
         self._open_lines = open_lines
-        self._lines: Lines | None = None
+        self._lines: PinLines | None = None
         self._outputs: dict[int, _Output] = {}
 
     @property
@@ -268,7 +268,7 @@ class Keeper:
             return 1
         return 0
 
-    def _claim(self, lines: Lines, pin: int, rest: int, chip: int, now: int) -> None:
+    def _claim(self, lines: PinLines, pin: int, rest: int, chip: int, now: int) -> None:
         was = self._outputs.get(pin)
         if was is not None and was.rest == rest:
             was.come_to_rest(now)
@@ -284,7 +284,7 @@ class Keeper:
         return output.write(wanted, valid_ns, now)
 
 
-def open_lines(library: str) -> Lines:
+def open_lines(library: str) -> PinLines:
     """The pins of this machine by the package "gpiod" or "RPi.GPIO". Raises OSError (ENODEV) without them."""
     if library == "RPi.GPIO":
         from growd_drivers.rpi_gpio import RpiGpioLines  # noqa: PLC0415  the keeper imports one of them

@@ -36,7 +36,7 @@ class PinEvent:
 
 
 class SimulatedLines:
-    """As `pin_keeper.Lines`: the levels of outputs, and inputs, whose levels are those of `wires`.
+    """As `pin_keeper.PinLines`: the levels of outputs, and inputs, whose levels are those of `wires`.
 
     A pin that is in no wire, or whose wire gives None, has the level of its pull resistor; that of a pin
     without one is low. A wire is asked at each reading; the simulation has no bounces. `on_change(pin, high,
@@ -59,11 +59,11 @@ class SimulatedLines:
         self._pulls: dict[int, str] = {}
 
     def is_output(self, pin: int) -> bool:
-        """As `pin_keeper.Lines`."""
+        """As `pin_keeper.PinLines`."""
         return pin in self.levels
 
     def claim(self, pin: int, rest: int, chip: int) -> Drive:
-        """As `pin_keeper.Lines`."""
+        """As `pin_keeper.PinLines`."""
         self._check(pin)
         channel = claimed_channel(pin, rest, chip, self._pwm_files) if self._pwm_files is not None else None
         if channel is not None:
@@ -72,13 +72,13 @@ class SimulatedLines:
         return _Dimmed(partial(self.set, pin))
 
     def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
-        """As `pin_keeper.Lines`."""
+        """As `pin_keeper.PinLines`."""
         del debounce_ns
         self._check(pin)
         self._pulls[pin] = pull
 
     def read(self, pin: int) -> int:
-        """As `pin_keeper.Lines`."""
+        """As `pin_keeper.PinLines`."""
         if pin not in self._pulls:
             raise OSError(errno.EPERM, "it is not set up as an input")
         self._check(pin)

@@ -69,7 +69,7 @@ class Controller(ABC):
         self._override_time = self._number("override", override_s, 0, 86_400, "s")
         left = Field("override_left", Kind.FLOAT64, 0, 86_400, "s", default=0.0)
         self._override_left = self.node.declare(f"{self.node.name}/override_left", left, read_only=True)
-        self._override: tuple[float, float] | None = None  # value, start
+        self._override: tuple[float, float, float] | None = None  # value, start, for how long
         self._output.topic.remarks.append(self._remark)
         self._commanding = False
         self._is_held: Callable[[], bool] = bool
@@ -120,9 +120,11 @@ class Controller(ABC):
     def _take_input(self, message: Message) -> None:
         """Take a message of an input."""
 
-    def _override_by(self, value: float | None) -> None:
-        """Hold this value from now on; None ends the override."""
-        self._override = None if value is None or self._is_held() else (value, self._clock.monotonic())
+    def _override_by(self, value: float | None, valid_s: float | None = None) -> None:
+        """Hold this value from now on, for a time if it has one; None ends the override."""
+        self._override = None
+        if value is not None and not self._is_held():
+            self._override = value, self._clock.monotonic(), math.inf if valid_s is None else valid_s
         self._commanding |= value is not None  # the output follows it already, so its end has to be published
 
     def _number(self, name: str, default: float, minimum: float, maximum: float, unit: str) -> Parameter:
@@ -152,7 +154,7 @@ class Controller(ABC):
             if message.topic == self._desired_topic and message.quality is not Quality.OK:
                 self._override_by(None)
         elif message.node != self.node.name:
-            self._override_by(_value(message))
+            self._override_by(_value(message), message.valid_s)
         else:
             return False
         return True
@@ -165,7 +167,7 @@ class Controller(ABC):
         """Publish once, after all waiting messages."""
         while (message := inbox.get_nowait()) is not None:
             self.node.attempt(self._take, message)
-        value, valid_s = self._overridden(), None
+        value, valid_s = self._overridden(), self._override_valid_s()
         if value is None:
             value, valid_s = self._automatic(), self._valid_s()
         if value is not None:
@@ -174,13 +176,19 @@ class Controller(ABC):
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None
         self._forget_edge()
-        wait = math.inf if self._override is not None else self._until_edge()
+        wait = self._override_valid_s() or math.inf if self._override is not None else self._until_edge()
         if wait < PERIOD_S:
             self._edge = self._clock.call_later(max(wait, SHORTEST_S), lambda: self._act(inbox))
 
     def _until_edge(self) -> float:
         """Seconds until the automatic value changes by itself; infinity if that is not known."""
         return math.inf
+
+    def _override_valid_s(self) -> float | None:
+        """Seconds for which an override with a length still holds; None for another one."""
+        if self._override is None or math.isinf(self._override[2]):
+            return None
+        return max(0.0, self._override[1] + self._override[2] - self._clock.monotonic())
 
     def _forget_edge(self) -> None:
         if self._edge is not None:
@@ -190,8 +198,9 @@ class Controller(ABC):
     def _overridden(self) -> float | None:
         value, left = None, 0.0
         if self._override is not None:
-            held, began = self._override
-            left = max(0.0, began + self._override_time.value - self._clock.monotonic())
+            held, began, valid_s = self._override
+            lasts_s = min(self._override_time.value, valid_s)
+            left = max(0.0, began + lasts_s - self._clock.monotonic())
             value = held if left > 0 else None
         if value is None:
             self._override = None
