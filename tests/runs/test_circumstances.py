@@ -92,6 +92,7 @@ def test_outputs_loops_and_conditions_are_recorded_without_addresses_and_logins(
         name = "heater"
         kind = "http"
         drives = ["air_temperature"]
+        may_stay_on = true
         url_on = "http://10.0.0.7/on?key=s3cr3t"
         url_off = "http://10.0.0.7/off?key=s3cr3t"
         password_file = "/etc/s3cr3t"
