@@ -98,7 +98,7 @@ def _cpu_to_safe() -> float:
         command = [str(GROWD), "run", "--config", str(profile_path(PROFILE)), "--data", "/proc/growd"]
         environment = {**os.environ, "PYTHONPATH": str(PINS), "PINS_FILE": str(pins)}
         subprocess.run(command, check=False, capture_output=True, env=environment)
-        _process, cpu_s, _pin, _level = pins.read_text(encoding="ascii").splitlines()[-1].split()
+        _process, cpu_s, _pin, _level, _at = pins.read_text(encoding="ascii").splitlines()[-1].split()
         return float(cpu_s)
 
 

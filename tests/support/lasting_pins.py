@@ -1,4 +1,4 @@
-"""Pins that outlive the program that drives them: `pins/gpiod` from the outside."""
+"""Pins that outlive the program that drives them: the stand-ins in `pins/` from the outside."""
 
 from __future__ import annotations
 
@@ -6,16 +6,27 @@ import json
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
 
-from growd_drivers import hardware
+from growd_drivers.pins import release_pins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PACKAGE = Path(__file__).with_name("pins")
+_STAND_INS = {"gpiod", "RPi", "pins_file"}
+
+
+class Write(NamedTuple):
+    """A write to a pin: who did it at which monotonic time."""
+
+    process: int
+    cpu_s: float
+    pin: int
+    level: int
+    at: float
 
 
 class LastingPins:
@@ -29,42 +40,43 @@ class LastingPins:
     def left(self, levels: dict[int, int]) -> None:
         """A process that has ended has left these pins driven."""
         with self._file.open("a", encoding="ascii") as file:
-            file.writelines(f"0 0 {pin} {level}\n" for pin, level in levels.items())
+            file.writelines(f"0 0 {pin} {level} 0\n" for pin, level in levels.items())
 
     def levels(self) -> dict[int, int]:
         """The level of each pin that was ever driven."""
         return dict(self.history())
 
     def history(self) -> list[tuple[int, int]]:
-        """Each write to a pin: its number and its level."""
-        lines = self._file.read_text(encoding="ascii").splitlines()
-        return [(int(pin), int(level)) for _, _, pin, level in map(str.split, lines)]
+        """Each write to a pin, the oldest first: its number and its level."""
+        return [(each.pin, each.level) for each in self.writes()]
 
-    def written(self) -> list[tuple[int, float]]:
-        """Every write so far, the oldest first: the pin and its level."""
+    def writes(self) -> list[Write]:
+        """Each write to a pin, the oldest first."""
         lines = self._file.read_text(encoding="ascii").splitlines()
-        return [(int(pin), float(level)) for _, _, pin, level in map(str.split, lines)]
+        return [
+            Write(int(process), float(cpu_s), int(pin), int(level), float(at))
+            for process, cpu_s, pin, level, at in map(str.split, lines)
+        ]
 
     @contextmanager
     def here(self, chips: dict[int, str] | None = None) -> Iterator[None]:
         """This process is the program, for as long as the context lasts, with these GPIO chips."""
+        release_pins()
         with pytest.MonkeyPatch.context() as patch:
             for name, value in self.environment.items():
                 patch.setenv(name, value)
             if chips is not None:
                 patch.setenv("PINS_CHIPS", json.dumps(chips))
             patch.syspath_prepend(PACKAGE)
-            for name in gpiod_modules():
+            for name in _stand_ins():
                 patch.delitem(sys.modules, name)
-            patch.setattr(hardware, "_opened", [])
             try:
                 yield
             finally:
-                for gpio in hardware._opened:
-                    gpio.close()
-                for name in gpiod_modules():
+                release_pins()
+                for name in _stand_ins():
                     del sys.modules[name]
 
 
-def gpiod_modules() -> list[str]:
-    return [name for name in sys.modules if name.partition(".")[0] == "gpiod"]
+def _stand_ins() -> list[str]:
+    return [name for name in sys.modules if name.partition(".")[0] in _STAND_INS]

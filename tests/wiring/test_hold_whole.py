@@ -67,7 +67,7 @@ class Chamber:
         return self.pins.levels()[VALVE] == OPEN
 
     def was_opened(self, mark: int) -> bool:
-        return (VALVE, OPEN) in self.pins.written()[mark:]
+        return (VALVE, OPEN) in self.pins.history()[mark:]
 
 
 @pytest.fixture
@@ -104,7 +104,7 @@ async def test_a_hold_survives_a_kill_and_a_start_and_ends_with_its_release(cham
         assert (status, chamber.is_open()) == (0, False), printed
         assert printed.startswith("all outputs are safe since ")
         assert printed.endswith(" by 127.0.0.1: cleaning; release with `growd safe --release`\n")
-        mark = len(chamber.pins.written())
+        mark = len(chamber.pins.history())
         await commanding_in_vain(program)
         program.process.kill()
         await program.process.wait()
@@ -127,7 +127,7 @@ async def test_without_growd_a_hold_makes_the_outputs_safe_and_begins_with_the_n
         program.process.kill()
         await program.process.wait()
     assert chamber.is_open()
-    mark = len(chamber.pins.written())
+    mark = len(chamber.pins.history())
     status, printed = await chamber.safe("--hold", "gas bottle")
     assert (status, chamber.is_open()) == (0, False)
     first, second = printed.splitlines()

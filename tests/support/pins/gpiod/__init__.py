@@ -1,27 +1,20 @@
-"""The package gpiod on lines that stand in a file: put the folder above this package on PYTHONPATH.
-
-The file PINS_FILE has a line for each write: the process, its CPU time in seconds, the number of the line,
-its level. A level outlives its process, as with the kernel of Raspberry Pi OS. A line belongs to the process
-that has requested it, until that ends. PINS_CHIPS has the labels of the chips by number, "refused" for one
-without permission.
-"""
+"""The package gpiod on the pins of `pins_file`. A line belongs to the process that has requested it."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import time
 from dataclasses import dataclass
 from datetime import timedelta
-from pathlib import Path
 from types import SimpleNamespace
 from typing import ClassVar, TextIO
 
+from pins_file import chips, drive, level_of, pins_file
+
 from gpiod.line import Bias, Direction, Value
 
-_ALONE = '{"0": "pinctrl-bcm2711"}'
 _LINES = 54
 _CALL_S = 0.001  # of a call of the kernel, during which other threads run
 
@@ -36,8 +29,7 @@ class LineSettings:
 
 class Chip:
     def __init__(self, path: str) -> None:
-        chips = json.loads(os.environ.get("PINS_CHIPS", _ALONE))
-        self._label = chips.get(path.removeprefix("/dev/gpiochip"))
+        self._label = chips().get(path.removeprefix("/dev/gpiochip"))
         if self._label is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
         if self._label == "refused":
@@ -54,10 +46,9 @@ class Chip:
     def get_line_info(self, line: int) -> SimpleNamespace:
         assert self._is_open
         file = pins_file()
-        is_out = f" {line} " in file.read_text(encoding="ascii")
         owner = file.with_name(f"{file.name}.{line}")
         return SimpleNamespace(
-            direction=Direction.OUTPUT if is_out else Direction.INPUT,
+            direction=Direction.INPUT if level_of(line) is None else Direction.OUTPUT,
             consumer=owner.read_text(encoding="ascii") if owner.exists() else "",
         )
 
@@ -100,19 +91,8 @@ class LineRequest:
         drive(line, value.value)
 
     def get_value(self, line: int) -> Value:
-        writes = pins_file().read_text(encoding="ascii").splitlines()
-        levels = [int(level) for _, _, pin, level in map(str.split, writes) if int(pin) == line]
-        return Value(levels[-1] if levels else int(self._settings.bias is Bias.PULL_UP))
+        level = level_of(line)
+        return Value(int(self._settings.bias is Bias.PULL_UP) if level is None else level)
 
     def release(self) -> None:
         self._owner.close()
-
-
-def pins_file() -> Path:
-    return Path(os.environ["PINS_FILE"])
-
-
-def drive(line: int, level: int) -> None:
-    text = f"{os.getpid()} {time.process_time():.3f} {line} {level}\n"
-    with pins_file().open("a", encoding="ascii") as file:
-        file.write(text)
