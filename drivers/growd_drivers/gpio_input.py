@@ -53,6 +53,7 @@ class GpioInput:
         with refusals(self._name, self._pin, "read"):
             if not self._is_claimed:
                 self._pins.claim_input(self._pin, pull=self._pull, debounce_s=self._debounce_s)
-                self._is_claimed = True
+            self._is_claimed = False  # also if this fails: a new keeper has no inputs
             level = self._pins.input(self._pin)
+            self._is_claimed = True
         return GpioInputSample(float(level == self._active_level))

@@ -15,7 +15,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from growd_drivers.hardware_pwm import claimed_channel
+from growd_drivers.hardware_pwm import channel_of
 from growd_drivers.pin_keeper import PulsedLine
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ class GpiodLines:
         from gpiod import LineSettings  # noqa: PLC0415  likewise
         from gpiod.line import Direction, Value  # noqa: PLC0415
 
-        if (channel := claimed_channel(pin, rest, chip)) is not None:
+        if (channel := channel_of(pin, chip)) is not None:
             return channel
         value = Value.ACTIVE if rest else Value.INACTIVE
         line = self._request(pin, LineSettings(direction=Direction.OUTPUT, output_value=value))
@@ -115,10 +115,11 @@ class GpiodLines:
         return int(self._requests[pin].get_value(pin) == Value.ACTIVE)
 
     def _request(self, pin: int, settings: gpiod.LineSettings) -> gpiod.LineRequest:
-        if pin in self._requests:
-            self._requests.pop(pin).release()
         try:
-            self._requests[pin] = self._chip.request_lines({pin: settings}, consumer=CONSUMER)
+            if pin in self._requests:
+                self._requests[pin].reconfigure_lines({pin: settings})
+            else:
+                self._requests[pin] = self._chip.request_lines({pin: settings}, consumer=CONSUMER)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise

@@ -84,10 +84,10 @@ def channels_on(chip: int, files: PwmFiles) -> dict[int, Place]:
     return {pin: (chip, channel) for pin, channel in _CHANNELS_BY_COUNT[count].items()}
 
 
-def claimed_channel(pin: int, rest: int, chip: int, files: PwmFiles | None = None) -> PwmChannel | None:
-    """The channel of a pin, at its level of rest; None if that chip does not drive it, or for the chip -1.
+def channel_of(pin: int, chip: int, files: PwmFiles | None = None) -> PwmChannel | None:
+    """The channel of a pin, not driven yet; None if that chip does not drive it, or for the chip -1.
 
-    Raises OSError with advice, EACCES until udev has given the files of a new channel to the group gpio.
+    Raises OSError with advice.
     """
     if chip < 0:
         return None
@@ -96,11 +96,7 @@ def claimed_channel(pin: int, rest: int, chip: int, files: PwmFiles | None = Non
         place = channels_on(chip, files).get(pin)
     except HardwareUnavailableError as error:
         raise OSError(errno.ENODEV, str(error)) from error
-    if place is None:
-        return None
-    channel = PwmChannel(files, *place)
-    channel.set(0, rest, 0)
-    return channel
+    return None if place is None else PwmChannel(files, *place)
 
 
 class PwmChannel:
@@ -119,7 +115,7 @@ class PwmChannel:
         self._is_fresh = False
 
     def set(self, period_ns: int, high_ns: int, now: int) -> None:
-        """As `Drive`."""
+        """As `Drive`. Raises EACCES until udev has given the files of a new channel to the group gpio."""
         del now
         with _explained(self._chip, self._number):
             if not self._is_exported():

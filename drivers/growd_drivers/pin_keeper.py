@@ -55,6 +55,7 @@ MOST_BYTES: Final = 512
 _MOST_VALID_NS: Final = 3_600 * NS_PER_S
 _MOST_PULSES_PER_S: Final = 1_000
 _RETRY_NS: Final = 50_000_000  # after a failed write to the level of rest
+_MOST_RETRIES: Final = 100  # at the end
 _SPIN_NS: Final = 50_000  # wakes that much early, since sleeps end late, and polls the clock for the rest
 _MCL_CURRENT_AND_FUTURE: Final = 3  # mlockall(2)
 
@@ -131,8 +132,8 @@ class PulsedLine:
             self._start = start
             self._rise(now)
         else:
+            self.due = start + self._period_ns  # also if this fails
             self._change(False)
-            self.due = start + self._period_ns
 
     def _rise(self, now: int) -> None:
         """Begin the pulse of this period, unless earlier ones were longer by as much."""
@@ -158,9 +159,10 @@ class PulsedLine:
 class _Output:
     """A claimed output: what drives it, its level of rest, and until when it may be at another one."""
 
-    def __init__(self, drive: Drive, rest: int) -> None:
+    def __init__(self, drive: Drive, rest: int, chip: int) -> None:
         self.drive = drive
         self.rest = rest
+        self.chip = chip
         self.ends: int | None = None
         self._present: tuple[int, int] | None = (0, rest)
         self._left = 0  # when it left its level of rest
@@ -196,10 +198,10 @@ class _Output:
         elif self.drive.due is not None and self.drive.due <= now:
             self.drive.step(now)
 
-    def come_to_rest(self, now: int) -> None:
-        """Drive it to its level of rest. After a failure it is tried again soon."""
+    def come_to_rest(self, now: int, *, again: bool = False) -> None:
+        """Drive it to its level of rest; if it is there only `again`. A failure is tried again soon."""
         wanted = (0, self.rest)
-        if wanted != self._present:
+        if again or wanted != self._present:
             self._present = None
             if self.ends is not None:
                 self.ends = now + _RETRY_NS
@@ -243,13 +245,11 @@ class Keeper:
 
     def rest(self, now: int) -> bool:
         """Let all outputs rest. Returns whether they do."""
-        is_done = True
         for output in self._outputs.values():
-            try:
-                output.come_to_rest(now)
-            except OSError:
-                is_done = False
-        return is_done
+            if output.ends is not None:
+                with suppress(OSError):
+                    output.come_to_rest(now)
+        return all(output.ends is None for output in self._outputs.values())
 
     def _carried_out(self, request: bytes, now: int) -> int:
         operation, pin, level, chip, first, second, valid_ns = REQUEST.unpack(request)
@@ -261,19 +261,18 @@ class Keeper:
         if operation == READ:
             return lines.read(pin)
         if operation == CLAIM_INPUT:
-            self._outputs.pop(pin, None)
             lines.claim_input(pin, PULLS[level], first)
+            self._outputs.pop(pin, None)
         elif operation == CLAIM or (operation == CLAIM_DRIVEN and (chip >= 0 or lines.is_output(pin))):
             self._claim(lines, pin, level, chip, now)
             return 1
         return 0
 
     def _claim(self, lines: PinLines, pin: int, rest: int, chip: int, now: int) -> None:
-        was = self._outputs.get(pin)
-        if was is not None and was.rest == rest:
-            was.come_to_rest(now)
-        else:
-            self._outputs[pin] = _Output(lines.claim(pin, rest, chip), rest)
+        output = self._outputs.get(pin)
+        if output is None or (output.rest, output.chip) != (rest, chip):
+            output = self._outputs[pin] = _Output(lines.claim(pin, rest, chip), rest, chip)
+        output.come_to_rest(now, again=True)  # another program may have driven it
 
     def _write(self, pin: int, wanted: tuple[int, int], valid_ns: int, now: int) -> int:
         output, (period_ns, high_ns) = self._outputs.get(pin), wanted
@@ -306,6 +305,7 @@ def serve(keeper: Keeper, control: socket.socket) -> None:
             if len(request) != REQUEST.size:
                 return
             control.send(keeper.answer(request, time.monotonic_ns()))
+            keeper.step(time.monotonic_ns())  # requests that come without a pause delay nothing
         elif due is not None:
             while (now := time.monotonic_ns()) < due:
                 pass
@@ -324,7 +324,9 @@ def main() -> None:
             serve(keeper, control)
     finally:
         control.close()
-        while not keeper.rest(time.monotonic_ns()):
+        for _ in range(_MOST_RETRIES):  # then the next keeper may have the pins
+            if keeper.rest(time.monotonic_ns()):
+                break
             time.sleep(_RETRY_NS / NS_PER_S)
 
 

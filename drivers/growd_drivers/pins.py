@@ -31,6 +31,7 @@ MAXIMUM_SOFTWARE_PWM_HZ: Final = 1000.0
 _FIRST_ANSWER_S: Final = 10.0  # the keeper takes as long as Python starts
 _ANSWER_S: Final = 0.4  # so that a hanging keeper is replaced within a second
 _PAUSE_S: Final = 1.0  # between two starts
+_END_S: Final = 1.0  # until an ended keeper is gone
 _PERMISSION_S: Final = 1.0  # until udev has given the files of a new PWM channel to the group gpio
 _POLL_S: Final = 0.05
 
@@ -50,14 +51,13 @@ class Pins(ABC):
         """The level of rest and the PWM chip (-1: none) of each claimed output."""
         self.on_claim: Callable[[int], None] = lambda _pin: None
         self._spent: dict[int, int] = {}
+        self._lock = threading.RLock()
 
     def open(self) -> None:
-        """Open the library of the pins. Raises `HardwareUnavailableError` if this machine has none."""
+        """Open the library of the pins. Raises `HardwareUnavailableError` if they can't be used."""
         try:
             self._request(pin_keeper.OPEN)
         except OSError as error:
-            if error.errno != errno.ENODEV:
-                raise
             raise HardwareUnavailableError(error.strerror or str(error), device="gpio") from error
 
     def claim(
@@ -72,18 +72,11 @@ class Pins(ABC):
         end = time.monotonic() + _PERMISSION_S
         while True:
             try:
-                is_output = bool(self._request(operation, pin, rest, chip))
+                return self._claim(operation, pin, rest, chip)
             except PermissionError:
                 if chip < 0 or time.monotonic() > end:
                     raise
                 time.sleep(_POLL_S)
-            else:
-                break
-        if is_output and pin not in self.claimed:
-            self.on_claim(pin)
-        if is_output:
-            self.claimed[pin] = rest, chip
-        return is_output
 
     def write(self, pin: int, high: float, frequency_hz: float, valid_s: float) -> float | None:
         """Drive an output high for a fraction of the time, 0..1, with pulses of this frequency.
@@ -94,17 +87,19 @@ class Pins(ABC):
         is_steady = high in {0.0, 1.0}
         period_ns = 0 if is_steady else round(NS_PER_S / frequency_hz)
         high_ns = int(high) if is_steady else round(high * period_ns)
-        before = self._spent.pop(pin, None)
-        spent = self._request(
-            pin_keeper.WRITE, pin, first=period_ns, second=high_ns, valid_ns=round(valid_s * NS_PER_S)
-        )
-        self._spent[pin] = spent
+        valid_ns = round(valid_s * NS_PER_S)
+        with self._lock:
+            spent = self._request(pin_keeper.WRITE, pin, first=period_ns, second=high_ns, valid_ns=valid_ns)
+            before = self._spent.get(pin)
+            self._spent[pin] = spent
         return None if before is None else (spent - before) / NS_PER_S
 
     def claim_input(self, pin: int, *, pull: Pull, debounce_s: float) -> None:
         """Make a pin an input, whose level changes after `debounce_s` seconds at a new one."""
-        self.claimed.pop(pin, None)
-        self._request(pin_keeper.CLAIM_INPUT, pin, PULLS.index(pull), first=round(debounce_s * NS_PER_S))
+        debounce_ns = round(debounce_s * NS_PER_S)
+        with self._lock:
+            self._request(pin_keeper.CLAIM_INPUT, pin, PULLS.index(pull), first=debounce_ns)
+            self.claimed.pop(pin, None)
 
     def input(self, pin: int) -> int:
         """The level of an input, 0 or 1."""
@@ -113,6 +108,16 @@ class Pins(ABC):
     def ping(self) -> None:
         """Find out whether the keeper answers."""
         self._request(pin_keeper.PING)
+
+    def _claim(self, operation: int, pin: int, rest: int, chip: int) -> bool:
+        with self._lock:
+            is_output = bool(self._request(operation, pin, rest, chip))
+            if is_output and pin not in self.claimed:
+                self.on_claim(pin)
+            if is_output:
+                self.claimed[pin] = rest, chip
+                self._spent.pop(pin, None)
+            return is_output
 
     def _request(
         self,
@@ -148,11 +153,12 @@ class KeptPins(Pins):
         self.library = library
         self.restarts = 0
         self.trouble = ""
-        self._lock = threading.RLock()
+        self._lost: set[int] = set()  # outputs that a new keeper could not claim yet
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._started = 0.0
-        self._start()
+        with suppress(OSError):  # tried again with the first request
+            self._start()
 
     @property
     def process(self) -> int | None:
@@ -168,11 +174,11 @@ class KeptPins(Pins):
         del pin
         with self._lock:
             try:
+                self._claim_lost()
                 return self._answer(request)
             except OSError as error:
                 self._replace(str(error) or type(error).__name__)
-                sentence = f"the pin keeper failed ({self.trouble}): all pins were brought to rest"
-                raise OSError(errno.ESRCH, sentence) from error
+                raise OSError(errno.ESRCH, f"the pin keeper failed: {self.trouble}") from error
 
     def _answer(self, request: bytes) -> bytes:
         if self._control is None:
@@ -187,6 +193,8 @@ class KeptPins(Pins):
     def _start(self) -> None:
         self._started = time.monotonic()
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.settimeout(_FIRST_ANSWER_S)
+        self._control = ours
         with its:
             # In a session of its own: a Ctrl-C is for growd, which ends the keeper in order.
             self._process = subprocess.Popen(  # noqa: S603  our own program
@@ -194,30 +202,40 @@ class KeptPins(Pins):
                 stdin=its.fileno(),
                 start_new_session=True,
             )
-        ours.settimeout(_FIRST_ANSWER_S)
-        self._control = ours
 
     def _replace(self, trouble: str) -> None:
         """Kill the keeper, start a new one, and let it bring all outputs to rest."""
         if self._process is not None:
             self.restarts += 1
             self.trouble = trouble
-            self._process.kill()
-        self._end()
+        self._end(kill=True)
         self._spent.clear()  # a new keeper counts from 0
+        self._lost = set(self.claimed)
         if time.monotonic() - self._started < _PAUSE_S:
             return  # tried again with the next request
-        with suppress(OSError):
+        try:
             self._start()
-            for pin, (rest, chip) in self.claimed.items():
-                self._answer(REQUEST.pack(pin_keeper.CLAIM, pin, rest, chip, 0, 0, 0))
+            self._claim_lost()
+        except OSError as error:
+            self.trouble = str(error)
+            self._end(kill=True)
 
-    def _end(self) -> None:
+    def _claim_lost(self) -> None:
+        """Bring the outputs to rest that a new keeper has not claimed yet. What is refused stays lost."""
+        for pin in self._lost & self.claimed.keys():
+            rest, chip = self.claimed[pin]
+            answer = self._answer(REQUEST.pack(pin_keeper.CLAIM, pin, rest, chip, 0, 0, 0))
+            if not ANSWER.unpack_from(answer)[0]:
+                self._lost.discard(pin)
+
+    def _end(self, *, kill: bool = False) -> None:
         if self._control is not None:
             self._control.close()
         if self._process is not None:
+            if kill:
+                self._process.kill()
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(_PAUSE_S)
+                self._process.wait(_END_S)
         self._control = self._process = None
 
 

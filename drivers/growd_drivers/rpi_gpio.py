@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd_drivers.hardware_pwm import claimed_channel
+from growd_drivers.hardware_pwm import channel_of
 from growd_drivers.pin_keeper import PulsedLine
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class RpiGpioLines:
 
     def claim(self, pin: int, rest: int, chip: int) -> Drive:
         """As `pin_keeper.PinLines`."""
-        if (channel := claimed_channel(pin, rest, chip)) is not None:
+        if (channel := channel_of(pin, chip)) is not None:
             return channel
         with _as_os_error():
             self._gpio.setup(pin, self._gpio.OUT, initial=rest)

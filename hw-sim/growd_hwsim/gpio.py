@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-import threading
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from growd_drivers.hardware_pwm import claimed_channel
+from growd_drivers.hardware_pwm import channel_of
 from growd_drivers.pin_keeper import NS_PER_S, Keeper
 from growd_drivers.pins import Pins
 
@@ -65,10 +64,10 @@ class SimulatedLines:
     def claim(self, pin: int, rest: int, chip: int) -> Drive:
         """As `pin_keeper.PinLines`."""
         self._check(pin)
-        channel = claimed_channel(pin, rest, chip, self._pwm_files) if self._pwm_files is not None else None
+        channel = None if self._pwm_files is None else channel_of(pin, chip, self._pwm_files)
         if channel is not None:
             return channel
-        self.set(pin, float(rest), 0.0)
+        del rest  # the keeper drives it
         return _Dimmed(partial(self.set, pin))
 
     def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
@@ -141,7 +140,6 @@ class SimulatedPins(Pins):
         self._hangs = hangs
         self._now = round(monotonic() * NS_PER_S)
         self._keeper = Keeper(lambda: self.lines)
-        self._lock = threading.RLock()
 
     @property
     def moment(self) -> float:

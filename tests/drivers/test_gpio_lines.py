@@ -4,25 +4,16 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
-from growd_drivers import hardware
-from growd_drivers.errors import HardwareUnavailableError
-from growd_drivers.gpio import claim_output, is_output
-from growd_drivers.gpio_lines import GpioLines
-from growd_drivers.hardware import gpio_module
-from growd_drivers.relay import Relay
+from growd_drivers.gpio_lines import GpiodLines, header_chip
 from support.lasting_pins import LastingPins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-THREADS = 8
-PINS = (5, 6, 12, 13, 18, 22, 23, 24)
 
 
 @pytest.fixture
@@ -31,46 +22,38 @@ def pins(tmp_path: Path) -> LastingPins:
 
 
 @pytest.fixture
-def gpio(pins: LastingPins) -> Iterator[GpioLines]:
+def lines(pins: LastingPins) -> Iterator[GpiodLines]:
     with pins.here():
-        gpio = gpio_module()
-        assert isinstance(gpio, GpioLines)
-        yield gpio
+        lines = GpiodLines(header_chip())
+        yield lines
+        for request in lines._requests.values():
+            request.release()
 
 
 @pytest.mark.parametrize("level", [0, 1])
-def test_a_pin_has_its_first_level_from_the_request_itself(pins: LastingPins, gpio: GpioLines, level: int):
-    gpio.setup(23, gpio.OUT, initial=level)
+def test_a_pin_has_its_first_level_from_the_request_itself(pins: LastingPins, lines: GpiodLines, level: int):
+    lines.claim(23, level, -1)
     assert pins.history() == [(23, level)]
-    gpio.output(23, 1 - level)
-    assert pins.history() == [(23, level), (23, 1 - level)]
 
 
-def test_a_second_setup_drives_the_pin_again(pins: LastingPins, gpio: GpioLines):
-    gpio.setup(23, gpio.OUT, initial=1)
-    gpio.output(23, 0)
-    gpio.setup(23, gpio.OUT, initial=1)
-    assert pins.levels() == {23: 1}
+def test_a_line_that_is_claimed_otherwise_is_never_given_back(pins: LastingPins, lines: GpiodLines):
+    lines.claim(23, 0, -1)
+    request = lines._requests[23]
+    lines.claim(23, 1, -1)
+    lines.claim_input(23, "up", 0)
+    assert lines.read(23) == 1
+    lines.claim(23, 0, -1)
+    assert lines._requests[23] is request
+    assert pins.history() == [(23, 0), (23, 1), (23, 0)]
 
 
-def test_a_level_outlives_the_program_and_shows_as_an_output(pins: LastingPins, gpio: GpioLines):
+def test_a_level_that_a_program_left_shows_as_an_output(pins: LastingPins, lines: GpiodLines):
     pins.left({24: 1})
-    assert is_output(gpio, 24, device="fan")
-    assert not is_output(gpio, 23, device="valve")
-    with pytest.raises(HardwareUnavailableError, match="valve: GPIO 23 can't be driven: it is not set up"):
-        Relay(NotSetUp(gpio), 23, name="valve").set(True)
+    assert lines.is_output(24)
+    assert not lines.is_output(23)
 
 
-class NotSetUp:
-    """Forgets to set a pin up."""
-
-    def __init__(self, gpio: GpioLines) -> None:
-        self.OUT, self.output, self.PWM = gpio.OUT, gpio.output, gpio.PWM
-
-    def setup(self, channel: int, direction: int, *, initial: int) -> None: ...
-
-
-def test_a_busy_pin_names_its_user(pins: LastingPins, gpio: GpioLines):
+def test_a_busy_pin_names_its_user(pins: LastingPins, lines: GpiodLines):
     holder = (
         "import gpiod, sys\n"
         "settings = gpiod.LineSettings(gpiod.Direction.OUTPUT)\n"
@@ -82,36 +65,22 @@ def test_a_busy_pin_names_its_user(pins: LastingPins, gpio: GpioLines):
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
-        with pytest.raises(HardwareUnavailableError) as caught:
-            claim_output(gpio, 23, 1, device="valve")
+        with pytest.raises(OSError, match="it is in use by gpio-fan"):
+            lines.claim(23, 1, -1)
         other.communicate()
-    assert str(caught.value) == "valve: GPIO 23 can't be driven: it is in use by gpio-fan"
-    claim_output(gpio, 23, 1, device="valve")
+    lines.claim(23, 1, -1)
     assert pins.levels() == {23: 1}
 
 
-def test_many_threads_at_the_first_use_get_all_their_pins(pins: LastingPins):
-    together = threading.Barrier(THREADS)
-    failures: list[Exception] = []
+def test_the_kernel_gets_pull_and_debounce(pins: LastingPins, lines: GpiodLines):
+    import gpiod  # noqa: PLC0415  the stand-in
 
-    def claim(mine: tuple[int, ...]) -> None:
-        together.wait()
-        try:
-            gpio = gpio_module()
-            for pin in mine:
-                claim_output(gpio, pin, 1, device=f"relay {pin}")
-            for pin in mine:
-                gpio.output(pin, 0)
-        except Exception as error:  # noqa: BLE001  shown below
-            failures.append(error)
-
-    with pins.here():
-        each = [PINS[number:] + PINS[:number] for number in range(THREADS)]
-        threads = [threading.Thread(target=claim, args=(mine,)) for mine in each]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert len(hardware._opened) == 1
-    assert failures == []
-    assert pins.levels() == dict.fromkeys(PINS, 0)
+    for pull, bias, level in (("up", "PULL_UP", 1), ("down", "PULL_DOWN", 0), ("none", "DISABLED", 0)):
+        lines.claim_input(17, pull, 20_000_000)
+        settings = gpiod.LineRequest.requested[17]
+        assert (settings.bias.name, settings.debounce_period.total_seconds()) == (bias, 0.02)
+        assert lines.read(17) == level
+    pins.left({17: 1})
+    assert lines.read(17) == 1
+    with pytest.raises(OSError, match="not set up as an input"):
+        lines.read(5)

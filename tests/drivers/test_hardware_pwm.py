@@ -7,13 +7,13 @@ import itertools
 from contextlib import suppress
 
 import pytest
+from growd_drivers.pwm_light import PwmLight
+from growd_drivers.relay import Relay
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd_drivers.errors import HardwareUnavailableError, SettingError
 from growd_drivers.hardware_pwm import HardwarePwmGpio, SysfsFiles, channels_on
-from growd_drivers.pwm_light import PwmLight
-from growd_drivers.relay import Relay
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.gpio import SimulatedGpio
 from growd_hwsim.parameters import ChamberParameters

@@ -21,7 +21,7 @@ from growd_drivers.hardware import Hardware
 from growd_drivers.mhz19 import ANSWER_S, BAUD, STUCK_AFTER_S, WARM_UP_S, Mhz16, Mhz19
 from growd_drivers.serial_line import SerialLine, open_port
 from growd_hwsim.chips.mhz19 import READ, SimulatedMhz19, reading
-from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.uart import SerialPorts
 from support.machine import SleepingTime
 from support.serial_port import HASTY_S, PATIENT_S, Impatient
@@ -361,7 +361,7 @@ def test_the_line_is_the_hardwares_and_closes_with_it():
     bench = Bench()
     bench.close()
     hardware = Hardware(
-        None, bench.ports.open, SimulatedGpio(float), sleep=bench.clock.sleep, monotonic=float
+        None, bench.ports.open, SimulatedPins(float), sleep=bench.clock.sleep, monotonic=float
     )
     line = hardware.serial(PORT, baud=BAUD, timeout_s=PATIENT_S)
     line.send(b"\0")

@@ -10,7 +10,7 @@ import smbus2
 from growd_drivers.errors import DriverError, HardwareUnavailableError
 from growd_drivers.hardware import Hardware, open_hardware
 from growd_drivers.serial_line import open_port
-from growd_hwsim.gpio import SimulatedGpio
+from growd_hwsim.gpio import SimulatedPins
 from support.lasting_pins import LastingPins
 
 REAL_TIME = {"sleep": time.sleep, "monotonic": time.monotonic}
@@ -42,17 +42,36 @@ def test_without_the_pins_of_a_raspberry_pi_the_error_has_the_reason(pins, chips
 
 def test_without_devices_on_pins_another_machine_will_do(pins):
     with pins.here({}):
-        assert not hasattr(open_hardware(**REAL_TIME, has_pins=False), "gpio")
+        assert not hasattr(open_hardware(**REAL_TIME, library=None), "pins")
 
 
-def test_a_package_that_can_not_be_imported_is_one_sentence(pins, monkeypatch):
+@pytest.mark.parametrize(
+    ("library", "package", "words"),
+    [
+        ("gpiod", "gpiod", r"gpiod can't be imported \(.*\): install growd again"),
+        ("RPi.GPIO", "RPi", r"RPi.GPIO can't be used \(.*\): install growd\[rpi-gpio\], or choose"),
+    ],
+)
+def test_a_package_that_can_not_be_imported_is_one_sentence(tmp_path, monkeypatch, library, package, words):
+    (tmp_path / f"{package}.py").write_text("raise ImportError('no such thing')")
+    with LastingPins(tmp_path).here():
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        with pytest.raises(HardwareUnavailableError, match=words) as caught:
+            open_hardware(**REAL_TIME, library=library)
+        assert caught.value.device == "gpio"
+
+
+def test_rpi_gpio_on_another_machine_is_one_sentence(pins):
+    with pins.here({}), pytest.raises(HardwareUnavailableError, match="only be run on a Raspberry Pi"):
+        open_hardware(**REAL_TIME, library="RPi.GPIO")
+
+
+def test_pins_that_a_keeper_does_not_open_for_another_reason_are_unavailable_too(pins, monkeypatch):
     with pins.here():
-        monkeypatch.setitem(sys.modules, "gpiod", None)
-        with pytest.raises(
-            HardwareUnavailableError, match=r"gpiod can't be imported .*: install growd again"
-        ):
+        monkeypatch.setattr(sys, "executable", "/bin/false")
+        with pytest.raises(HardwareUnavailableError, match="the pin keeper failed") as caught:
             open_hardware(**REAL_TIME)
-        monkeypatch.undo()
+        assert caught.value.device == "gpio"
 
 
 @pytest.mark.parametrize(
@@ -69,8 +88,8 @@ def test_a_package_that_can_not_be_imported_is_one_sentence(pins, monkeypatch):
 def test_on_a_raspberry_pi_it_is_smbus2_and_the_chip_of_the_header(pins, chips):
     with pins.here(chips):
         hardware = open_hardware(**REAL_TIME)
-        hardware.gpio.setup(23, hardware.gpio.OUT, initial=1)
-        assert hardware.gpio is open_hardware(**REAL_TIME).gpio
+        hardware.pins.claim(23, 1)
+        assert hardware.pins is open_hardware(**REAL_TIME).pins
     assert pins.levels() == {23: 1}
     assert hardware._open_smbus is smbus2.SMBus
     with pytest.raises(HardwareUnavailableError, match=r"no /dev/i2c-250\): switch I2C on"):
@@ -84,7 +103,7 @@ def test_a_bus_that_cannot_be_opened_says_why(number, words):
     def refuse(_bus):
         raise OSError(number, "Too many open files")
 
-    hardware = Hardware(refuse, open_port, SimulatedGpio(time.monotonic), **REAL_TIME)
+    hardware = Hardware(refuse, open_port, SimulatedPins(time.monotonic), **REAL_TIME)
     with pytest.raises(HardwareUnavailableError, match=words) as caught:
         hardware.i2c(1).writeto(0x61, b"")
     assert caught.value.device == "i2c-1"
@@ -106,7 +125,7 @@ def test_a_bus_is_opened_once_and_closed_with_the_hardware():
         opened.append((number, Bus()))
         return opened[-1][1]
 
-    hardware = Hardware(open_bus, open_port, SimulatedGpio(time.monotonic), **REAL_TIME)
+    hardware = Hardware(open_bus, open_port, SimulatedPins(time.monotonic), **REAL_TIME)
     assert hardware.i2c(1) is hardware.i2c(1)
     assert hardware.i2c(0) is not hardware.i2c(1)
     for number in (1, 0, 1):

@@ -82,6 +82,12 @@ class LineRequest:
         if value is not None:
             self.set_value(line, value)
 
+    def reconfigure_lines(self, config: dict[int, LineSettings]) -> None:
+        ((line, settings),) = config.items()
+        self.requested[line] = self._settings = settings
+        if settings.direction is Direction.OUTPUT:
+            self.set_value(line, settings.output_value)
+
     @property
     def fd(self) -> int:
         return self._owner.fileno()
