@@ -74,7 +74,7 @@ def channels_on(chip: int, files: PwmFiles) -> dict[int, Place]:
         with _explained(chip):
             count = int(files.read(f"pwmchip{chip}/npwm"))
     except OSError as error:
-        raise HardwareUnavailableError(f"hardware PWM: {error}", device="pwm") from error
+        raise HardwareUnavailableError(f"hardware PWM: {error.strerror}", device="pwm") from error
     if count not in _CHANNELS_BY_COUNT:
         known = " or ".join(map(str, _CHANNELS_BY_COUNT))
         raise HardwareUnavailableError(
@@ -85,18 +85,17 @@ def channels_on(chip: int, files: PwmFiles) -> dict[int, Place]:
 
 
 def channel_of(pin: int, chip: int, files: PwmFiles | None = None) -> PwmChannel | None:
-    """The channel of a pin, not driven yet; None if that chip does not drive it, or for the chip -1.
+    """The channel of a pin, not driven yet; None if no chip drives such a pin, or for the chip -1.
 
     Raises OSError with advice.
     """
-    if chip < 0:
+    if chip < 0 or all(pin not in pins for pins in _CHANNELS_BY_COUNT.values()):
         return None
     files = files or SysfsFiles()
     try:
-        place = channels_on(chip, files).get(pin)
+        return PwmChannel(files, *channels_on(chip, files)[pin])
     except HardwareUnavailableError as error:
         raise OSError(errno.ENODEV, str(error)) from error
-    return None if place is None else PwmChannel(files, *place)
 
 
 class PwmChannel:

@@ -61,10 +61,11 @@ def last_run(data: Path) -> tuple[LastRun, str]:
         try:
             descriptor = os.open(data / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
             with os.fdopen(descriptor, "rb") as file:  # which no link and no pipe can make wait
-                found = found or _decoded(file.read(_MOST_BYTES))
+                run = _decoded(file.read(_MOST_BYTES))
+            found = found or run
         except FileNotFoundError:
             continue
-        except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             troubles.append(f"{data / name} can't be read: {error}")
     return found or LastRun(), "; ".join(troubles)
 

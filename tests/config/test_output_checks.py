@@ -48,7 +48,9 @@ def test_one_address_of_a_plain_device_is_one_relay_in_any_spelling(tmp_path):
     [("plain", "plug"), ("tasmota", "cmnd/plug/POWER1"), ("shelly_gen2", "plug/rpc")],
 )
 def test_a_command_does_not_confirm_itself(tmp_path, protocol, topic):
-    heater = HEATER.replace("pin = 17", f'kind = "mqtt"\nprotocol = "{protocol}"\ntopic = "plug"\nmay_stay_on = true')
+    heater = HEATER.replace(
+        "pin = 17", f'kind = "mqtt"\nprotocol = "{protocol}"\ntopic = "plug"\nmay_stay_on = true'
+    )
     state = '[[sensor]]\nname = "state"\nkind = "mqtt"\ntopic = "{}"\nconfirms = "heater"\n'
     said = refused(tmp_path, heater + state.format(topic) + BROKER)
     assert "[sensor] topic: has growd's own commands for heater; take the topic of the device's state" in said

@@ -297,7 +297,9 @@ class SwitchRig(Rig):
 
     def made(self, **options):
         fan = functools.partial(self.light.write, "fan")
-        return SwitchActuator(self.bus, "e", "fan", FLUSH, write=fan, worker=self.worker, lease=UNRENEWED, **options)
+        return SwitchActuator(
+            self.bus, "e", "fan", FLUSH, write=fan, worker=self.worker, lease=UNRENEWED, **options
+        )
 
     def state(self):
         return self.bus.topics.get("e/switches/fan").last

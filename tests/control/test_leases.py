@@ -111,7 +111,9 @@ async def test_a_dose_has_its_length_whatever_happens_to_the_loop(rig):
     assert not rig.is_on
     assert rig.on_times() == [2.33]
     await rig.clock.advance(1)
-    assert [(each.length_s, each.given_s) for each in rig.doses] == [(pytest.approx(2.33), pytest.approx(2.33))]
+    assert [(each.length_s, each.given_s) for each in rig.doses] == [
+        (pytest.approx(2.33), pytest.approx(2.33))
+    ]
 
 
 async def test_a_dose_that_is_repeated_by_its_controller_is_given_once(rig):
@@ -156,9 +158,7 @@ async def test_a_demand_for_a_dose_becomes_a_command_of_its_length():
     rig = Rig()
     loop = rig.bus.node("loop").publisher("e/commanded/water_potential_hydrogen")
     demand = Demand("water_potential_hydrogen", raises=False)
-    controller = OutputController(
-        rig.bus, "e", ACID, [demand], minimum_on_s=0.5, minimum_off_s=0.5
-    )
+    controller = OutputController(rig.bus, "e", ACID, [demand], minimum_on_s=0.5, minimum_off_s=0.5)
     async with running(rig.clock, controller, rig.actuator):
         loop.publish(-1.0, valid_s=2.33)
         await rig.clock.advance(1)

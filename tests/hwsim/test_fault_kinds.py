@@ -17,8 +17,7 @@ from growd_drivers.errors import (
     TransferError,
 )
 from growd_drivers.i2c import I2CBus
-from growd_drivers.pwm_light import PwmLight
-from growd_drivers.relay import Relay
+from growd_drivers.pin_output import PinOutput
 from growd_drivers.scd30 import Scd30
 from growd_drivers.tsl2591 import Tsl2591
 from growd_hwsim.fault_kinds import ADDRESS, BUS
@@ -222,40 +221,30 @@ def test_all_calls_on_a_bus_that_hangs_hang(bench):
 
 def test_closing_the_hardware_ends_hanging_calls(bench):
     bench.faults.inject(Fault("hang", "scd30"))
-    bench.faults.inject(Fault("hang", "gpio-23"))
-    valve = Relay(bench.machine.gpio, 24)
-    with ThreadPoolExecutor(2) as pool:
-        hung = [
-            pool.submit(bench.drivers[CHIPS[0]].read),
-            pool.submit(Relay, bench.machine.gpio, 23),
-        ]
-        wait_until(lambda: bench.faults.hanging == 2)
-        valve.set(True)
+    with ThreadPoolExecutor(1) as pool:
+        hung = pool.submit(bench.drivers[CHIPS[0]].read)
+        wait_until(lambda: bench.faults.hanging == 1)
         bench.machine.close()
-        for call, error in zip(hung, (TransferError, HardwareUnavailableError), strict=True):
-            with pytest.raises(error):
-                call.result()
+        with pytest.raises(TransferError):
+            hung.result()
 
 
-def test_a_pin_hangs_alone_and_its_late_write_fails(bench):
-    gpio = bench.machine.gpio
-    valve, fan = Relay(gpio, 23), Relay(gpio, 24)
-    lamp = PwmLight(gpio, {"red": 13})
-    lamp.set("red", 0.5)
-    bench.faults.inject(Fault("hang", "gpio-23", duration=60))
-    bench.faults.inject(Fault("hang", "gpio-13", duration=60))
-    with ThreadPoolExecutor(2) as pool:
-        hung = [pool.submit(valve.set, True), pool.submit(lamp.set, "red", 1.0)]
-        wait_until(lambda: bench.faults.hanging == 2)
-        fan.set(True)
-        assert bench.read(CHIPS[1])  # what it sees settles the pins first
-        bench.clock.advance(60)
-        for call in hung:
-            with pytest.raises(HardwareUnavailableError, match="timed out"):
-                call.result()
-    assert [gpio.high(pin) for pin in (23, 24, 13)] == [0, 1, 0.5]
-    valve.set(True)
-    assert gpio.high(23) == 1
+def test_a_pin_does_not_answer_alone_and_what_it_has_ends(bench):
+    pins = bench.machine.pins
+    valve, fan = (PinOutput(pins, pin, name="relay") for pin in (23, 24))
+    lamp = PinOutput(pins, 13, name="lamp", frequency_hz=200.0)
+    lamp.write(0.5, 30.0)
+    for pin in (23, 13):
+        bench.faults.inject(Fault("hang", f"gpio-{pin}", duration=60))
+    for output in (valve, lamp):
+        with pytest.raises(HardwareUnavailableError, match="the pin keeper does not answer"):
+            output.write(1.0, 120.0)
+    fan.write(1.0, 120.0)
+    assert [pins.high(pin) for pin in (23, 24, 13)] == [0, 1, 0.5]
+    bench.clock.advance(60)
+    assert [pins.high(pin) for pin in (23, 24, 13)] == [0, 1, 0]
+    valve.write(1.0, 120.0)
+    assert pins.high(23) == 1
 
 
 @pytest.mark.parametrize(("kind", "device"), places("frozen"))

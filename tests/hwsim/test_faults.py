@@ -7,7 +7,7 @@ import pytest
 
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError, NotReadyError, TransferError
-from growd_drivers.relay import Relay
+from growd_drivers.pin_output import PinOutput
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.errors import FaultFileError, SimulationError
 from growd_hwsim.fault_files import load_faults
@@ -46,15 +46,27 @@ def test_a_fault_lasts_from_at_for_its_duration():
 
 def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
     bench = Bench(Fault("refused", "gpio-23", at=10, duration=10))
-    valve, fan = Relay(bench.machine.gpio, 23), Relay(bench.machine.gpio, 24)
+    pins = bench.machine.pins
+    valve, fan = (PinOutput(pins, pin, name="relay") for pin in (23, 24))
     bench.clock.advance(10)
-    fan.set(True)
+    fan.write(1.0, 60.0)
     with pytest.raises(HardwareUnavailableError, match="GPIO 23 can't be driven: it is in use by gpioset"):
-        valve.set(True)
-    assert (bench.machine.gpio.high(23), bench.machine.gpio.high(24)) == (0, 1)
+        valve.write(1.0, 60.0)
+    assert (pins.high(23), pins.high(24)) == (0, 1)
     bench.clock.advance(10)
-    valve.set(True)
-    assert bench.machine.gpio.high(23) == 1
+    valve.write(1.0, 60.0)
+    assert pins.high(23) == 1
+
+
+def test_an_output_that_refuses_at_the_end_of_its_lease_rests_after_the_fault():
+    bench = Bench(Fault("refused", "gpio-23", at=1, duration=10))
+    pins = bench.machine.pins
+    valve = PinOutput(pins, 23, name="valve")
+    valve.write(1.0, 2.0)
+    bench.clock.advance(3)
+    assert pins.high(23) == 1
+    bench.clock.advance(10)
+    assert pins.high(23) == 0
 
 
 def test_a_timeout_takes_the_time_the_adapter_waits():

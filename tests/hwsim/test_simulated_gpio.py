@@ -1,96 +1,111 @@
+"""The simulated pins: their history, refusals, and the end of leases in simulated time."""
+
 from __future__ import annotations
 
 import errno
 
 import pytest
 
-from growd_hwsim.gpio import HISTORY_LENGTH, SimulatedGpio
+from growd_hwsim.gpio import HISTORY_LENGTH, SimulatedPins
 from support.machine import SleepingTime
+
+PIN = 18
 
 
 class Bench:
     def __init__(self) -> None:
         self.clock = SleepingTime()
-        self.heard: list[tuple[int, float]] = []
+        self.heard: list[tuple[float, int, float]] = []
         self.refused: set[int] = set()
-        self.gpio = SimulatedGpio(
+        self.hanging: set[int] = set()
+        self.pins = SimulatedPins(
             self.clock.monotonic,
-            on_change=lambda *change: self.heard.append(change),
+            on_change=lambda pin, high: self.heard.append((self.pins.moment, pin, high)),
             is_refused=self.refused.__contains__,
+            hangs=self.hanging.__contains__,
         )
 
 
 @pytest.fixture
 def bench():
     bench = Bench()
-    bench.gpio.setup(18, bench.gpio.OUT, initial=0)
+    bench.pins.claim(PIN, 0)
     return bench
 
 
 def test_changes_are_in_the_history_and_reported(bench):
-    pwm = bench.gpio.PWM(18, 100)
     bench.clock.advance(1)
-    pwm.start(25)
+    bench.pins.write(PIN, 0.25, 100.0, 60.0)
     bench.clock.advance(1)
-    pwm.ChangeDutyCycle(50)
-    events = [(event.time, event.high, event.frequency_hz) for event in bench.gpio.history]
+    bench.pins.write(PIN, 0.5, 100.0, 60.0)
+    events = [(event.time, event.high, event.frequency_hz) for event in bench.pins.history]
     assert events == [(5000.0, 0.0, 0.0), (5001.0, 0.25, 100.0), (5002.0, 0.5, 100.0)]
-    assert bench.heard == [(18, 0.0), (18, 0.25), (18, 0.5)]
+    assert bench.heard == [(time, PIN, high) for time, high, _ in events]
 
 
-def test_a_duty_before_start_does_nothing_yet(bench):
-    pwm = bench.gpio.PWM(18, 100)
-    pwm.ChangeDutyCycle(80)
-    assert bench.gpio.high(18) == 0
-    pwm.start(10)
-    assert bench.gpio.high(18) == pytest.approx(0.1)
+def test_each_lease_ends_at_its_time_in_order_however_late_somebody_looks(bench):
+    bench.pins.claim(17, 1)
+    bench.pins.write(PIN, 1.0, 100.0, 2.25)
+    bench.pins.write(17, 0.0, 100.0, 1.5)
+    bench.clock.advance(3600)
+    assert (bench.pins.high(PIN), bench.pins.high(17)) == (0, 1)
+    assert bench.heard[-2:] == [(5001.5, 17, 1.0), (5002.25, PIN, 0.0)]
+    assert bench.pins.write(PIN, 0.0, 100.0, 0.0) == 2.25
 
 
-@pytest.mark.parametrize("rest", [0, 1])
-def test_a_stopped_pwm_leaves_its_pin_at_rest(bench, rest):
-    bench.gpio.setup(18, bench.gpio.OUT, initial=rest)
-    pwm = bench.gpio.PWM(18, 100)
-    pwm.start(40)
-    pwm.stop()
-    assert bench.gpio.high(18) == rest
-    pwm.ChangeDutyCycle(60)
-    assert bench.gpio.high(18) == rest
+def test_a_request_first_ends_what_is_over(bench):
+    bench.pins.write(PIN, 1.0, 100.0, 2.0)
+    bench.clock.advance(10)
+    assert bench.pins.write(PIN, 1.0, 100.0, 2.0) == 2.0
+    assert [(time, high) for time, _, high in bench.heard[-3:]] == [
+        (5000.0, 1.0),
+        (5002.0, 0.0),
+        (5010.0, 1.0),
+    ]
 
 
-@pytest.mark.parametrize(
-    ("misuse", "number"),
-    [
-        (lambda gpio: gpio.PWM(17, 100), errno.EPERM),
-        (lambda gpio: gpio.output(17, 1), errno.EPERM),
-        (lambda gpio: gpio.setup(17, 1, initial=0), errno.EINVAL),
-    ],
-)
-def test_misuse_is_refused_as_by_real_pins(bench, misuse, number):
-    with pytest.raises(OSError) as caught:  # noqa: PT011  its number follows
-        misuse(bench.gpio)
-    assert caught.value.errno == number
+def test_what_is_not_claimed_is_refused_as_by_real_pins(bench):
+    for misuse in (lambda: bench.pins.write(17, 1.0, 100.0, 1.0), lambda: bench.pins.input(17)):
+        with pytest.raises(OSError, match="not set up") as caught:
+            misuse()
+        assert caught.value.errno == errno.EPERM
+
+
+def test_only_what_is_driven_is_claimed_on_request(bench):
+    assert not bench.pins.claim(17, 0, only_if_driven=True)
+    assert bench.pins.claim(PIN, 0, only_if_driven=True)
 
 
 def test_a_refused_pin_keeps_its_level_and_others_work(bench):
-    bench.gpio.setup(17, bench.gpio.OUT, initial=0)
-    pwm = bench.gpio.PWM(18, 100)
-    pwm.start(50)
-    bench.refused.add(18)
-    for write in (
-        lambda: pwm.ChangeDutyCycle(80),
-        lambda: bench.gpio.output(18, 1),
-        lambda: bench.gpio.setup(18, bench.gpio.OUT, initial=0),
+    bench.pins.claim(17, 0)
+    bench.pins.write(PIN, 0.5, 100.0, 60.0)
+    bench.refused.add(PIN)
+    for misuse in (
+        lambda: bench.pins.write(PIN, 0.8, 100.0, 60.0),
+        lambda: bench.pins.write(PIN, 1.0, 100.0, 60.0),
+        lambda: bench.pins.claim(PIN, 0),
+        lambda: bench.pins.claim_input(PIN, pull="up", debounce_s=0.0),
     ):
         with pytest.raises(OSError, match="in use by gpioset"):
-            write()
-    bench.gpio.output(17, 1)
-    assert (bench.gpio.high(18), bench.gpio.high(17)) == (0.5, 1)
+            misuse()
+    bench.pins.write(17, 1.0, 100.0, 60.0)
+    assert (bench.pins.high(PIN), bench.pins.high(17)) == (0.5, 1)
     bench.refused.clear()
-    pwm.ChangeDutyCycle(80)
-    assert bench.gpio.high(18) == pytest.approx(0.8)
+    bench.pins.write(PIN, 0.8, 100.0, 60.0)
+    assert bench.pins.high(PIN) == pytest.approx(0.8)
+
+
+def test_a_pin_that_hangs_has_no_answer_and_its_lease_ends(bench):
+    bench.pins.write(PIN, 1.0, 100.0, 2.0)
+    bench.hanging.add(PIN)
+    with pytest.raises(OSError, match="does not answer") as caught:
+        bench.pins.write(PIN, 1.0, 100.0, 60.0)
+    assert caught.value.errno == errno.ETIMEDOUT
+    bench.clock.advance(2)
+    assert bench.pins.high(PIN) == 0
 
 
 def test_history_is_bounded(bench):
     for number in range(HISTORY_LENGTH + 10):
-        bench.gpio.output(18, number % 2)
-    assert len(bench.gpio.history) == HISTORY_LENGTH
+        bench.pins.write(PIN, float(number % 2), 100.0, 60.0)
+    assert len(bench.pins.history) == HISTORY_LENGTH

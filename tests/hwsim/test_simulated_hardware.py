@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from growd_drivers.bh1750 import Bh1750
 from growd_drivers.errors import HardwareUnavailableError, NotReadyError
 from growd_drivers.hardware import Hardware
 from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz19
-from growd_drivers.pwm_light import PwmLight
-from growd_drivers.relay import Relay
+from growd_drivers.pin_output import PinOutput
 from growd_drivers.scd30 import Scd30
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.errors import FaultError
@@ -17,6 +18,23 @@ from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware, WiredChip, WiredRelay, Wiring
 from growd_hwsim.parameters import ChamberParameters
 from support.machine import SleepingTime, simulated
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+FOR_LONG_S = 3_600.0
+
+
+def lamps_on(machine: SimulatedHardware, pins: Mapping[str, int], *, inverted: bool) -> dict[str, PinOutput]:
+    return {
+        channel: PinOutput(machine.pins, pin, name=channel, frequency_hz=200.0, active_high=not inverted)
+        for channel, pin in pins.items()
+    }
+
+
+def relay_on(machine: SimulatedHardware, pin: int, *, active_high: bool = True) -> PinOutput:
+    return PinOutput(machine.pins, pin, name="relay", active_high=active_high)
 
 
 class Bench:
@@ -26,7 +44,7 @@ class Bench:
         bus = self.machine.i2c(1)
         self.sensor = Bh1750(bus, sleep=self.machine.sleep)
         self.air = Scd30(bus, sleep=self.machine.sleep)
-        self.lamps = PwmLight(self.machine.gpio, self.machine.wiring.lamp_pins, inverted=inverted)
+        self.lamps = lamps_on(self.machine, self.machine.wiring.lamp_pins, inverted=inverted)
 
     def lux(self) -> float:
         return self.sensor.read().illuminance_lux
@@ -40,7 +58,8 @@ class Bench:
                 continue
 
     def close(self) -> None:
-        self.lamps.close()
+        for lamp in self.lamps.values():
+            lamp.close()
         self.machine.close()
 
 
@@ -48,9 +67,9 @@ class Bench:
 def test_turning_the_light_up_shows_on_the_sensor_at_once(inverted):
     bench = Bench(inverted=inverted)
     assert bench.lux() == 0
-    bench.lamps.set("white", 0.5)
+    bench.lamps["white"].write(0.5, FOR_LONG_S)
     assert bench.lux() == pytest.approx(10_000, rel=0.01)
-    bench.lamps.set("red", 1.0)
+    bench.lamps["red"].write(1.0, FOR_LONG_S)
     assert bench.lux() == pytest.approx(11_100, rel=0.01)
     bench.close()
     assert bench.machine.chamber.illuminance_lux() == 0
@@ -61,20 +80,19 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
     clock = SleepingTime()
     relays = {23: WiredRelay("valve", active_high), 24: WiredRelay("fan", active_high)}
     machine = simulated(clock, wiring=Wiring(relays=relays))
-    valve = Relay(machine.gpio, 23, active_high=active_high)
-    fan = Relay(machine.gpio, 24, active_high=active_high)
+    valve, fan = (relay_on(machine, pin, active_high=active_high) for pin in (23, 24))
 
     def carbon_dioxide_after(seconds: float) -> float:
         clock.advance(seconds)
         return machine.chamber.air().carbon_dioxide_ppm
 
     before = carbon_dioxide_after(60)
-    valve.set(True)
+    valve.write(1.0, FOR_LONG_S)
     dosed = carbon_dioxide_after(60)
     assert dosed > before + 50
     valve.close()
     closed = carbon_dioxide_after(60)
-    fan.set(True)
+    fan.write(1.0, FOR_LONG_S)
     flushed = carbon_dioxide_after(60)
     assert closed - flushed > 3 * (dosed - closed)
     machine.close()
@@ -84,14 +102,14 @@ def test_the_valve_and_the_fan_move_the_air(active_high):
 def test_a_pin_with_pwm_drives_an_actuator_with_its_duty(active_high):
     clock = SleepingTime()
     machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("heater", active_high)}))
-    machine.gpio.setup(23, machine.gpio.OUT, initial=not active_high)
-    pulses = machine.gpio.PWM(23, 100)
+    heater = PinOutput(machine.pins, 23, name="heater", frequency_hz=100.0, active_high=active_high)
     warmed = []
-    for duty in (0.0, 50.0, 100.0):
-        pulses.start(duty if active_high else 100.0 - duty)
-        clock.advance(20_000)
+    for duty in (0.0, 0.5, 1.0):
+        for _ in range(6):
+            heater.write(duty, FOR_LONG_S)
+            clock.advance(FOR_LONG_S)
         warmed.append(machine.chamber.air().temperature_degc)
-    assert warmed[1] - warmed[0] == pytest.approx(warmed[2] - warmed[1], rel=0.05)
+    assert warmed[1] - warmed[0] == pytest.approx(warmed[2] - warmed[1], rel=0.1)
     machine.close()
 
 
@@ -140,24 +158,42 @@ def test_a_fault_that_a_part_of_the_chamber_cannot_have_is_refused(kind, device)
 
 def test_a_relay_may_move_nothing():
     machine = simulated(SleepingTime(), wiring=Wiring(relays={23: WiredRelay("")}))
-    Relay(machine.gpio, 23).set(True)
-    assert machine.gpio.high(23) == 1
+    relay_on(machine, 23).write(1.0, FOR_LONG_S)
+    assert machine.pins.high(23) == 1
     machine.close()
 
 
-def test_a_lamp_whose_pwm_is_stopped_goes_dark():
+def test_a_lamp_that_is_not_renewed_goes_dark():
     bench = Bench()
-    bench.lamps.set("white", 1.0)
-    bench.lamps._pwms["white"].stop()
-    bench.clock.advance(0.1)
+    bench.lamps["white"].write(1.0, 30.0)
+    bench.clock.advance(29.0)
+    assert bench.lux() == pytest.approx(20_000, rel=0.01)
+    bench.clock.advance(1.0)
     assert bench.lux() == 0
     bench.close()
+
+
+def test_what_an_output_gives_ends_in_time_however_late_somebody_looks():
+    """A valve that is open for two seconds, looked at an hour later."""
+
+    def dosed(looked_at: list[float]) -> float:
+        clock = SleepingTime()
+        machine = simulated(clock, wiring=Wiring(relays={23: WiredRelay("valve")}))
+        relay_on(machine, 23).write(1.0, 2.0)
+        for seconds in looked_at:
+            clock.advance(seconds)
+            ppm = machine.chamber.air().carbon_dioxide_ppm
+        machine.close()
+        return ppm
+
+    once, often = dosed([3_600.0]), dosed([0.1] * 100 + [3_590.0])
+    assert once == pytest.approx(often, rel=0.001)
 
 
 def test_the_same_seed_tells_the_same_story():
     def story(seed: int) -> list[float]:
         bench = Bench(seed=seed)
-        bench.lamps.set("white", 0.7)
+        bench.lamps["white"].write(0.7, FOR_LONG_S)
         values = [value for _ in range(10) for value in (bench.carbon_dioxide(), bench.lux())]
         bench.close()
         return values
@@ -180,8 +216,8 @@ def test_other_wiring_moves_the_parts():
     wiring = Wiring(i2c=(WiredChip("bh1750", 3, 0x5C),), lamp_pins={"white": 12})
     machine = simulated(clock, wiring=wiring)
     assert machine.i2c(3).scan() == [0x5C]
-    lamp = PwmLight(machine.gpio, {"white": 12})
-    lamp.set("white", 1.0)
+    lamp = PinOutput(machine.pins, 12, name="white", frequency_hz=200.0)
+    lamp.write(1.0, FOR_LONG_S)
     sensor = Bh1750(machine.i2c(3), sleep=clock.sleep, address=0x5C)
     assert sensor.read().illuminance_lux == pytest.approx(20_000, rel=0.01)
     lamp.close()
@@ -242,13 +278,13 @@ def test_the_lamps_of_two_chambers_light_only_their_own_chamber(two_chambers: Si
     machine = two_chambers
     sensors = [Bh1750(machine.i2c(1), sleep=machine.sleep, address=address) for address in (0x23, 0x5C)]
     lamps = [
-        PwmLight(machine.gpio, {"white": machine.wiring.lamp_pins["white"]}),
-        PwmLight(machine.gpio, SECOND.lamp_pins, inverted=True),
+        lamps_on(machine, machine.wiring.lamp_pins, inverted=False)["white"],
+        lamps_on(machine, SECOND.lamp_pins, inverted=True)["white"],
     ]
-    lamps[0].set("white", 0.5)
+    lamps[0].write(0.5, FOR_LONG_S)
     assert [sensor.read().illuminance_lux for sensor in sensors] == [pytest.approx(10_000, rel=0.01), 0]
-    lamps[1].set("white", 1.0)
-    lamps[0].set("white", 0.0)
+    lamps[1].write(1.0, FOR_LONG_S)
+    lamps[0].write(0.0, FOR_LONG_S)
     assert [sensor.read().illuminance_lux for sensor in sensors] == [0, pytest.approx(20_000, rel=0.01)]
     for lamp in lamps:
         lamp.close()
@@ -265,8 +301,8 @@ def test_valves_and_sensors_of_two_chambers_share_no_air(two_chambers: Simulated
     for sensor in others:
         with pytest.raises(NotReadyError):
             sensor.read()
-    valve = Relay(machine.gpio, 21, active_high=False)
-    valve.set(True)
+    valve = relay_on(machine, 21, active_high=False)
+    valve.write(1.0, FOR_LONG_S)
     machine.sleep(WARM_UP_S)
     valve.close()
     assert first.air().carbon_dioxide_ppm < 430

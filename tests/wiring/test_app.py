@@ -623,7 +623,10 @@ def test_the_program_reports_outputs_that_may_not_be_safe(
     faults = ("--set", refusing[0])
     result = CliRunner().invoke(main, ["run", "--data", str(tmp_path), *ARGUMENTS, *faults])
     assert result.exit_code == 1
-    assert "growd has stopped, but the lamp channel white's outputs may not be safe: light: GPIO 12" in result.stderr
+    assert (
+        "growd has stopped, but the lamp channel white's outputs may not be safe: light: GPIO 12"
+        in result.stderr
+    )
     assert "outputs are safe," not in result.output
 
 

@@ -175,7 +175,12 @@ def test_options_of_a_kind_of_output_are_checked(board, tmp_path):
     output = loaded(tmp_path, "relay = 7\n")[0].output[0]
     assert isinstance(output, OwnOutput)
     assert output.own == {"bus": 1, "address": 0x20, "relay": 7}
-    assert (output.line, output.can_dim, output.has_timer, output.lease.renewed_s) == ("i2c-1", False, False, 10.0)
+    assert (output.line, output.can_dim, output.has_timer, output.lease.renewed_s) == (
+        "i2c-1",
+        False,
+        False,
+        10.0,
+    )
     for line, reason in (
         ("relay = 8", r"heating.relay: must be a whole number from 0 to 7, got 8"),
         ("rely = 1", r"rely: unknown option; is it relay\?"),

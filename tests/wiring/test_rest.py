@@ -250,13 +250,16 @@ def test_a_pin_that_was_never_driven_is_not_saved(tmp_path: Path):
     assert [pin.pin for pin in outputs_of(tmp_path)] == [24]
 
 
+@pytest.mark.parametrize("damage", [None, b"damaged"])
 @pytest.mark.parametrize("lost", FILE_NAMES)
-def test_one_of_the_two_files_is_enough_and_is_made_whole_again(lost: str, data: Path):
-    before = outputs_of(data)
+def test_one_of_the_two_files_is_enough_and_is_made_whole_again(lost: str, damage: bytes | None, data: Path):
+    before, content = outputs_of(data), (data / lost).read_bytes()
     (data / lost).unlink()
+    if damage is not None:
+        (data / lost).write_bytes(damage)
     assert outputs_of(data) == before
     keep_run(data, load(profile_path("food-computer")), SAFE)
-    assert (data / lost).exists()
+    assert (data / lost).read_bytes() == content
 
 
 def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(tmp_path: Path):

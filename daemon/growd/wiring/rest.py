@@ -11,6 +11,7 @@ import logging
 import os
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -19,7 +20,7 @@ import msgspec
 
 from growd.config import Config, ConfigError, Output, chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
-from growd.runtime.atomic_file import write_atomically
+from growd.runtime.atomic_file import read_regular, write_atomically
 from growd.wiring.outputs import advice_for_pin, http_switch, messages_of, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware import open_hardware
@@ -88,9 +89,16 @@ def keep_run(data: Path, config: Config, driven: Container[int]) -> None:
         run = LastRun(pins, network=over_http, library=config.gpio.library)
     if not run.outputs and not run.network and not last.outputs and not last.network:
         return
+    content = run.encoded()
     for name in FILE_NAMES:
-        if run != last or not (data / name).exists():
-            write_atomically(data / name, run.encoded())
+        if not _is_saved(data / name, content):
+            write_atomically(data / name, content)
+
+
+def _is_saved(path: Path, content: bytes) -> bool:
+    with suppress(OSError):
+        return read_regular(path, len(content) + 1) == content
+    return False
 
 
 def make_safe(config: Config | None, data: Path) -> Outcome:
