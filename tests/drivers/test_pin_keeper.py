@@ -142,7 +142,7 @@ def test_a_line_that_fails_is_tried_at_most_twice_in_a_period():
 
 
 class Board:
-    """As `pin_keeper.Lines`: notes each write with its time. Pins in `failing` refuse to be driven."""
+    """As `pin_keeper.PinLines`: notes each write with its time. Pins in `failing` refuse to be driven."""
 
     def __init__(self) -> None:
         self.now = 0
