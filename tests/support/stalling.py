@@ -1,0 +1,46 @@
+"""growd that stalls when it is told to: `python stalling.py ARGUMENT...`.
+
+At SIGUSR1 it reads the file STALL. "loop 5" there blocks the event loop for 5 s; "lock 5" holds the lock of
+the interpreter for as long, as C code can. The file STALL with the suffix .writes gets a line for each level
+that is written to a pin: the pin, the share of time at high level, the monotonic time in seconds.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+from growd.__main__ import main
+from growd_drivers.pins import Pins
+
+STALL = Path(os.environ["STALL"])
+WRITES = STALL.with_suffix(".writes")
+
+
+def stall(*_: object) -> None:
+    kind, seconds = STALL.read_text(encoding="ascii").split()
+    if kind == "loop":
+        time.sleep(float(seconds))  # other threads run
+    else:
+        ctypes.PyDLL(None).sleep(int(seconds))  # sleep(3), and no other thread runs
+
+
+def record_writes() -> None:
+    write = Pins.write
+
+    def recorded(pins: Pins, pin: int, high: float, *arguments: Any) -> float | None:
+        with WRITES.open("a", encoding="ascii") as file:
+            file.write(f"{pin} {high:g} {time.monotonic():.6f}\n")
+        return write(pins, pin, high, *arguments)
+
+    Pins.write = recorded  # type: ignore[method-assign,assignment]
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGUSR1, stall)
+    record_writes()
+    main()
