@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 COMMAND_STALE_S: Final = 5.0
 SAME_END_S: Final = 0.25
-"""A dose whose end moves by less, as messages wait, has the same end."""
+"""A dose whose end moves by no more, as messages wait, has the same end."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +103,10 @@ class OutputController(Controller):
         else:
             sign = 1.0 if self._demands[message.topic].raises else -1.0
             level = max(0.0, min(1.0, sign * value))
-            came = self._published_at(message)
-            ends = math.inf if message.valid_s is None else came + message.valid_s
+            came, now = self._published_at(message), self._clock.monotonic()
+            # A dose keeps its length although its message has waited for a moment.
+            begins = min(now, came + SAME_END_S)
+            ends = math.inf if message.valid_s is None else begins + message.valid_s
             self._commands[message.topic] = level, came, ends
 
     def _automatic(self) -> float | None:
