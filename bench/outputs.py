@@ -24,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from measuring import API, HERE, PATIENCE_S, Options, Row, held_port, limited, main, until_answer
+from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, held_port, limited, main, until_answer
 
 if TYPE_CHECKING:
     import argparse
@@ -162,12 +162,12 @@ class Chamber:
         configuration = self._folder / "growd.toml"
         configuration.write_text(CONFIGURATION.format(library=self.library), encoding="utf-8")
         data = tempfile.mkdtemp(dir=self._folder)  # a new one has no doses of the last hour
-        script = str(SUPPORT / "stalling.py")
+        program = [sys.executable, str(SUPPORT / "stalling.py"), str(GROWD), "run"]
         arguments = ["--config", str(configuration), "--port", str(self._port), "--data", data]
         found = {"PYTHONPATH": str(SUPPORT / "pins"), "PINS_FILE": str(self._pins), "STALL": str(self._stall)}
         with (self._folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, script, "run", *arguments], env=os.environ | found, stdout=log, stderr=log
+                [*program, *arguments], env=os.environ | found, stdout=log, stderr=log
             )
         until_answer(f"http://127.0.0.1:{self._port}{API}/param", 0.1)
         for topic, value in (("posted/co2", 600), ("posted/air", 22), ("posted/ph", 6.8)):

@@ -1,4 +1,4 @@
-"""growd that stalls when it is told to: `python stalling.py ARGUMENT...`.
+"""growd that stalls when it is told to: `python stalling.py PROGRAM ARGUMENT...`, with growd as the program.
 
 At SIGUSR1 it reads the file STALL. "loop 5" there blocks the event loop for 5 s; "lock 5" holds the lock of
 the interpreter for as long, as C code can. The file STALL with the suffix .writes gets a line for each level
@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ctypes
 import os
+import runpy
 import signal
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from growd.__main__ import main
 from growd_drivers.pins import Pins
 
 STALL = Path(os.environ["STALL"])
@@ -43,4 +44,5 @@ def record_writes() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGUSR1, stall)
     record_writes()
-    main()
+    del sys.argv[0]
+    runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,324 @@
+"""Outputs end by themselves, whatever becomes of growd: the whole program on pins that outlive it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from contextlib import asynccontextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from growd_drivers.last_run import FILE_NAMES, last_run
+from support.lasting_pins import LastingPins
+from support.program import failed, home_on, started
+from support.waiting import until_found
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from support.database import DatabaseServer
+    from support.program import Program
+
+pytestmark = pytest.mark.timeout(240)
+
+LIBRARIES = ("gpiod", "RPi.GPIO")
+STALLING = Path(__file__).parents[1] / "support" / "stalling.py"
+FOR_GOOD_S = 3_600
+VALVE, HEATER, ACID = 23, 25, 22
+REST = {VALVE: 1, HEATER: 0, ACID: 0}  # the relay of the valve is on at a low pin
+ON = {VALVE: 0, HEATER: 1, ACID: 1}
+DOSE_S, ML_S = 3.0, 0.5
+NEAR_S = 0.5  # of times, on a machine that is busy with other tests
+CONFIGURATION = """
+[simulator]
+enabled = false
+
+[gpio]
+library = "{library}"
+
+[environment]
+keep_set_points = false
+
+[[sensor]]
+name = "co2"
+kind = "topic"
+variable = "air_carbon_dioxide"
+stale_after_s = 3600
+
+[[sensor]]
+name = "air"
+kind = "topic"
+variable = "air_temperature"
+stale_after_s = 3600
+
+[[sensor]]
+name = "ph"
+kind = "topic"
+variable = "water_potential_hydrogen"
+stale_after_s = 3600
+
+[[relay]]
+name = "valve"
+pin = 23
+variable = "air_carbon_dioxide_valve_on"
+active = "low"
+
+[[output]]
+name = "heater"
+pin = 25
+drives = ["air_temperature"]
+
+[[output]]
+name = "acid"
+pin = 22
+drives = ["water_potential_hydrogen"]
+direction = "lowers"
+flow_ml_min = 30.0
+
+[control.water_potential_hydrogen]
+lowering_ml_per_unit_litre = 10.0
+most_ml = 1.5
+
+[interlock]
+mixing_pause_s = 0
+"""
+
+
+class Chamber:
+    """A running growd, the pins that it drives, and its API."""
+
+    def __init__(self, program: Program, pins: LastingPins, session: aiohttp.ClientSession, stall: Path):
+        self.program = program
+        self.pins = pins
+        self._session = session
+        self._stall = stall
+
+    @property
+    def keeper(self) -> int:
+        """The process of the pin keeper: the one that drove a pin last."""
+        return self.pins.writes()[-1].process
+
+    async def post(self, topic: str, value: float | None) -> None:
+        url = f"{self.program.api}/topic/environment_1/{topic}"
+        async with self._session.post(url, json=[value]) as answer:
+            assert answer.status == 200, await answer.text()
+
+    async def node(self, name: str) -> Any:
+        async with self._session.get(f"{self.program.api}/node/{name}") as answer:
+            assert answer.status == 200, await answer.text()
+            return await answer.json()
+
+    async def output(self, name: str) -> Any:
+        """An output in the status."""
+        status = (await self.node("status"))["status"]
+        return next(each for each in status["outputs"] if each["name"] == name)
+
+    async def turn_on(self) -> None:
+        """Open the valve, and turn the heater on."""
+        await self.post("desired/air_carbon_dioxide_valve_on", 1)
+        await self.post("desired/air_heater", 1)
+        await self.until(ON | {ACID: 0})
+
+    async def until(self, levels: dict[int, int]) -> None:
+        await until_found(lambda: _is(self.pins.levels() == levels))
+
+    def stall(self, kind: str) -> None:
+        """Block the event loop, or hold the lock of the interpreter, for good."""
+        self._stall.write_text(f"{kind} {FOR_GOOD_S}", encoding="ascii")
+        self.program.process.send_signal(signal.SIGUSR1)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[AsyncIterator[Any]]:
+        url = f"{self.program.api}/topic_stream/environment_1/events"
+        async with self._session.get(url) as response:
+            assert response.status == 200
+            yield (json.loads(line)["value"] async for line in response.content)
+
+
+def times_on(pins: LastingPins, pin: int) -> list[float]:
+    """For how long a pin was at its other level than that of rest, in s, each time."""
+    writes = [each for each in pins.writes() if each.pin == pin]
+    pairs = pairwise(writes)
+    return [after.at - each.at for each, after in pairs if each.level == ON[pin]]
+
+
+async def _is(found: bool) -> bool:  # noqa: FBT001  what a coroutine returns
+    return found
+
+
+@pytest.fixture(params=LIBRARIES)
+def config(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    file = tmp_path / "growd.toml"
+    file.write_text(CONFIGURATION.format(library=request.param))
+    return file
+
+
+@pytest.fixture
+def pins(tmp_path: Path) -> LastingPins:
+    return LastingPins(tmp_path)
+
+
+@asynccontextmanager
+async def running(
+    config: Path, pins: LastingPins, server: DatabaseServer, *arguments: str
+) -> AsyncIterator[Chamber]:
+    """growd with these pins, whose sensors have values."""
+    stall = config.with_name("stall")
+    async with (
+        home_on(server, shared=True) as home,
+        started(
+            config.with_name("data"),
+            *("--config", str(config), *home.arguments, *arguments),
+            environment=pins.environment | {"STALL": str(stall)},
+            inside=(sys.executable, str(STALLING)),
+        ) as program,
+        aiohttp.ClientSession() as session,
+    ):
+        chamber = Chamber(program, pins, session, stall)
+        for sensor, value in (("co2", 600), ("air", 22), ("ph", 6.8)):
+            await chamber.post(f"posted/{sensor}", value)
+        yield chamber
+
+
+# growd stalls, or ends
+
+
+async def test_outputs_rest_and_a_dose_keeps_its_length_while_growd_is_stopped(
+    config: Path, pins: LastingPins, database_server: DatabaseServer
+):
+    async with running(config, pins, database_server) as chamber:
+        await chamber.turn_on()
+        await chamber.post("desired/water_potential_hydrogen", 6.0)
+        await chamber.until(ON)
+        chamber.program.process.send_signal(signal.SIGSTOP)
+        await chamber.until(REST)  # while it is stopped
+        await asyncio.sleep(DOSE_S)  # a dose that began again would be twice as long
+        chamber.program.process.send_signal(signal.SIGCONT)
+        await chamber.until(ON | {ACID: 0})
+        (given_s,) = times_on(pins, ACID)
+        assert given_s == pytest.approx(DOSE_S, abs=NEAR_S)
+        doses = await until_found(lambda: given(chamber))
+        assert doses["acid"]["given_s"] == pytest.approx(given_s, abs=NEAR_S)
+        assert doses["acid"]["commanded_s"] == pytest.approx(DOSE_S, abs=NEAR_S)
+        acid, heater = await chamber.output("acid"), await chamber.output("heater")
+        assert acid["on_s"] == pytest.approx(given_s, abs=NEAR_S)
+        assert acid["volume_l"] == pytest.approx(given_s * ML_S / 1_000, abs=NEAR_S * ML_S / 1_000)
+        assert (
+            heater["on_s"] < sum(times_on(pins, HEATER)) + 1.0
+        )  # the pause in which it was off is not in it
+
+
+async def given(chamber: Chamber) -> Any:
+    return (await chamber.node("environment_1/doses"))["doses"]
+
+
+@pytest.mark.parametrize("kind", ["loop", "lock"])
+async def test_outputs_rest_while_growd_is_blocked(
+    kind: str, config: Path, pins: LastingPins, database_server: DatabaseServer
+):
+    async with running(config, pins, database_server) as chamber:
+        await chamber.turn_on()
+        await chamber.post("commanded/nutrient_ph_down", 1)
+        await chamber.until(ON)
+        chamber.stall(kind)
+        await chamber.until(REST)
+        assert chamber.program.process.returncode is None
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)], ids=["kill -9", "SIGTERM"]
+)
+async def test_outputs_rest_after_growd_has_ended(
+    number: signal.Signals, status: int, config: Path, pins: LastingPins, database_server: DatabaseServer
+):
+    async with running(config, pins, database_server) as chamber:
+        await chamber.turn_on()
+        await chamber.post("desired/water_potential_hydrogen", 6.0)
+        await chamber.until(ON)
+        keeper = chamber.keeper
+        assert (await chamber.program.end(number))[0] == status
+        await chamber.until(REST)
+        await until_found(lambda: _is(not Path(f"/proc/{keeper}").exists()))
+
+
+# the keeper dies, or hangs
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "stopped"])
+async def test_a_new_keeper_brings_all_pins_to_rest_with_an_event_and_a_failure(
+    number: signal.Signals, config: Path, pins: LastingPins, database_server: DatabaseServer
+):
+    async with running(config, pins, database_server) as chamber, chamber.events() as events:
+        await chamber.turn_on()
+        await chamber.post("commanded/nutrient_ph_down", 1)
+        await chamber.until(ON)
+        keeper, before = chamber.keeper, len(pins.writes())
+        os.kill(keeper, number)
+        async with asyncio.timeout(60):
+            event = await anext(each async for each in events if each["source"] == "pins")
+        assert event["kind"] == "fault"
+        later = pins.writes()[before:]
+        assert keeper not in {each.process for each in later}
+        assert REST.items() <= {(each.pin, each.level) for each in later}
+        told = await chamber.node("pins")
+        assert told["pins"]["restarts"] >= 1
+        assert told["problems"][0]["is_failure"]
+        assert told["problems"][0]["text"] in str((await chamber.node("status"))["status"]["problems"])
+        await chamber.until(ON)  # what is commanded goes on
+
+
+# start and end
+
+
+async def test_outputs_left_on_rest_although_the_configuration_and_a_file_of_outputs_are_damaged(
+    config: Path, pins: LastingPins, database_server: DatabaseServer
+):
+    data = config.with_name("data")
+    async with running(config, pins, database_server) as chamber:
+        await chamber.turn_on()
+        await chamber.program.end(signal.SIGTERM)
+    damage(config, data)
+    arguments = ("--data", str(data), "--config", str(config))
+    for command, expected in (
+        (("safe", *arguments), 0),
+        (("run", *arguments), 1),
+        (("run", *arguments, "--nonsense"), 2),  # before an option is read
+    ):
+        pins.left(ON)
+        status, printed = await failed(*command, environment=pins.environment)
+        assert status == expected, printed
+        assert pins.levels() == REST
+
+
+def damage(config: Path, data: Path) -> None:
+    config.write_text("[[relay]\n")
+    outputs = data / FILE_NAMES[0]
+    outputs.write_bytes(outputs.read_bytes().replace(b"valve", b"va\xecve"))
+
+
+async def test_a_start_that_fails_without_pins_disturbs_no_simulated_one(
+    config: Path, pins: LastingPins, database_server: DatabaseServer
+):
+    data = config.with_name("data")
+    nowhere = pins.environment | {"PINS_CHIPS": "{}"}
+    real = ("--data", str(data), "--config", str(config))
+    status, printed = await failed("run", *real, "--port", "0", environment=nowhere)
+    assert status == 1, printed
+    assert last_run(data)[0].outputs == []
+    simulated = ("--profile", "sim")
+    async with (
+        home_on(database_server, shared=True) as home,
+        started(data, *simulated, *home.arguments, environment=nowhere) as program,
+    ):
+        status, printed = await program.end(signal.SIGTERM)
+        assert (status, "ERROR" in program.printed + printed) == (0, False), program.printed + printed
+    status, printed = await failed("safe", "--data", str(data), *simulated, environment=nowhere)
+    assert status == 0, printed
+    assert pins.levels() == {}
