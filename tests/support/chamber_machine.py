@@ -72,6 +72,21 @@ class ChamberMachine:
         """How often the level of a pin has changed."""
         return int(self.run(f"awk '$1 == {pin} {{ print $4 }}' /sys/kernel/debug/growd_pi/lines"))
 
+    def seconds_to(self, pin: int, level: int, command: str) -> float:
+        """Run a command; for how long after its begin the pin had another level, by the kernel's record."""
+        clock = "cut -d' ' -f1 /proc/uptime"  # without suspends the same as the clock of the record
+        began = float(self.run(f"{clock}; {command}").partition("\n")[0])
+        awk = f"awk '$2 == {pin} && $3 == {level} && $1 > {began * 1e9:.0f} {{ print $1; exit }}'"
+        changed = ""
+
+        def has_changed() -> bool:
+            nonlocal changed
+            changed = self.run(f"{awk} /sys/kernel/debug/growd_pi/changes")
+            return bool(changed)
+
+        self.until(has_changed)
+        return int(changed) / 1e9 - began
+
     def set(self, parameter: str, value: object) -> None:
         """Set a parameter of the kernel module, such as co2."""
         self.run(f"echo {value} >/sys/module/growd_pi/parameters/{parameter}")
