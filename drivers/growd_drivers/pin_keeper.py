@@ -314,7 +314,8 @@ def serve(keeper: Keeper, control: socket.socket) -> None:
 
 def main() -> None:
     """Run with a socket as standard input, and the name of the library as argument."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # these are for growd, which then ends
+    # These are for growd, which then ends. systemd sends them to all processes of a service.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGABRT):
         signal.signal(number, signal.SIG_IGN)
     _be_punctual()
     control = socket.socket(fileno=0)

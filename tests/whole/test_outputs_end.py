@@ -233,7 +233,9 @@ async def test_outputs_rest_while_growd_is_blocked(
 
 
 @pytest.mark.parametrize(
-    ("number", "status"), [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0)], ids=["kill -9", "SIGTERM"]
+    ("number", "status"),
+    [(signal.SIGKILL, -signal.SIGKILL), (signal.SIGTERM, 0), (signal.SIGABRT, -signal.SIGABRT)],
+    ids=["kill -9", "systemctl stop", "watchdog"],
 )
 async def test_outputs_rest_after_growd_has_ended(
     number: signal.Signals, status: int, config: Path, pins: LastingPins, database_server: DatabaseServer
@@ -243,9 +245,12 @@ async def test_outputs_rest_after_growd_has_ended(
         await chamber.post("desired/water_potential_hydrogen", 6.0)
         await chamber.until(ON)
         keeper = chamber.keeper
+        if number is not signal.SIGKILL:
+            os.kill(keeper, number)  # as systemd, which signals all processes of a service
         assert (await chamber.program.end(number))[0] == status
         await chamber.until(REST)
         await until_found(lambda: _is(not Path(f"/proc/{keeper}").exists()))
+        assert {each.process for each in pins.writes()} == {keeper}
 
 
 # the keeper dies, or hangs
