@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import urllib.request
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -211,6 +211,16 @@ def server(script: str, *arguments: object) -> Iterator[Process]:
         process.kill()
         process.wait()
         process.stdout.close()
+
+
+@contextmanager
+def busy(number: int) -> Iterator[None]:
+    """So many processes that compute all the time."""
+    with ExitStack() as stack:
+        for _ in range(number):
+            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
+            stack.callback(process.kill)
+        yield
 
 
 def until_answer(url: str, every_s: float = 0.005) -> float:

@@ -18,17 +18,16 @@ import tempfile
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Final
 
-from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, held_port, limited, main, until_answer
+from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, busy, held_port, limited, main, until_answer
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
 SUPPORT: Final = HERE.parent / "tests" / "support"
 LIBRARIES: Final = ("gpiod", "RPi.GPIO")
@@ -275,7 +274,7 @@ class Chamber:
 
 
 def measure(options: Options) -> list[Row]:
-    with _busy(options.arguments.busy), ThreadPoolExecutor(len(LIBRARIES)) as pool:
+    with busy(options.arguments.busy), ThreadPoolExecutor(len(LIBRARIES)) as pool:
         found = list(pool.map(lambda library: _measured(library, options.rounds), LIBRARIES))
     return [row for each in found for row in each]
 
@@ -314,15 +313,6 @@ def _pair(
         limited(f"{name}, {word}", unit, of(values), limit, of(usual) if usual else None)
         for word, of, limit in (("median", median, limits[0]), ("worst", max, limits[1]))
     ]
-
-
-@contextmanager
-def _busy(number: int) -> Iterator[None]:
-    with ExitStack() as stack:
-        for _ in range(number):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-            stack.callback(process.kill)
-        yield
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

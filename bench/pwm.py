@@ -1,8 +1,8 @@
 """How exact software PWM is, and what it costs, at a duty cycle of 30 %.
 
-The process for software PWM drives its lines, on an idle machine and with a busy process for each core. In a
+The pin keeper drives its lines, on an idle machine and with a busy process for each core. In a
 virtual machine with `hw-sim/kernel` these are GPIO lines, whose changes the kernel records. Elsewhere the
-process records its own changes. The reference drives them from a thread beside a thread that computes half
+keeper records its own changes. The reference drives them from a thread beside a thread that computes half
 of the time, as growd would without that process.
 
 "Late" is the time from the start of a period to the pulse. "Light" is the share of time at high level.
@@ -10,7 +10,6 @@ of the time, as growd would without that process.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import socket
@@ -19,25 +18,25 @@ import subprocess
 import sys
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from growd_drivers.pwm_pulses import ANSWER, MESSAGE, PulseGenerator
-from measuring import Options, Process, Row, limited, main
+from measuring import Options, Process, Row, busy, limited, main
 
-from growd_drivers import pwm_pulses
-from growd_drivers.gpio_lines import GpioLines, header_chip
+from growd_drivers import pin_keeper
+from growd_drivers.pin_keeper import ANSWER, CLAIM, NS_PER_S, REQUEST, WRITE, Keeper, PulsedLine
+from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from growd_drivers.pin_keeper import Drive, Lines
 
 DUTY = 0.3
 PINS = (12, 13, 18, 19)
 CASES = ((200.0, 1, False), (200.0, 1, True), (200.0, 4, False), (1000.0, 1, False), (1000.0, 4, False))
 RECORDED = Path("/sys/kernel/debug/growd_pi/changes")  # of hw-sim/kernel
 COMPUTES_S = 0.02
-_NS_PER_S = 1_000_000_000
+VALID_S = 600.0
 Change = tuple[int, int]  # monotonic ns, level
 
 
@@ -51,24 +50,35 @@ class Taken(NamedTuple):
 
 
 class RecordedLines:
-    """Stands in for the module fcntl of `pwm_pulses`: records the changes of the first line."""
+    """Outputs as `pin_keeper.Lines`: records the changes of the first pin."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
-        self._line: int | None = None
 
-    def ioctl(self, line: int, _code: int, levels: bytes) -> None:
+    def claim(self, pin: int, rest: int, chip: int) -> Drive:
+        del chip
+        return PulsedLine(partial(self._drive, pin), rest)
+
+    def claim_input(self, pin: int, pull: str, debounce_ns: int) -> None:
+        """There are no inputs."""
+
+    def is_output(self, pin: int) -> bool:
+        return pin in PINS
+
+    def read(self, pin: int) -> int:
+        raise NotImplementedError
+
+    def _drive(self, pin: int, is_high: bool) -> None:  # noqa: FBT001  it is the level
         now = time.monotonic_ns()
-        self._line = line if self._line is None else self._line
-        if line == self._line:
-            self.changes.append((now, levels[0]))
+        if pin == PINS[0]:
+            self.changes.append((now, int(is_high)))
 
 
 def measure(options: Options) -> list[Row]:
     run = _on_lines if RECORDED.exists() else _recorded
     rows = []
     for frequency_hz, channels, is_busy in CASES:
-        with _busy_cores(os.cpu_count() or 1 if is_busy else 0):
+        with busy(os.cpu_count() or 1 if is_busy else 0):
             rounds = [run(frequency_hz, channels, options.seconds) for _ in range(options.rounds)]
         taken = Taken(*map(statistics.median, zip(*rounds, strict=True)))
         case = (
@@ -102,8 +112,7 @@ def _in_a_thread(frequency_hz: float, seconds: float) -> Taken:
     """The same pulses from a thread of this process, which computes half of the time."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     lines = RecordedLines()
-    real, pwm_pulses.fcntl = fcntl, lines  # type: ignore[assignment,attr-defined]
-    thread = threading.Thread(target=PulseGenerator(its).run)
+    thread = threading.Thread(target=pin_keeper.serve, args=(Keeper(lambda: lines), its))
     thread.start()
     _begin(ours, frequency_hz, 1)
     end = time.monotonic() + seconds
@@ -114,42 +123,40 @@ def _in_a_thread(frequency_hz: float, seconds: float) -> Taken:
     ours.close()
     thread.join()
     its.close()
-    pwm_pulses.fcntl = real  # type: ignore[attr-defined]
     return _taken(lines.changes, frequency_hz, 0.0)
 
 
 def _on_lines(frequency_hz: float, channels: int, seconds: float) -> Taken:
     """The process on GPIO lines, whose changes the kernel records."""
-    gpio = GpioLines(header_chip())
+    pins = KeptPins()
     for pin in PINS[:channels]:
-        gpio.setup(pin, gpio.OUT, initial=0)
-    pulses = [gpio.PWM(pin, frequency_hz) for pin in PINS[:channels]]
-    for each in pulses:
-        each.start(100 * DUTY)
+        pins.claim(pin, 0)
+        pins.write(pin, DUTY, frequency_hz, VALID_S)
     RECORDED.write_text("clear", encoding="ascii")
-    process = Process(int(Path("/proc/thread-self/children").read_text(encoding="ascii").split()[-1]), 0)
+    process = Process(pins.process or 0, 0)
     before = process.cpu_s()
     time.sleep(seconds)
     cpu_s = process.cpu_s() - before
     content = RECORDED.read_text(encoding="ascii")
-    gpio.close()
+    pins.close()
     fields = [line.split() for line in content.splitlines()]
     changes = [(int(at), int(level)) for at, line, level in fields if line == str(PINS[0])]
     return _taken(changes, frequency_hz, cpu_s / seconds)
 
 
 def _begin(control: socket.socket, frequency_hz: float, channels: int) -> None:
-    period_ns = round(_NS_PER_S / frequency_hz)
-    with open(os.devnull, "wb") as line:  # noqa: PTH123
-        for pin in PINS[:channels]:
-            message = MESSAGE.pack(pin, 0, period_ns, round(DUTY * period_ns))
-            socket.send_fds(control, [message], [line.fileno()])
-            control.recv(ANSWER.size)
+    period_ns = round(NS_PER_S / frequency_hz)
+    for pin in PINS[:channels]:
+        for operation in (CLAIM, WRITE):
+            pulses = period_ns, round(DUTY * period_ns), round(VALID_S * NS_PER_S)
+            control.send(REQUEST.pack(operation, pin, 0, -1, *pulses))
+            number, _ = ANSWER.unpack_from(control.recv(pin_keeper.MOST_BYTES))
+            assert not number  # noqa: S101  nothing fails here
 
 
 def _taken(changes: list[Change], frequency_hz: float, cpu: float) -> Taken:
     """Of whole pulses."""
-    period_ns = _NS_PER_S / frequency_hz
+    period_ns = NS_PER_S / frequency_hz
     first = next(number for number, (_, level) in enumerate(changes) if level and number > 1)
     whole = changes[first : len(changes) - (len(changes) - first + 1) % 2]
     pulses = list(zip(whole[::2], whole[1::2], strict=False))
@@ -159,21 +166,18 @@ def _taken(changes: list[Change], frequency_hz: float, cpu: float) -> Taken:
     return Taken(statistics.median(late), late[int(0.99 * len(late))], light, 100 * cpu)
 
 
-@contextmanager
-def _busy_cores(number: int) -> Iterator[None]:
-    with ExitStack() as stack:
-        for _ in range(number):
-            process = stack.enter_context(subprocess.Popen([sys.executable, "-c", "while True: pass"]))
-            stack.callback(process.kill)
-        yield
-
-
 def _lines() -> None:
-    """The process of the pulses, with lines that record."""
+    """The keeper, with lines that record."""
     lines = RecordedLines()
-    pwm_pulses.fcntl = lines  # type: ignore[assignment,attr-defined]
+
+    def open_lines(library: str) -> Lines:
+        del library
+        return lines
+
+    pin_keeper.open_lines = open_lines
     before = time.process_time()
-    pwm_pulses.main()
+    sys.argv[1:] = [""]
+    pin_keeper.main()
     json.dump({"changes": lines.changes, "cpu_s": time.process_time() - before}, sys.stdout)
 
 
