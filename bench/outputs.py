@@ -16,8 +16,10 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -259,11 +261,18 @@ class Chamber:
         return max(at for at in times if at < before)
 
     def _post(self, topic: str, value: float | None) -> None:
+        """Publish, as soon as there is the topic: a new growd does not have it at once."""
         url = f"http://127.0.0.1:{self._port}{API}/topic/{ENVIRONMENT}/{topic}"
-        request = urllib.request.Request(
-            url, json.dumps([value]).encode(), {"Content-Type": "application/json"}
-        )
-        urllib.request.urlopen(request, timeout=PATIENCE_S).close()  # noqa: S310  as above
+        body = json.dumps([value]).encode()
+        request = urllib.request.Request(url, body, {"Content-Type": "application/json"})
+
+        def is_posted() -> bool:
+            with suppress(urllib.error.HTTPError):
+                urllib.request.urlopen(request, timeout=PATIENCE_S).close()  # noqa: S310  ours
+                return True
+            return False
+
+        self._wait(is_posted)
 
     def _wait(self, condition: Callable[[], object]) -> None:
         end = time.monotonic() + 2 * PATIENCE_S
