@@ -29,7 +29,7 @@ from growd_drivers.pin_keeper import ANSWER, CLAIM, NS_PER_S, REQUEST, WRITE, Ke
 from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
-    from growd_drivers.pin_keeper import Drive, Lines
+    from growd_drivers.pin_keeper import Drive, PinLines
 
 DUTY = 0.3
 PINS = (12, 13, 18, 19)
@@ -49,8 +49,8 @@ class Taken(NamedTuple):
     cpu: float
 
 
-class RecordedLines:
-    """Outputs as `pin_keeper.Lines`: records the changes of the first pin."""
+class RecordedPinLines:
+    """Outputs as `pin_keeper.PinLines`: records the changes of the first pin."""
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
@@ -111,7 +111,7 @@ def _recorded(frequency_hz: float, channels: int, seconds: float) -> Taken:
 def _in_a_thread(frequency_hz: float, seconds: float) -> Taken:
     """The same pulses from a thread of this process, which computes half of the time."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    lines = RecordedLines()
+    lines = RecordedPinLines()
     thread = threading.Thread(target=pin_keeper.serve, args=(Keeper(lambda: lines), its))
     thread.start()
     _begin(ours, frequency_hz, 1)
@@ -168,9 +168,9 @@ def _taken(changes: list[Change], frequency_hz: float, cpu: float) -> Taken:
 
 def _lines() -> None:
     """The keeper, with lines that record."""
-    lines = RecordedLines()
+    lines = RecordedPinLines()
 
-    def open_lines(library: str) -> Lines:
+    def open_lines(library: str) -> PinLines:
         del library
         return lines
 

@@ -10,8 +10,8 @@ import pytest
 from growd.bus import Bus
 from growd.control.controllers import DirectController, LightController
 from growd.control.lamp import LightActuator
-from growd.output_roles import Lease
 from growd.control.topics import LIGHT_CHANNELS, declare_environment
+from growd.output_roles import Lease
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.runtime.worker import Worker

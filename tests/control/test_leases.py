@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from math import inf
 
 import pytest
@@ -57,11 +58,7 @@ class Rig:
         """How long the pin was high, each time."""
         self.pins.advance(self.clock.monotonic())
         edges = [(each.time, each.high) for each in self.pins.history]
-        return [
-            round(after[0] - before[0], 6)
-            for before, after in zip(edges, edges[1:], strict=False)
-            if before[1] > after[1]
-        ]
+        return [round(after[0] - before[0], 6) for before, after in pairwise(edges) if before[1] > after[1]]
 
 
 @pytest.fixture
