@@ -609,8 +609,10 @@ async def test_pins_that_fail_until_the_shutdown_are_reported_and_points_in_memo
         await switched(client, "fan", 1)
         assert await post(client, "environment_1/desired/light_illuminance", 8_000) == 200
     assert sorted(app.shutdown_errors) == [
-        "the lamp channel white's outputs may not be safe: light: GPIO 12 can't be driven: it is in use by "
-        "gpioset",
+        (
+            "the lamp channel white's outputs may not be safe: light: GPIO 12 can't be driven: "
+            "it is in use by gpioset"
+        ),
         "the relay valve's outputs may not be safe: valve: GPIO 23 can't be driven: it is in use by gpioset",
     ]
     points = await asyncio.to_thread(kept_points, tmp_path)
