@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from msgspec.structs import replace
 
+from growd.bus.errors import InvalidValueError
 from growd.cli.status_table import report
 from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
 from growd.config.conditions import Condition
@@ -514,10 +515,27 @@ class TestFillingWithoutEffect:
             for level in (20.0, *[19.5] * 12):
                 await post(on, LEVEL, level, 60)
             assert on.has_tripped(self.NAME)
-            assert "the filling valve was on for 600 s, and water_level did not rise by 1 percent" in reason(
-                on, self.NAME
-            )
+            assert "and water_level did not rise by 1 percent" in reason(on, self.NAME)
             await by_hand(on, "water_fill", 1, 1_000)
+            assert not runs(on, "water_fill")
+
+    async def test_flow_and_tank_say_how_soon_the_level_must_follow(self):
+        fill = output("water_fill", flow_ml_min=2_000.0)
+        async with on_stage(fill, sensors=(LEVEL,)) as on:
+            await post(on, LEVEL, 50.0)
+            on.want("water_fill", 1)
+            for _ in range(70):
+                await post(on, LEVEL, 50.0, 1)
+            assert on.has_tripped(self.NAME), "2 l are a tenth of the tank"
+
+    async def test_filling_ends_when_the_tank_has_no_more_room(self):
+        fill = output("water_fill", flow_ml_min=2_000.0)
+        async with on_stage(fill, sensors=(LEVEL,)) as on:
+            await post(on, LEVEL, 80.0)
+            on.want("water_fill", 1)
+            filled = await on.until(lambda: not runs(on, "water_fill"), 600)
+            assert filled == pytest.approx(90, abs=3), "3 l up to 95 %, though no reading came"
+            await on.clock.advance(300)
             assert not runs(on, "water_fill")
 
     async def test_a_leak_that_holds_a_level_is_found(self):
@@ -720,32 +738,156 @@ class TestDosing:
             assert runs(on, "first")
             assert not runs(on, "second")
 
+    OFTEN = InterlockOptions(mixing_pause_s=60, dosing_ml_per_hour=1e6, dosing_ml_per_day=1e6)
+
+    async def doses(self, on, sensor, before, effect, *, number=1, seconds=4):
+        """Doses of 1 ml/s by hand, after each of which the sensor reads another value."""
+        pump = "nutrient_a" if sensor is SALT else "nutrient_ph_down"
+        for _ in range(number):
+            await post(on, sensor, before)
+            await by_hand(on, pump, 3_600, seconds)
+            on.want(pump, None)
+            before += effect
+            for _ in range(7):
+                await post(on, sensor, before, 10)
+        return before
+
     async def test_a_pump_without_effect_is_off_until_a_reset(self):
-        options = InterlockOptions(mixing_pause_s=60, dosing_ml_per_hour=1e6, dosing_ml_per_day=1e6)
-        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=options) as on:
-            await post(on, SALT, 1.2)
-            on.want("nutrient_a", 3_600)
-            for _ in range(40):
-                await post(on, SALT, 1.21, 30)
-            name = "water_electrical_conductivity_no_rise"
+        name = "water_electrical_conductivity_no_rise"
+        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=self.OFTEN) as on:
+            await self.doses(on, SALT, 1.2, 0.0, number=2)
+            assert not on.has_tripped(name)
+            await self.doses(on, SALT, 1.2, 0.0)
             assert on.has_tripped(name)
-            assert "gave 8 doses" in reason(on, name)
-            assert "its bottle may be empty, or the probe out of the water" in reason(on, name)
+            await by_hand(on, "nutrient_a", 3_600)
             assert not runs(on, "nutrient_a")
+            assert (await on.call(f"{name}/reset"))["success"]
+            await on.clock.advance(2)
+            assert runs(on, "nutrient_a")
+
+    async def test_a_dose_that_is_too_small_to_be_seen_is_a_part_of_a_dose(self):
+        name = "water_electrical_conductivity_no_rise"
+        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=self.OFTEN) as on:
+            await self.doses(on, SALT, 1.2, 0.0, number=5, seconds=2)  # 0.025 mS/cm
+            assert not on.has_tripped(name)
+            await self.doses(on, SALT, 1.2, 0.0, number=2, seconds=2)
+            assert on.has_tripped(name)
+
+    async def test_an_effect_far_below_what_the_volume_predicts_is_none(self):
+        name = "water_electrical_conductivity_no_rise"
+        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=self.OFTEN) as on:
+            await self.doses(on, SALT, 1.2, 0.06, number=3, seconds=20)  # of 0.25
+            assert on.has_tripped(name)
 
     async def test_acid_must_lower_the_acidity(self):
-        options = InterlockOptions(mixing_pause_s=60, dosing_ml_per_hour=1e6, dosing_ml_per_day=1e6)
-        async with on_stage(output("nutrient_ph_down"), sensors=(ACIDITY,), interlock=options) as on:
-            on.want("nutrient_ph_down", 3_600)
-            value = 7.5
-            for _ in range(40):
-                value -= 0.01
-                await post(on, ACIDITY, value, 30)
-                assert not on.has_tripped("water_potential_hydrogen_no_fall")
-            for _ in range(60):
-                await post(on, ACIDITY, 7.0, 30)
-            assert on.has_tripped("water_potential_hydrogen_no_fall")
+        name = "water_potential_hydrogen_no_fall"
+        async with on_stage(output("nutrient_ph_down"), sensors=(ACIDITY,), interlock=self.OFTEN) as on:
+            value = await self.doses(on, ACIDITY, 7.5, -0.2, number=4)
+            assert not on.has_tripped(name)
+            await self.doses(on, ACIDITY, value, 0.0, number=3)
+            assert on.has_tripped(name)
             assert not runs(on, "nutrient_ph_down")
+
+    async def test_a_refill_during_a_dose_is_no_missing_effect_of_others(self):
+        name = "water_potential_hydrogen_no_fall"
+        async with on_stage(output("nutrient_ph_down"), sensors=(ACIDITY,), interlock=self.OFTEN) as on:
+            value = await self.doses(on, ACIDITY, 6.5, -0.2, number=2)
+            await self.doses(on, ACIDITY, value, 0.8)
+            assert not on.has_tripped(name)
+
+    @pytest.mark.parametrize("factor", [0.5, 1.3])
+    async def test_a_probe_that_does_not_fit_the_volumes_of_a_day_is_a_problem(self, factor):
+        memory = ShortMemory()
+        source = "water_electrical_conductivity_no_rise"
+
+        def problems(on):
+            return [each.text for each in on.status.snapshot().problems if "volume predicts" in each.text]
+
+        rich = {"sensors": (SALT,), "interlock": self.OFTEN, "memory": memory}
+        async with on_stage(output("nutrient_a"), **rich) as on, with_events(on) as published:
+            on.bus.node("recipe").publisher(f"environment_1/desired/{SALT.variable}").publish(1.6)
+            value = await self.doses(on, SALT, 1.3, 0.25 * factor, number=2, seconds=20)
+            assert not problems(on)
+            await self.doses(on, SALT, value, 0.25 * factor, seconds=20)
+            assert problems(on)
+            assert not on.has_tripped(source)
+        assert [each["source"] for each in published if "volume predicts" in each["message"]] == [source]
+        async with on_stage(output("nutrient_a"), **rich) as on:
+            assert problems(on), "it is known after a restart"
+
+    async def test_a_probe_that_fits_is_none(self):
+        async with on_stage(output("nutrient_a"), sensors=(SALT,), interlock=self.OFTEN) as on:
+            on.bus.node("recipe").publisher(f"environment_1/desired/{SALT.variable}").publish(1.6)
+            await self.doses(on, SALT, 1.3, 0.25, number=3, seconds=20)
+            assert not on.status.snapshot().problems
+
+
+class TestDoseLimits:
+    PUMPS = tuple(map(output, ("nutrient_ph_down", "nutrient_ph_up", "nutrient_a")))
+    BOTH = (ACIDITY, SALT)
+
+    @pytest.mark.parametrize(
+        ("sensor", "value", "held", "free"),
+        [
+            (ACIDITY, 3.0, "nutrient_ph_down", "nutrient_ph_up"),
+            (ACIDITY, 8.0, "nutrient_ph_up", "nutrient_ph_down"),
+            (SALT, 3.6, "nutrient_a", "nutrient_ph_down"),
+            (SALT, 3.6, "nutrient_ph_up", "nutrient_ph_down"),  # a base is a salt, too
+        ],
+    )
+    async def test_no_command_doses_beyond_a_measured_limit(self, sensor, value, held, free):
+        async with on_stage(*self.PUMPS, sensors=self.BOTH) as on:
+            await post(on, ACIDITY, 7.0)
+            await post(on, SALT, 1.6)
+            await post(on, sensor, value)
+            topic = f"environment_1/commanded/{held}"
+            on.people["client"].publish_arguments(topic, [1.0])
+            await on.clock.advance(3)
+            assert not runs(on, held)
+            assert any(each.tripped and held in each.holds for each in on.status.snapshot().interlocks)
+            on.people["client"].publish_arguments(topic, [None])
+            await by_hand(on, free, 3_600)
+            assert runs(on, free)
+
+    async def test_a_dose_ends_half_way_to_the_limit(self):
+        async with on_stage(output("nutrient_ph_down"), sensors=(ACIDITY,)) as on:
+            await post(on, ACIDITY, 6.0)
+            on.want("nutrient_ph_down", 3_600)
+            await on.until(lambda: runs(on, "nutrient_ph_down"), 5)
+            given = await on.until(lambda: not runs(on, "nutrient_ph_down"), 30)
+            assert given == pytest.approx(2.0, abs=1.0), "ml: half of 1.0 pH, 20 l, 0.2 ml for a litre"
+
+    async def test_no_dose_begins_where_there_is_hardly_room(self):
+        async with on_stage(output("nutrient_ph_down"), sensors=(ACIDITY,)) as on:
+            await post(on, ACIDITY, 5.05)
+            await by_hand(on, "nutrient_ph_down", 3_600, 30)
+            assert not runs(on, "nutrient_ph_down")
+
+    async def test_no_dose_begins_in_still_water(self):
+        outputs = (output("nutrient_a", needs=""), output("water_circulation"))
+        async with on_stage(*outputs) as on:
+            await by_hand(on, "nutrient_a", 3_600, 30)
+            assert not runs(on, "nutrient_a")
+            await by_hand(on, "water_circulation", 1, 290)
+            assert not runs(on, "nutrient_a")
+            await on.clock.advance(20)
+            assert runs(on, "nutrient_a")
+
+    @pytest.mark.parametrize(
+        ("variable", "beyond", "within"),
+        [(ACIDITY.variable, 3.0, 5.5), (ACIDITY.variable, 8.0, 7.0), (SALT.variable, 4.0, 3.0)],
+    )
+    async def test_a_set_point_beyond_a_limit_is_refused_with_the_reason(self, variable, beyond, within):
+        async with on_stage(*self.PUMPS, sensors=self.BOTH) as on:
+            with pytest.raises(InvalidValueError, match=r"of \[interlock\]") as refused:
+                on.want(variable, beyond)
+            assert refused.value.value == beyond
+            assert on.rig.last(f"desired/{variable}") is None
+            on.want(variable, within)
+
+    async def test_without_pumps_every_set_point_is_recorded(self):
+        async with on_stage(output("water_circulation"), sensors=(ACIDITY,)) as on:
+            on.want(ACIDITY.variable, 3.0)
 
 
 class TestLimitsOfOutputs:

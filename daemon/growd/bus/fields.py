@@ -34,7 +34,8 @@ class Kind(StrEnum):
 class Field:
     """A name, a type, and a range.
 
-    `minimum` and `maximum` bound a number, inclusive; `unit` is for texts. A field with a `default` is
+    `minimum` and `maximum` bound a number, inclusive; `unit` and `note`, why it has this range, are for
+    texts. A field with a `default` is
     optional. `min_length` and `max_length` bound a string, in characters, and `choices` are the only strings.
     """
 
@@ -47,15 +48,16 @@ class Field:
     max_length: int = 65_536
     min_length: int = 0
     doc: str = ""
+    note: str = ""
     choices: tuple[str, ...] = ()
 
     @property
     def required(self) -> bool:
         return self.default is REQUIRED
 
-    def within(self, minimum: float, maximum: float, unit: str) -> Field:
+    def within(self, minimum: float, maximum: float, unit: str, note: str = "") -> Field:
         """The same field with a range."""
-        return replace(self, minimum=minimum, maximum=maximum, unit=unit)
+        return replace(self, minimum=minimum, maximum=maximum, unit=unit, note=note)
 
     def check(self, value: Any) -> Any:
         """`value` in this field's type, or `InvalidValueError`.
@@ -101,7 +103,8 @@ class Field:
         bounds = self._bounds()
         if bounds:
             unit = "" if self.unit in _PLAIN_UNITS else self.unit
-            return f"{self.kind} {bounds} {unit}".rstrip()
+            note = f"({self.note})" if self.note else ""
+            return " ".join(filter(None, (self.kind, bounds, unit, note)))
         return f"a finite {self.kind}" if self.kind is Kind.FLOAT64 else str(self.kind)
 
     def _bounds(self) -> str:

@@ -73,10 +73,10 @@ class MessageType:
         """`check` for many values; see `Field.checker`."""
         return self.fields[0].checker() if len(self.fields) == 1 else self.check
 
-    def within(self, minimum: float, maximum: float, unit: str) -> MessageType:
+    def within(self, minimum: float, maximum: float, unit: str, note: str = "") -> MessageType:
         """The same type of one number with the range of a variable."""
         (field,) = self.fields
-        return MessageType(self.name, (field.within(minimum, maximum, unit),))
+        return MessageType(self.name, (field.within(minimum, maximum, unit, note),))
 
     def signature(self) -> str:
         return "[" + ", ".join(f"{field.name}: {field.kind}" for field in self.fields) + "]"

@@ -381,7 +381,7 @@ class _Asked:
             found = self._ask("check_recipe", {"recipe": document}).findings
             chamber = f" in {self._environment} of the daemon at {self._daemon.address().origin}"
         except GrowdError as error:
-            found = check(document, self._chamber().reach())
+            found = check(document, self._chamber().reach_of_recipes())
             chamber = f" in {self._environment} of the configuration"
             click.echo(f"growd: checked without the daemon: {error}", err=True)
         return repeated + found, chamber

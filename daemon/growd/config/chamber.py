@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -14,9 +14,11 @@ from growd.config.loops import LoopOptions, of_carbon_dioxide
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import LUX_PER_UMOL, PHOTONS, SENSOR_KINDS
 from growd.loops import loop_kind
-from growd.output_roles import ROLES
+from growd.output_roles import ROLES, OutputClass
 from growd.variables import (
+    ACIDITY,
     CARBON_DIOXIDE,
+    CONDUCTIVITY,
     DAILY_LIGHT_INTEGRAL,
     HUMIDITY,
     ILLUMINANCE,
@@ -34,10 +36,17 @@ if TYPE_CHECKING:
     from growd.config.devices import RelayOptions, Sensor
     from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
-    from growd.output_roles import OutputClass
 
 LEAST_INTERVAL_S = 0.1
 DAY_S = 86_400.0
+
+
+class Limits(NamedTuple):
+    """The lowest and the highest set point of a variable, and why none is beyond."""
+
+    lowest: float
+    highest: float
+    note: str
 
 
 @dataclass(frozen=True)
@@ -304,6 +313,20 @@ class Chamber:
         limits = self.options.interlock
         return limits.heater_off_degc if variable == TEMPERATURE else limits.water_heater_off_degc
 
+    @cached_property
+    def set_point_limits(self) -> dict[str, Limits]:
+        """The set points of dosed variables that the interlocks of the pumps do not exclude."""
+        limits, pumps = self.options.interlock, self.outputs_of(OutputClass.DOSING)
+        dosed = {variable for each in pumps for variable in each.effects if variable in self.measured}
+        of_acidity = "the limits acid_off_ph and base_off_ph of [interlock]"
+        known = {
+            ACIDITY: Limits(limits.acid_off_ph, limits.base_off_ph, of_acidity),
+            CONDUCTIVITY: Limits(
+                0.0, limits.nutrients_off_ms_cm, "the limit nutrients_off_ms_cm of [interlock]"
+            ),
+        }
+        return {variable: each for variable, each in known.items() if variable in dosed}
+
     def reach(self) -> dict[str, tuple[float, float]]:
         """The lowest and the highest set point of each variable that has an output."""
         reach: dict[str, tuple[float, float]] = {}
@@ -316,9 +339,14 @@ class Chamber:
         for variable in self.loops:
             reach[variable] = VARIABLES[variable].minimum, self._highest(variable)
         reach.update(self._reach_of_plans())
+        reach.update({variable: each[:2] for variable, each in self.set_point_limits.items()})
         if self.controls_carbon_dioxide:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
         return reach
+
+    def reach_of_recipes(self) -> dict[str, tuple[float, float] | Limits]:
+        """The same with the limits that no recipe may go beyond."""
+        return {**self.reach(), **self.set_point_limits}
 
     def needed(self) -> dict[str, set[str]]:
         """The variables that must be known while an output is on, each with the outputs that need it."""

@@ -173,8 +173,9 @@ class InterlockOptions(Section, frozen=True):
     level_hysteresis_percent: Annotated[float, Meta(ge=0.5, le=50)] = 3.0
     """The water level must return this far beyond its limits to end that."""
 
-    fill_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 600.0
-    """Filling or a drain is off until a reset if it was on this long and the water level did not follow."""
+    fill_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 120.0
+    """Filling or a drain without flow_ml_min is off until a reset if it was on this long and the water level
+    did not follow."""
 
     fill_rise_percent: Annotated[float, Meta(ge=0.2, le=50)] = 1.0
     """The smallest change of the water level that counts as following."""
@@ -191,14 +192,23 @@ class InterlockOptions(Section, frozen=True):
     dosing_ml_per_day: Annotated[float, Meta(gt=0, le=1_000_000)] = 200.0
     """The same within 24 hours."""
 
-    no_effect_doses: Annotated[int, Meta(ge=2, le=1_000)] = 8
-    """Dosing pumps are off until a reset after this many doses without an effect on pH or conductivity."""
+    acid_off_ph: Annotated[float, Meta(ge=4, le=6.5)] = 5.0
+    """Pumps that lower the pH are off from this measured pH down."""
+
+    base_off_ph: Annotated[float, Meta(ge=6, le=8.5)] = 7.5
+    """Pumps that raise the pH are off from this measured pH up."""
+
+    nutrients_off_ms_cm: Annotated[float, Meta(ge=0.5, le=6)] = 3.5
+    """Pumps for nutrients and base are off from this measured conductivity up."""
+
+    no_effect_doses: Annotated[int, Meta(ge=2, le=20)] = 3
+    """Dosing pumps are off until a reset after this many doses with far less effect than they must have."""
 
     no_effect_ph: Annotated[float, Meta(ge=0.02, le=2)] = 0.1
-    """The smallest change of the pH that counts as an effect."""
+    """The smallest change of the pH that can be seen. A dose for less counts as a part of a dose."""
 
     no_effect_ms_cm: Annotated[float, Meta(ge=0.01, le=2)] = 0.05
-    """The smallest rise of the conductivity, in mS/cm, that counts as an effect."""
+    """The same of the conductivity, in mS/cm."""
 
     @property
     def dose_limit_s(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.fields import Field, Kind
@@ -9,7 +10,7 @@ from growd.bus.messages import FLOAT64, STRING, VECTOR3, MessageType
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from growd.bus import Bus
 
@@ -106,13 +107,18 @@ def output_level(environment: str, device: str) -> str:
 
 
 def declare_environment(
-    bus: Bus, environment: str, sensed: Iterable[str], derived: Iterable[str] = ()
+    bus: Bus,
+    environment: str,
+    sensed: Iterable[str],
+    derived: Iterable[str] = (),
+    limits: Mapping[str, tuple[float, float, str]] = MappingProxyType({}),
 ) -> None:
     """Declare every topic that clients may use, before any node starts. Calling it again changes nothing.
 
-    `desired` has the variable's range. `commanded` is 0..1 for light and outputs and -1..1 otherwise (cool
-    to heat). `raw` has no range: the sampler checks it. A command [white, red, blue] on `light_channels` sets
-    all channels at once. [null] on `desired` or `commanded` releases the value.
+    `desired` has the variable's range, or a narrower one of `limits`, with the reason. `commanded` is 0..1
+    for light and outputs and -1..1 otherwise (cool to heat). `raw` has no range: the sampler checks it. A
+    command [white, red, blue] on `light_channels` sets all channels at once. [null] on `desired` or
+    `commanded` releases the value.
 
     Clients may publish on `desired`, on `notes`, on `measured` of variables without a sensor (a pH strip),
     and on `commanded` once a controller or actuator has opened it. Nobody measures the `derived` ones, which
@@ -123,8 +129,11 @@ def declare_environment(
     for variable in VARIABLES.values():
         name = variable.name
         ranged = FLOAT64.within(variable.minimum, variable.maximum, variable.unit)
+        wanted = (
+            FLOAT64.within(*limits[name][:2], variable.unit, limits[name][2]) if name in limits else ranged
+        )
         idle = f"nothing in {environment} controls {name}, so its set point is recorded and has no effect"
-        declare(desired(environment, name), ranged, is_open=True, note=idle, is_releasable=True)
+        declare(desired(environment, name), wanted, is_open=True, note=idle, is_releasable=True)
         lowest = 0 if name.startswith("light_") or variable.is_output else -1
         missing = f"{environment} has no output for {name}"
         share = FLOAT64.within(lowest, 1, "fraction")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -24,7 +25,7 @@ from growd.recipes.findings import (
 from growd.recipes.grammar import RecipeFormat, fitting, misfits, published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from growd.recipes.plan import Plan
 
@@ -32,8 +33,10 @@ MAX_BYTES: Final = 4_000_000
 """Size limit of a recipe as JSON, so that the document of its run stays below CouchDB's 8 MB
 (docs.couchdb.org/en/3.5.x/config/couchdb.html#couchdb/max_document_size)."""
 
-Reach = dict[str, tuple[float, float]]
-"""The lowest and highest set point that the actuators of an environment can reach, by variable."""
+Reach = Mapping[str, tuple[float, float] | tuple[float, float, str]]
+"""The lowest and highest set point that the actuators of an environment can reach, by variable. With a note,
+which says why, others are refused.
+"""
 
 FORMATS: Final[Mapping[str, RecipeFormat]] = {
     module.FORMAT.name: module.FORMAT for module in (flexformat, phased, simple)
@@ -66,7 +69,7 @@ def read(text: str) -> tuple[Any, list[RecipeFinding]]:
 def check(recipe: Any, reach: Reach | None = None) -> list[RecipeFinding]:
     """All errors and warnings, errors first, by their place; cut off after `MAX_FINDINGS`.
 
-    With `reach` also warnings on what the environment's actuators can't do.
+    With `reach` also warnings on what the environment's actuators can't do, and errors on what they must not.
     """
     found: dict[Severity, list[RecipeFinding]] = {severity: [] for severity in Severity}
     for finding in _check(recipe):
@@ -76,7 +79,8 @@ def check(recipe: Any, reach: Reach | None = None) -> list[RecipeFinding]:
         elif finding.severity is Severity.ERROR:
             break
     if not found[Severity.ERROR]:
-        found[Severity.WARNING].extend(_doubts(recipe, reach))
+        for finding in _doubts(recipe, reach):
+            found[finding.severity].append(finding)
     findings = [*sorted(found[Severity.ERROR], key=_place), *found[Severity.WARNING]]
     if len(findings) > MAX_FINDINGS:
         last = RecipeFinding(findings[MAX_FINDINGS].severity, "", f"more than {MAX_FINDINGS} findings")
@@ -175,12 +179,13 @@ def _check_reach(form: RecipeFormat, recipe: dict[str, Any], reach: Reach) -> It
             )
         elif words := beyond(reach, variable, value):
             reported.add(variable)
-            yield warning(place, words)
+            yield error(place, words) if len(reach[variable]) > 2 else warning(place, words)  # noqa: PLR2004
 
 
 def beyond(reach: Reach, variable: str, value: float) -> str:
-    """The warning on a set point that the actuators can't reach; "" if they can, or nothing drives it."""
-    low, high = reach.get(variable, (value, value))
+    """The words on a set point that the actuators can't reach; "" if they can, or nothing drives it."""
+    low, high, *note = reach.get(variable, (value, value))
     if low <= value <= high:
         return ""
-    return f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}"
+    why = f": these are {note[0]}" if note else ""
+    return f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}{why}"

@@ -90,7 +90,7 @@ class RecipeRunner:
         self.is_loaded = False
         self._is_shown = True
         self._active: ActiveRun | None = None
-        self._orders = OrderKeeper(journal, bus.clock, zone)  # none waits while a recipe runs
+        self._orders = OrderKeeper(journal, bus.clock, zone, library.reach)  # none waits while a recipe runs
         self._errors: dict[str, str] = {}  # logged ones, by operation
         self._unsaved_by_hand = ""  # why set points by hand can't be saved
         self._is_revised = False  # another recipe is about to take over, so the run does not end
@@ -413,7 +413,7 @@ class RecipeRunner:
             return
         position = Position.resumed(run, self._clock, catches_up=self._catches_up)
         try:
-            plan, _ = await asyncio.to_thread(interpret, run.recipe)
+            plan, _ = await asyncio.to_thread(interpret, run.recipe, self._library.reach)
         except InvalidRecipeError:
             logger.exception(
                 "%s: the recipe %s is not valid any more; it ends", self._environment, run.recipe_id

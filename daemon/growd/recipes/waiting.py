@@ -16,6 +16,7 @@ from growd.runtime.text import duration, moment
 if TYPE_CHECKING:
     from datetime import tzinfo
 
+    from growd.recipes.interpreter import Reach
     from growd.recipes.plan import Plan
     from growd.recipes.run import Journal
     from growd.runtime.clock import Clock
@@ -94,13 +95,16 @@ class OrderKeeper:
     Hold the runner's lock around the methods that save.
     """
 
-    def __init__(self, journal: Journal, clock: Clock, zone: tzinfo | None) -> None:
+    def __init__(
+        self, journal: Journal, clock: Clock, zone: tzinfo | None, reach: Reach | None = None
+    ) -> None:
         self.waiting: WaitingStart | None = None
         self.refusal = ""
         """Why a recipe whose time has come has not started."""
         self._journal = journal
         self._clock = clock
         self._zone = zone
+        self._reach = reach
 
     async def place(self, order: Order, plan: Plan) -> WaitingStart:
         """Save an order, and wait. Raises `RecipeRefusedError`."""
@@ -110,7 +114,7 @@ class OrderKeeper:
     async def resume(self, saved: dict[str, Any]) -> WaitingStart:
         """Wait for an order of the journal. Raises `InvalidRecipeError` and `msgspec.ValidationError`."""
         order = msgspec.convert(saved, Order)
-        plan, _ = await asyncio.to_thread(interpret, order.recipe)
+        plan, _ = await asyncio.to_thread(interpret, order.recipe, self._reach)
         return self._wait(order, plan)
 
     async def drop(self) -> None:

@@ -11,9 +11,11 @@ from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.heat import OverTemperature, StillRising
 from growd.control.interlocks.no_effect import Effect, Unmoved
 from growd.control.interlocks.on_times import OnTimes
+from growd.control.interlocks.room import Room
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
-from growd.variables import ACIDITY, CONDUCTIVITY, HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
+from growd.variables import HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
+from growd.wiring.dose_interlocks import DoseInterlocks, own, volumes_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -36,9 +38,12 @@ _VENTING: Final = (OutputClass.COOLER, OutputClass.FAN, OutputClass.OTHER)
 _PROBE_S: Final = 600.0
 _OVERFLOW_S: Final = 120.0
 _FORGET_DOSES_S: Final = 21_600.0
+_FOLLOW: Final = 5.0
+"""A level must follow within the time in which this many times the smallest change goes in, or out."""
+_LEAST_FOLLOW_S: Final = 60.0
 _WARM_ROOM_DEGC: Final = 26.0
 """Water, and all else but air, warms up to here by itself."""
-_MARGINS: Final = {ACIDITY: 0.15, CONDUCTIVITY: 0.1, WATER_LEVEL: 2.0}
+_MARGINS: Final = {WATER_LEVEL: 2.0}
 """How near the set point a working controller stays, where it is not the band of its loop."""
 
 
@@ -60,6 +65,7 @@ class ClassInterlocks:
         self._feedbacks = feedbacks
         self._lamps = lamps
         self._of_several: list[tuple[OnTimes, frozenset[str]]] = []
+        self._doses = DoseInterlocks(chamber, readings, times, self._times_of)
 
     def still_rising(self) -> Iterator[Interlock]:
         """Those that may switch coolers on."""
@@ -84,6 +90,7 @@ class ClassInterlocks:
         """All others, which switch outputs off."""
         yield from self._heat()
         yield from self._without_effect()
+        yield from self._doses.made()
         yield from self._water()
 
     def track(self, interlocks: Interlocks) -> None:
@@ -132,7 +139,7 @@ class ClassInterlocks:
             if heaters:
                 yield OverTemperature(
                     _over_temperature(variable),
-                    _own(heaters),
+                    own(heaters),
                     self._readings,
                     variable,
                     limit_degc=self._heat_limit(variable, "off_degc"),
@@ -147,15 +154,15 @@ class ClassInterlocks:
 
     def _still_rising(self, variable: str) -> Interlock:
         heaters = self._that(variable, raises=True)
-        lowering = _own(self._that(variable, raises=False))
-        fans = _own(self._of(OutputClass.FAN)) if variable == TEMPERATURE else frozenset()
-        coolers = _own(self._of(*_VENTING)) & lowering | fans
+        lowering = own(self._that(variable, raises=False))
+        fans = own(self._of(OutputClass.FAN)) if variable == TEMPERATURE else frozenset()
+        coolers = own(self._of(*_VENTING)) & lowering | fans
         confirmed = [self._feedbacks[each.name] for each in heaters if each.name in self._feedbacks]
         return StillRising(
             variable,
-            _own(heaters),
+            own(heaters),
             coolers,
-            self._times_of(_own(heaters)),
+            self._times_of(own(heaters)),
             self._readings,
             lamps=self._lamps,
             cooling=self._times_of(coolers),
@@ -178,20 +185,13 @@ class ClassInterlocks:
             yield self._unmoved(OutputClass.HUMIDIFIER, variable, rise, on_s)
         for raises in (True, False):
             pumps = (
-                self._fills if raises else _own(self._of(OutputClass.PUMP, drives=WATER_LEVEL, raises=False))
+                self._fills if raises else own(self._of(OutputClass.PUMP, drives=WATER_LEVEL, raises=False))
             )
             if WATER_LEVEL in self._chamber.measured and pumps:
                 yield self._level_unmoved(pumps, raises=raises)
-        changes = {ACIDITY: limits.no_effect_ph, CONDUCTIVITY: limits.no_effect_ms_cm}
-        for variable in self._measured_of(OutputClass.DOSING):
-            change = changes.get(variable) or loop_kind(variable).band
-            for raises in (True, False):
-                pumps = _own(self._of(OutputClass.DOSING, drives=variable, raises=raises))
-                if pumps:
-                    yield self._undosed(pumps, variable, change, raises=raises)
 
     def _unmoved(self, of: OutputClass, variable: str, rise: float, on_s: float) -> Interlock:
-        holds = _own(self._of(of, drives=variable, raises=True))
+        holds = own(self._of(of, drives=variable, raises=True))
         is_humidity = variable == HUMIDITY
         effect = Effect(
             variable,
@@ -219,7 +219,7 @@ class ClassInterlocks:
 
     @property
     def _fills(self) -> frozenset[str]:
-        return _own(self._that(WATER_LEVEL, raises=True))
+        return own(self._that(WATER_LEVEL, raises=True))
 
     def _level_unmoved(self, holds: frozenset[str], *, raises: bool) -> Interlock:
         effect = Effect(
@@ -240,38 +240,25 @@ class ClassInterlocks:
             self._times_of(holds),
             effect,
             self._readings,
-            limit=self._limits.fill_on_s,
+            limit=self._follow_s(self._that(WATER_LEVEL, raises=raises)),
             subject="the filling valve" if raises else "the drain",
             causes="the tank or a drain may leak, the tap may be shut, or the level sensor has failed"
             if raises
             else "it may be blocked, the tap may be stuck open, or the level sensor has failed",
         )
 
-    def _undosed(self, holds: frozenset[str], variable: str, change: float, *, raises: bool) -> Interlock:
-        times = self._times_of(holds)
-        effect = Effect(
-            variable,
-            change,
-            VARIABLES[variable].unit,
-            raises,
-            margin=_margin(variable),
-            proves_without_set_point=False,
-            held_share=0.0,
-            held_limit=1.0,
-            forget_s=_FORGET_DOSES_S,
-            stays=False,
-        )
-        return Unmoved(
-            holds,
-            times,
-            effect,
-            self._readings,
-            limit=float(self._limits.no_effect_doses),
-            subject="the dosing pump",
-            causes="its bottle may be empty, or the probe out of the water",
-            used=lambda _: float(times.starts),
-            unit="doses",
-        )
+    def _follow_s(self, moving: list[Output]) -> float:
+        """How long the level may take to follow: a few times what flow and tank predict, if known."""
+        ml_s = volumes_of(moving, self._by_variable).full_ml_s
+        if not all(each.flow_ml_min for each in moving):
+            return self._limits.fill_on_s
+        ml = _FOLLOW * self._limits.fill_rise_percent / 100.0 * self._tank_ml
+        return max(_LEAST_FOLLOW_S, ml / ml_s)
+
+    @property
+    def _tank_ml(self) -> float:
+        """The volume of the full tank."""
+        return 1_000.0 * self._chamber.loop_options(WATER_LEVEL).tank_litres
 
     # water
 
@@ -284,7 +271,10 @@ class ClassInterlocks:
         yield from self._level(
             "water_too_high", self._fills, "water_level_high", above=limits.level_high_percent
         )
-        if self._fills and WATER_LEVEL in self._chamber.measured:
+        filling = self._that(WATER_LEVEL, raises=True)
+        if filling and WATER_LEVEL in self._chamber.measured:
+            if all(each.flow_ml_min for each in filling):
+                yield self._fill_room(filling)
             brim = (limits.level_high_percent + 100.0) / 2
             over = Threshold(WATER_LEVEL, self._reader(WATER_LEVEL), above=brim, unit="percent")
             yield WhileBeyond(
@@ -295,6 +285,23 @@ class ClassInterlocks:
                 holds_unknown=False,
                 failure="the filling valve may be stuck open: close the tap by hand",
             )
+
+    def _fill_room(self, filling: list[Output]) -> Interlock:
+        high = self._limits.level_high_percent
+
+        def room(now: float) -> float | None:
+            level = self._readings.combined(WATER_LEVEL, now)
+            return None if level is None else max(0.0, high - level) / 100.0 * self._tank_ml
+
+        return Room(
+            "water_level_rise_limit",
+            own(filling),
+            self._times_of(own(filling)),
+            volumes_of(filling, self._by_variable),
+            room=room,
+            pause_s=self._limits.pump_rest_s,
+            words=f"the tank had no more room up to {high:g} percent when filling began",
+        )
 
     def _level(self, name: str, holds: Iterable[str], switch: str, **sides: float) -> Iterator[Interlock]:
         judged = []
@@ -311,7 +318,7 @@ class ClassInterlocks:
         pumps = [each for each in self._of(OutputClass.PUMP) if each.first_moved[0] != WATER_LEVEL]
         thermal = self._of(OutputClass.HEATER, OutputClass.COOLER)
         in_water = [each for each in thermal if each.first_moved[0].startswith("water_")]
-        return _own([*self._of(OutputClass.DOSING), *pumps, *in_water])
+        return own([*self._of(OutputClass.DOSING), *pumps, *in_water])
 
     def _reader(self, variable: str) -> Callable[[float], float | None]:
         return partial(self._readings.combined, variable)
@@ -331,10 +338,6 @@ def counters_of(chamber: Chamber, output: Output) -> set[str]:
     if not found:
         return set()
     return {each.own_variable for each in chamber.outputs_of(found) if each.first_moved[0] == variable}
-
-
-def _own(outputs: Iterable[Output]) -> frozenset[str]:
-    return frozenset(each.own_variable for each in outputs)
 
 
 def _margin(variable: str) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.base import InputUnknown, Interlock, SensorReadings
 from growd.control.interlocks.carbon_dioxide import (
@@ -12,6 +13,7 @@ from growd.control.interlocks.carbon_dioxide import (
     StaysHigh,
     valve_open_too_long,
 )
+from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.heat import OverTemperature
 from growd.control.interlocks.light import LightHours
 from growd.control.interlocks.node import PATIENCE_S, Interlocks
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd.control.hold import OutputHold
     from growd.control.interlocks.saved_states import Memory
+
+_LEAST_PPM: Final = 100.0
+"""The air of plants in light has more: their compensation point is 30 to 70 ppm, and chambers leak."""
+_LITTLE_S: Final = 60.0
 
 
 def interlocks_of(
@@ -107,6 +113,19 @@ def _of_valve(
     if CARBON_DIOXIDE in chamber.measured:
         open_s, rise_ppm = limits.no_rise_open_s, limits.no_rise_ppm
         yield NoRise(times, readings, open_s=open_s, rise_ppm=rise_ppm, fans=fans, holds=holds)
+        yield _too_little(readings, holds)
+
+
+def _too_little(readings: SensorReadings, holds: frozenset[str]) -> Interlock:
+    """A sensor that reads less CO2 than plants leave is not in order."""
+    little = Threshold(
+        CARBON_DIOXIDE,
+        partial(readings.combined, CARBON_DIOXIDE),
+        below=_LEAST_PPM,
+        hysteresis=_LEAST_PPM / 2,
+        unit="ppm",
+    )
+    return WhileBeyond("carbon_dioxide_too_low", holds, [little], after_s=_LITTLE_S, holds_unknown=False)
 
 
 def _of_lamp(

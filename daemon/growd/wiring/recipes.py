@@ -46,7 +46,7 @@ def recipe_runners(
         yield RecipeRunner(
             bus,
             environment,
-            library=Library(database.recipe, chamber.reach(), zone),
+            library=Library(database.recipe, chamber.reach_of_recipes(), zone),
             journal=RunJournal(local, outbox, maker, environment, documents.look_now),
             set_points=SetPointKeeper(local, environment) if keeps else None,
             zone=zone,

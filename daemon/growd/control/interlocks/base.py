@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -124,6 +125,10 @@ class Interlock(ABC):
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
         """The level of an output in place of `level` while this interlock has tripped."""
         return 0.0
+
+    def due_s(self, now: float) -> float:  # noqa: ARG002  for subclasses
+        """Seconds until it must be updated to end an output in time; infinity for no such time."""
+        return math.inf
 
     def why_no_reset(self, now: float) -> str:  # noqa: ARG002  for subclasses
         """Why it cannot be reset now, or ""."""

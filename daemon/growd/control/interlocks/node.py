@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.on_times import OnTimes
     from growd.control.interlocks.saved_states import Memory
     from growd.control.interlocks.sensor_calibrations import SensorCalibrations
+    from growd.runtime.clock import Cancellable
 
 logger = logging.getLogger(__name__)
 
@@ -108,6 +109,8 @@ class Interlocks:
         self._said: dict[str, str] = {}  # by interlock: the reason of its last event
         self._since: dict[str, float] = {}
         self._quiet: set[str] = set()
+        self._problems_said: set[str] = set()  # the interlocks whose problem was reported
+        self._next_update: Cancellable | None = None
         followed = {variable for each in self._interlocks for variable in each.follows}
         self._set_points = {desired(environment, variable): variable for variable in sorted(followed)}
         self._heard = frozenset(topic for each in self._interlocks for topic in each.listens)
@@ -164,6 +167,7 @@ class Interlocks:
                         await self._clock.sleep(PERIOD_S)
         finally:
             self._alive_at = None
+            self._update_in_time(self._clock.monotonic())
             self._nudge()
 
     async def close(self) -> None:
@@ -210,6 +214,7 @@ class Interlocks:
         for only, times in trackers:
             if only in ("", device):
                 times.wrote(f"{device}/{output}", level, now, lasted_s, was_on_s)
+        self._update_in_time(now)
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
@@ -271,9 +276,32 @@ class Interlocks:
             if self._reported.get(each.name) != each.reason:
                 self._report(each)
                 is_changed = True
+            if bool(each.problem) != (each.name in self._problems_said):
+                self._report_problem(each)
         self.saved.check()
+        self._update_in_time(now)
         if is_changed:
             self._nudge()
+
+    def _update_in_time(self, now: float) -> None:
+        """Update between two periods where an interlock has to end an output."""
+        if self._next_update is not None:
+            self._next_update.cancel()
+            self._next_update = None
+        due_s = min((each.due_s(now) for each in self._interlocks), default=math.inf)
+        if self._alive_at is not None and due_s < PERIOD_S:
+            self._next_update = self._clock.call_later(max(0.0, due_s), self._update)
+
+    def _report_problem(self, interlock: Interlock) -> None:
+        """Publish the begin or the end of a problem, as an event and in the log."""
+        name, problem = interlock.name, interlock.problem
+        if problem:
+            self._problems_said.add(name)
+            logger.warning("%s/%s: %s", self.node.name, name, problem)
+        else:
+            self._problems_said.discard(name)
+        message = problem or "the problem is over"
+        self._events.publish({"kind": "interlock", "source": name, "message": message})
 
     def _report(self, interlock: Interlock) -> None:
         """Publish the state; unless it is quiet at the start, also as an event and in the log."""

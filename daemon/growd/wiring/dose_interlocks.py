@@ -1,0 +1,163 @@
+"""The interlocks of dosing pumps, from what is measured and from the volumes that they give."""
+
+from __future__ import annotations
+
+from functools import partial
+from math import inf
+from typing import TYPE_CHECKING, Final
+
+from growd.control.interlocks.conditions import Threshold, WhileBeyond
+from growd.control.interlocks.dose_effect import Answer, DoseEffect
+from growd.control.interlocks.room import Room, StillWater, Volumes
+from growd.loops import loop_kind
+from growd.output_roles import OutputClass
+from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from growd.config import Chamber, Output
+    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.on_times import OnTimes
+
+_CIRCULATION: Final = "water_circulation"
+_HYSTERESIS: Final = 0.1
+"""Of the limits, in pH and in mS/cm."""
+_ROOM_SHARE: Final = 0.5
+"""Share of the way to a limit that one dose may go: water takes less acid, the nearer it is to pH 5."""
+_SETTLED: Final = 0.9
+"""Share of the time for mixing after which a dose is judged, since the next one may begin then."""
+_LEAST_ML: Final = 1e-3
+_ANSWERS: Final = {ACIDITY: (0.1, (0.4, 1.4)), CONDUCTIVITY: (0.3, (0.75, 1.2))}
+"""Shares of the effect that the volume of doses predicts: less is no effect; those of a day are within.
+
+Hard water, or water of pH 7, takes ten times the acid of soft water of pH 6; conductivities add up.
+"""
+_ANY_ANSWER: Final = (0.1, (0.0, inf))
+
+
+class DoseInterlocks:
+    """The interlocks of all dosing pumps of a chamber.
+
+    `times` are those of each own variable, `times_of` makes those of several together.
+    """
+
+    def __init__(
+        self,
+        chamber: Chamber,
+        readings: SensorReadings,
+        times: Mapping[str, OnTimes],
+        times_of: Callable[[frozenset[str]], OnTimes],
+    ) -> None:
+        self._chamber = chamber
+        self._limits = chamber.options.interlock
+        self._readings = readings
+        self._by_variable = times
+        self._times_of = times_of
+        self._pumps = chamber.outputs_of(OutputClass.DOSING)
+
+    def made(self) -> Iterator[Interlock]:
+        """All of them."""
+        limits = self._limits
+        for variable, raises in dict.fromkeys(
+            (variable, raises) for each in self._pumps for variable, raises in each.effects.items()
+        ):
+            if variable in self._chamber.measured and self._ml_per_unit_litre(variable, raises=raises):
+                yield self._effect(variable, raises=raises)
+        yield from self._limit(ACIDITY, limits.acid_off_ph, "water_too_acid", raises=False)
+        yield from self._limit(ACIDITY, limits.base_off_ph, "water_too_alkaline", raises=True)
+        yield from self._limit(CONDUCTIVITY, limits.nutrients_off_ms_cm, "water_too_salty", raises=True)
+        if self._pumps and _CIRCULATION in self._by_variable:
+            circulation = self._by_variable[_CIRCULATION]
+            yield StillWater(own(self._pumps), circulation, limits.mixing_pause_s)
+
+    def _that(self, variable: str, *, raises: bool) -> list[Output]:
+        """The pumps that move a variable in a direction."""
+        return [each for each in self._pumps if each.effects.get(variable) is raises]
+
+    def _limit(self, variable: str, limit: float, name: str, *, raises: bool) -> Iterator[Interlock]:
+        """The pumps that would take a variable beyond a limit, at the limit and before it."""
+        pumps = self._that(variable, raises=raises)
+        if not pumps or variable not in self._chamber.measured:
+            return
+        unit = VARIABLES[variable].unit
+        sides = {"above" if raises else "below": limit}
+        beyond = Threshold(
+            variable, partial(self._readings.combined, variable), hysteresis=_HYSTERESIS, unit=unit, **sides
+        )
+        salts = self._that(ACIDITY, raises=True) if variable == CONDUCTIVITY else []  # a base is one
+        yield WhileBeyond(name, own(pumps + salts), [beyond], holds_unknown=False)
+        yield Room(
+            f"{name}_soon",
+            own(pumps),
+            self._times_of(own(pumps)),
+            volumes_of(pumps, self._by_variable),
+            room=partial(self._room, variable, limit, raises=raises),
+            pause_s=self._limits.mixing_pause_s,
+            words=f"a dose takes {variable} at most half of the way to {limit:g} {unit}, and the tank mixes",
+        )
+
+    def _room(self, variable: str, limit: float, now: float, *, raises: bool) -> float | None:
+        """The volume that one dose may have, in ml."""
+        value = self._readings.combined(variable, now)
+        if value is None:
+            return None
+        left = max(0.0, limit - value if raises else value - limit)
+        return _ROOM_SHARE * left * self._ml_per_unit(variable, now, raises=raises)
+
+    def _effect(self, variable: str, *, raises: bool) -> Interlock:
+        limits, kind = self._limits, loop_kind(variable)
+        pumps = self._that(variable, raises=raises)
+        against = [each for each in self._chamber.outputs if each.effects.get(variable) is not raises]
+        visible = {ACIDITY: limits.no_effect_ph, CONDUCTIVITY: limits.no_effect_ms_cm}
+        least, fits = _ANSWERS.get(variable, _ANY_ANSWER)
+        return DoseEffect(
+            own(pumps),
+            self._times_of(own(pumps)),
+            volumes_of(pumps, self._by_variable),
+            self._readings,
+            Answer(
+                variable,
+                VARIABLES[variable].unit,
+                raises,
+                partial(self._ml_per_unit, variable, raises=raises),
+                visible=visible.get(variable) or kind.band,
+                least=least,
+                fits=fits,
+                near=kind.dose_step,
+            ),
+            others=self._times_of(
+                own(each for each in against if {variable, WATER_LEVEL} & each.effects.keys())
+            ),
+            doses=limits.no_effect_doses,
+            settle_s=_SETTLED * (self._chamber.loop_options(variable).mixing_s or limits.mixing_pause_s),
+        )
+
+    def _ml_per_unit(self, variable: str, now: float, *, raises: bool) -> float:
+        """The volume that moves the tank by one unit: as configured, for the water that is there."""
+        litres = self._chamber.loop_options(variable).tank_litres * self._filled(now)
+        return max(_LEAST_ML, self._ml_per_unit_litre(variable, raises=raises) * litres)
+
+    def _ml_per_unit_litre(self, variable: str, *, raises: bool) -> float:
+        """The same for a litre; 0 where no dose has a known effect."""
+        options, kind = self._chamber.loop_options(variable), loop_kind(variable)
+        if raises:
+            return options.ml_per_unit_litre or kind.ml_per_unit_litre
+        return options.lowering_ml_per_unit_litre or kind.lowering_ml_per_unit_litre
+
+    def _filled(self, now: float) -> float:
+        """The filled share of the tank; without a known level `tank_litres` are there."""
+        known = WATER_LEVEL in self._chamber.measured
+        level = self._readings.combined(WATER_LEVEL, now) if known else None
+        return 1.0 if level is None else level / 100.0
+
+
+def volumes_of(outputs: Iterable[Output], times: Mapping[str, OnTimes]) -> Volumes:
+    """What outputs give together. Those of one own variable have the same flow."""
+    flows = {each.own_variable: (each.flow_ml_min or 0.0) / 60.0 for each in outputs}
+    return Volumes([(times[variable], ml_s) for variable, ml_s in flows.items()])
+
+
+def own(outputs: Iterable[Output]) -> frozenset[str]:
+    """The own variables of outputs."""
+    return frozenset(each.own_variable for each in outputs)
