@@ -2,8 +2,9 @@
 
 The chamber of the profile "climate", with a pump for base and a fan for CO2 only, on the clock of the tests
 that jumps from one event to the next. All loops are closed. After an hour with true readings one sensor, or
-two, tell a lie for the rest of the time. The worst true value is that of the variable that suffers most, and growd has noticed
-when its status has a problem or a tripped interlock that it did not have before. A lie takes a minute of CPU.
+two, tell a lie for the rest of the time. The worst true value is that of the variable that suffers most.
+growd has noticed when its status has a problem or a tripped interlock that it did not have before. A lie
+takes 20 s of CPU.
 """
 
 from __future__ import annotations

@@ -25,6 +25,8 @@ _HYSTERESIS: Final = 0.1
 """Of the limits, in pH and in mS/cm."""
 _ROOM_SHARE: Final = 0.5
 """Share of the way to a limit that one dose may go: water takes less acid, the nearer it is to pH 5."""
+_ACID_SHARE: Final = 0.05
+"""Concentrates of nutrients are acid, too: they count as this share of their volume of acid."""
 _SETTLED: Final = 0.9
 """Share of the time for mixing after which a dose is judged, since the next one may begin then."""
 _LEAST_ML: Final = 1e-3
@@ -87,11 +89,13 @@ class DoseInterlocks:
         )
         salts = self._that(ACIDITY, raises=True) if variable == CONDUCTIVITY else []  # a base is one
         yield WhileBeyond(name, own(pumps + salts), [beyond], holds_unknown=False)
+        acid = self._that(CONDUCTIVITY, raises=True) if variable == ACIDITY and not raises else []
+        given = _flows(pumps, self._by_variable) + _flows(acid, self._by_variable, _ACID_SHARE)
         yield Room(
             f"{name}_soon",
-            own(pumps),
-            self._times_of(own(pumps)),
-            volumes_of(pumps, self._by_variable),
+            own(pumps + acid),
+            self._times_of(own(pumps + acid)),
+            Volumes(given),
             room=partial(self._room, variable, limit, raises=raises),
             pause_s=self._limits.mixing_pause_s,
             words=f"a dose takes {variable} at most half of the way to {limit:g} {unit}, and the tank mixes",
@@ -153,9 +157,16 @@ class DoseInterlocks:
 
 
 def volumes_of(outputs: Iterable[Output], times: Mapping[str, OnTimes]) -> Volumes:
-    """What outputs give together. Those of one own variable have the same flow."""
-    flows = {each.own_variable: (each.flow_ml_min or 0.0) / 60.0 for each in outputs}
-    return Volumes([(times[variable], ml_s) for variable, ml_s in flows.items()])
+    """What outputs give together."""
+    return Volumes(_flows(outputs, times))
+
+
+def _flows(
+    outputs: Iterable[Output], times: Mapping[str, OnTimes], share: float = 1.0
+) -> list[tuple[OnTimes, float]]:
+    """The times of outputs, and this share of their flow in ml/s. Those of one own variable have the same."""
+    flows = {each.own_variable: share * (each.flow_ml_min or 0.0) / 60.0 for each in outputs}
+    return [(times[variable], ml_s) for variable, ml_s in flows.items()]
 
 
 def own(outputs: Iterable[Output]) -> frozenset[str]:

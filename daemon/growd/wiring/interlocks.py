@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from growd.control.hold import OutputHold
     from growd.control.interlocks.saved_states import Memory
 
-_LEAST_PPM: Final = 100.0
-"""The air of plants in light has more: their compensation point is 30 to 70 ppm, and chambers leak."""
+_LEAST_PPM: Final = 200.0
+"""Closed chambers with plants in light have more: they leak, and leaves take up little below 100 ppm."""
 _LITTLE_S: Final = 60.0
 
 
