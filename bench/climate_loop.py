@@ -37,6 +37,7 @@ from growd.variables import (
 )
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.loops import can_tune, loop_controller, output_controller
+from growd.wiring.pumps import pumps_of
 from growd.wiring.topics import declare_topics
 from growd.wiring.tuning import autotuner
 from growd_hwsim.chamber import SimulatedChamber
@@ -141,7 +142,12 @@ class ClimateLoop:
         """The variables whose sensors fail."""
         self.interlocks = WhyHeld()
         self.other_experiment = ""
-        self._guards = interlocks_of(self.config, self.bus, Forgetful(), None) if is_guarded else None
+        self._pumps = pumps_of(self.config, self.clock.monotonic)
+        self._guards = None
+        if is_guarded:
+            self._guards = interlocks_of(
+                self.config, self.bus, Forgetful(), None, hold=None, pumps=self._pumps
+            )
         self.parts: list[Part] = [self._guards] if self._guards is not None else []
         self.parts += [Filter(self.bus, ENVIRONMENT, name) for name in self.config.measured]
         self.parts += [self._actuator(output) for output in self.config.outputs]
@@ -202,11 +208,13 @@ class ClimateLoop:
         for output in self.config.outputs:
             by_variable.setdefault(output.own_variable, []).append(output)
         made: list[Part] = [
-            output_controller(self.config, self.bus, variable, outputs, air)
+            output_controller(self.config, self.bus, variable, outputs, air, pumps=self._pumps)
             for variable, outputs in by_variable.items()
         ]
         for variable in self.config.loops:
-            self.controllers[variable] = loop_controller(self.config, self.bus, variable, air, lamp)
+            self.controllers[variable] = loop_controller(
+                self.config, self.bus, variable, air, lamp, pumps=self._pumps
+            )
         held: Interlocks = self.interlocks  # type: ignore[assignment]  # all of it that an autotune needs
         tuners = [
             autotuner(self.config, self.bus, controller, held, lambda: self.other_experiment)

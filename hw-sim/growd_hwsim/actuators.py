@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from growd_hwsim.faults import Fault
+
 ACTUATORS: Final = (
     "valve",
     "fan",
@@ -33,10 +35,11 @@ DOOR: Final = "door"
 
 WITHOUT_EFFECT: Final = "without_effect"
 WELDED: Final = "welded"
+WEAK: Final = "weak"
 HELD_OPEN: Final = "held_open"
 """Kinds of faults. They are at an actuator or, the last one, at the door."""
 
-NO_FAULTS: Final[Mapping[str, str]] = MappingProxyType({})
+NO_FAULTS: Final[Mapping[str, Fault]] = MappingProxyType({})
 
 
 class Actuators:
@@ -59,13 +62,15 @@ class Actuators:
         if (real := self._real(name)) != self.levels[name]:
             self.levels = {**self.levels, name: real}
 
-    def suffer(self, faults: Mapping[str, str]) -> None:
-        """Have these faults, a kind by actuator or door, and no others."""
+    def suffer(self, faults: Mapping[str, Fault]) -> None:
+        """Have these faults, by actuator or door, and no others."""
         if faults != self._faults:
             self._faults = faults
             self.levels = {name: self._real(name) for name in ACTUATORS}
             self.door_is_held_open = DOOR in faults
 
     def _real(self, name: str) -> float:
-        kind = self._faults.get(name)
-        return {WITHOUT_EFFECT: 0.0, WELDED: 1.0}[kind] if kind else self._commanded[name]
+        commanded, fault = self._commanded[name], self._faults.get(name)
+        if fault is None:
+            return commanded
+        return {WITHOUT_EFFECT: 0.0, WELDED: 1.0, WEAK: commanded * (fault.amount or 0.0)}[fault.kind]

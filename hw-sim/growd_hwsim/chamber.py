@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from growd_hwsim.air import AirFlows
+    from growd_hwsim.faults import Fault
     from growd_hwsim.plants import Stand
     from growd_hwsim.tank import Water
 
@@ -72,8 +73,8 @@ class SimulatedChamber:
         self._vapour_of_room = p.ambient_humidity_percent / 100.0 * saturation_vapour_g_m3(room_degc)
         self.state = AirState(p.ambient_carbon_dioxide_ppm, room_degc, self._vapour_of_room, room_degc)
         """The air at the last reading."""
-        self.present_faults: Callable[[], Mapping[str, str]] = lambda: NO_FAULTS
-        """The faults of actuators and door now: a kind of `actuators` by actuator or door."""
+        self.present_faults: Callable[[], Mapping[str, Fault]] = lambda: NO_FAULTS
+        """The faults of actuators and door now, by actuator or door."""
         self.bring_outputs: Callable[[float], None] = lambda _now: None
         """Brings what drives the actuators to a time, before the chamber goes there."""
         self._monotonic = monotonic
@@ -104,6 +105,16 @@ class SimulatedChamber:
         """
         with self._present(at):
             self._actuators.command(name, level)
+
+    def collect(self, pump: str) -> None:
+        """Empty the measuring cylinder and put the hose of a dosing pump into it, "" for none."""
+        with self._present():
+            self.tank.hose, self.tank.collected_ml = pump, 0.0
+
+    def collected_ml(self) -> float:
+        """The volume in the measuring cylinder now."""
+        with self._present():
+            return self.tank.collected_ml
 
     def set_valve(self, is_open: bool) -> None:  # noqa: FBT001  its name says it
         """Open or close the CO2 valve."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd_hwsim import chips, i2c, uart  # noqa: F401  importing chips fills SENSORS
-from growd_hwsim.actuators import ACTUATORS, DOOR, HELD_OPEN, WELDED, WITHOUT_EFFECT
+from growd_hwsim.actuators import ACTUATORS, DOOR, HELD_OPEN, WEAK, WELDED, WITHOUT_EFFECT
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.i2c import NoAcknowledgeError
 
@@ -34,7 +34,7 @@ PLACES: dict[str, tuple[str, ...]] = {
     PORT: uart.FAULTS,
     PIN: ("hang", "refused"),
     NETWORK: ("absent",),
-    ACTUATOR: (WITHOUT_EFFECT, WELDED),
+    ACTUATOR: (WITHOUT_EFFECT, WEAK, WELDED),
     DOOR: (HELD_OPEN,),
 }
 """The kinds of faults that can be at each place."""
@@ -63,14 +63,15 @@ KINDS: dict[str, str] = {
     "renamed": "The port comes back under the next number.",
     "refused": "The pin cannot be used, as if another program holds it.",
     WITHOUT_EFFECT: "The part does nothing: an empty bottle or tank, a burnt-out heater, a dry pump.",
+    WEAK: "The part works at this share of its level, as a pump with a worn tube.",
     WELDED: "The part works at its full level, whatever is commanded, as with a welded relay.",
     HELD_OPEN: "The door stays open.",
 }
 """What each kind of fault does, in one sentence."""
 
-WITH_AMOUNT = ("noise", "drift")
+WITH_AMOUNT = ("noise", "drift", WEAK)
 
-IN_CHAMBER = frozenset({WITHOUT_EFFECT, WELDED, HELD_OPEN})
+IN_CHAMBER = frozenset({WITHOUT_EFFECT, WEAK, WELDED, HELD_OPEN})
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order", "warm_up"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS

@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
-from growd_hwsim.actuators import NO_FAULTS
+from growd_hwsim.actuators import NO_FAULTS, WEAK
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import (
@@ -75,7 +75,7 @@ class Fault:
     """A fault of `kind` at `device`, which begins `at` seconds after it is injected.
 
     It lasts `duration` seconds (None: until cleared). It meets each message with `probability`, by its own
-    random generator from `seed`. Noise and drift need an `amount`; other kinds have none. Raises `FaultError`
+    random generator from `seed`. `WITH_AMOUNT` need an `amount`; other kinds have none. Raises `FaultError`
     for an invalid combination.
     """
 
@@ -118,6 +118,8 @@ class Fault:
             raise FaultError(f"amount is missing: kind {self.kind} needs it", key="amount")
         elif not math.isfinite(self.amount) or self.amount == 0:
             raise FaultError(f"amount must be a number other than 0, not {self.amount}", key="amount")
+        elif self.kind == WEAK and not 0 < self.amount < 1:
+            raise FaultError(f"amount must be a share between 0 and 1, not {self.amount}", key="amount")
 
 
 class Faults:
@@ -230,14 +232,14 @@ class Faults:
             self._levels[pin] = level()
         return self._levels[pin]
 
-    def in_chamber(self) -> Mapping[str, str]:
-        """The faults of actuators and door now, a kind by device. For `SimulatedChamber`."""
+    def in_chamber(self) -> Mapping[str, Fault]:
+        """The faults of actuators and door now, by device. For `SimulatedChamber`."""
         if not self._armed:
             return NO_FAULTS
         with self._changed:
             now = self._monotonic()
             present = [armed for armed in self._armed if armed.has_begun(now) and not armed.is_over(now)]
-        return {each.fault.device: each.fault.kind for each in present if each.fault.kind in IN_CHAMBER}
+        return {each.fault.device: each.fault for each in present if each.fault.kind in IN_CHAMBER}
 
     def hold(self, message: I2CMessage) -> None:
         """Block while a message hangs, then raise OSError (ETIMEDOUT). For `I2CAdapter`."""

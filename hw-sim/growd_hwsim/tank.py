@@ -97,6 +97,8 @@ class TankParameters:
 
     dosing_ml_min: float = 30.0
     """Flow of each peristaltic pump in ml/min."""
+    dosing_dead_s: float = 0.0
+    """Time after each start in s in which it gives nothing: the motor starts, and the hose fills."""
     stocks: Mapping[str, Stock] = field(default_factory=lambda: MappingProxyType(_STOCKS))
     """What each of them doses."""
     mixing_s: float = 60.0
@@ -187,6 +189,10 @@ class Tank:
         self.gone_g = 0.0
         """Water that ran over, or out through the drain, and what was in it."""
         self.gone = Solutes()
+        self.hose = ""
+        """The dosing pump whose hose is in a measuring cylinder, "" for none, and what that got in ml."""
+        self.collected_ml = 0.0
+        self._late_s: dict[str, float] = {}  # of dosing pumps, until they give something
         self._ph = ph
         self._outgassing_mmol_s = 0.0
         self._since_chemistry_s = math.inf
@@ -237,8 +243,10 @@ class Tank:
         self._feed(p, uptake_mol)
         self._breathe(p, levels, leaves, seconds)
         for name, stock in p.stocks.items():
-            if levels[name]:
-                ml = levels[name] * p.dosing_ml_min / 60.0 * seconds
+            ml = self._dosed_ml(p, name, levels[name], seconds)
+            if name == self.hose:
+                self.collected_ml += ml
+            elif ml:
                 self.water_g += ml
                 self.unmixed = self.unmixed.plus(stock, ml)
         if levels["fill"]:
@@ -250,6 +258,15 @@ class Tank:
             rate = levels["water_pump"] / p.mixing_s + (1.0 - levels["water_pump"]) / p.still_mixing_s
             joined, self.unmixed = self.unmixed.parted(-math.expm1(-rate * seconds))
             self.mixed = self.mixed.and_(joined)
+
+    def _dosed_ml(self, p: TankParameters, name: str, level: float, seconds: float) -> float:
+        """What a dosing pump gives in a step."""
+        if not level:
+            self._late_s[name] = p.dosing_dead_s
+            return 0.0
+        late_s = min(self._late_s.get(name, p.dosing_dead_s), seconds)
+        self._late_s[name] = self._late_s.get(name, p.dosing_dead_s) - late_s
+        return level * p.dosing_ml_min / 60.0 * (seconds - late_s)
 
     def _litres(self) -> float:
         """The volume that concentrations refer to; salts of the last drops are not infinitely strong."""

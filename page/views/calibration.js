@@ -1,4 +1,5 @@
 /** Calibrations as guided steps. Their state is growd's, so a reload of the page changes nothing. */
+import "../calibration_strings.js";
 import { call, get } from "../lib/api.js";
 import { duration, moment, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
@@ -16,29 +17,15 @@ export function Calibration({ environment, device, services }) {
   return html`${services.map((service) => {
     const name = service.split("/").pop();
     return html`<section key=${service} class="guide"><h4>${guideName(service)}</h4>
-      ${device.role === "sensor"
-        ? html`<${AtReference} environment=${environment} device=${device} service=${service} name=${name} />`
-        : html`<${Experiment} environment=${environment} device=${device} service=${service} name=${name} />`}
+      <${device.role === "sensor" ? AtReference : name === "begin" ? PumpSession : Experiment} environment=${environment} device=${device} service=${service} name=${name} />
     </section>`;
   })}`;
 }
 
 /** A CO2 sensor in known air, or a probe in a known solution. growd judges whether the reading is steady. */
 function AtReference({ environment, device, service, name }) {
-  const [found, setFound] = useState(null);
   const [reference, setReference] = useState(null); // what is typed, NaN if it cannot be
-  useEffect(() => {
-    let isShown = true;
-    const ask = async () => {
-      try {
-        const { calibrations } = await get(`node/${environment}/samplers/${device.name}`);
-        if (isShown) setFound(calibrations?.find((each) => each.service === service));
-      } catch {} // the bar says that growd does not answer
-      if (isShown) timer = setTimeout(ask, POLL_MS);
-    };
-    let timer = setTimeout(ask);
-    return () => ((isShown = false), clearTimeout(timer));
-  }, [service]);
+  const found = useNode(`${environment}/samplers/${device.name}`)?.calibrations?.find((each) => each.service === service);
   if (!found) return html`<p>${t("loading")}</p>`;
   const { unit, reference_range: range, reason, reading, last } = found;
   const isAir = unit === "ppm";
@@ -62,6 +49,60 @@ function AtReference({ environment, device, service, name }) {
       ${isAir && html`<span class="faint small">${t("calibration_ceiling")}</span>`}</li>
     ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} ${last.message}</b> ${isDone && isAir && t("calibration_after")}</li>`}
   </ol>`;
+}
+
+/** The information of a node, asked again and again. */
+function useNode(name) {
+  const [found, setFound] = useState(null);
+  useEffect(() => {
+    let isShown = true;
+    const ask = async () => {
+      try {
+        const node = await get(`node/${name}`);
+        if (isShown) setFound(node);
+      } catch {} // the bar says that growd does not answer
+      if (isShown) timer = setTimeout(ask, POLL_MS);
+    };
+    let timer = setTimeout(ask);
+    return () => ((isShown = false), clearTimeout(timer));
+  }, [name]);
+  return found;
+}
+
+/** A dosing pump: growd gives doses of known time into a measuring cylinder, and somebody enters the volumes. */
+function PumpSession({ environment, device, service }) {
+  const node = useNode(`${environment}/pump_calibration`);
+  if (!node) return html`<p>${t("loading")}</p>`;
+  const { session, pumps } = node;
+  const step = (name, body) => call(service.replace(/begin$/, name), body);
+  const { ml_min: flow, dead_s: dead, last, due } = pumps.find(({ pump }) => pump === device.name);
+  const gives = (ml, s) => t("pump_gives", { flow: quantity(ml, "ml/min", 1), dead: number(s, 2) });
+  const now = html`<p class="small">${gives(flow, dead)} · ${last ? t("pump_last", { time: moment(last.time), by: last.by }) : t("pump_never")}${due?.is_due && html` <b class="warn">${t("pump_due")}</b>`}</p>`;
+  if (session?.pump !== device.name)
+    return html`${now}<ol class="steps"><li>${t("pump_before")} <span class="faint">${t("pump_why")}</span>
+      <div class="row"><${Action} admin class="primary" disabled=${Boolean(session)} confirm=${t("pump_confirm", { device: device.name })} run=${() => step("begin", { pump: device.name })}>${t("calibration_start")}<//>
+        ${session && html`<span class="small warn">${t("calibration_other", { name: session.pump })}</span>`}</div></li></ol>`;
+  const { doses, fit, reason, note, missing, is_dosing: isDosing, simulated_ml: simulated } = session;
+  return html`${now}<ol class="steps">
+    <li>${t("pump_fill")}</li>
+    <li aria-current=${reason ? "step" : null}>${t("pump_doses", { count: number(missing) })}
+      ${doses.map((dose, index) => dose.ran_s !== null && html`<${Dose} key=${`${session.since} ${index} ${dose.ran_s}`} dose=${dose} number=${index + 1} enter=${(ml) => step("measured", { ml, dose: index + 1 })} />`)}
+      ${isDosing ? html`<p role="status">${t("pump_runs", { device: device.name })}</p>` : html`<div class="row"><${Action} admin class=${reason ? "primary" : ""} run=${() => step("dose")}>${t("pump_dose", { time: number(session.next_s, 1) })}<//>
+        ${simulated > 0 && html`<span class="small faint">${t("pump_simulated", { ml: number(simulated, 2) })}</span>`}</div>`}
+      ${note && html`<p class="small warn">${note}</p>`}</li>
+    <li aria-current=${reason ? null : "step"}><p role="status" class="small">${reason || `✓ ${gives(fit.ml_min, fit.dead_s)}`}</p>
+      <div class="row"><${Action} admin class="primary" disabled=${Boolean(reason) || isDosing} run=${() => step("save")}>${t("save")}<//>
+        <${Action} class="bad" run=${() => step("cancel")}>${t("calibration_stop")}<//>
+        <span class="small faint">${t("pump_ends", { time: duration(session.left_s) })}</span></div></li>
+  </ol>`;
+}
+
+/** A dose that was given, and the field for its volume. */
+function Dose({ dose, number: count, enter }) {
+  const [ml, setMl] = useState(null); // what is typed, NaN if it cannot be
+  const label = t("pump_volume", { count, time: number(dose.ran_s, 2) });
+  return html`<div class="row"><label>${label} <${NumberInput} least=${0} most=${100_000} decimals=${2} value=${ml ?? dose.ml ?? NaN} onNumber=${setMl} /></label>
+    ${dose.ml !== null && ml === null ? "✓" : html`<${Action} admin disabled=${!Number.isFinite(ml)} run=${() => enter(ml).then((answer) => (setMl(null), answer))}>${t("pump_enter")}<//>`}</div>`;
 }
 
 const STOPS = { autotune: "stop_autotune", calibrate_light: "stop_calibration" };

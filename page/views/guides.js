@@ -4,7 +4,7 @@ import { t, variableName } from "../lib/i18n.js";
 /** {variable, kind, says}: what a service calibrates or tunes, and its texts by their keys. CO₂ has its own. */
 export function guideOf(service) {
   const [variable, name] = service.split("/").slice(-2);
-  const kind = name === "autotune" && variable !== "air_carbon_dioxide" ? "tune" : name;
+  const kind = name === "autotune" && variable !== "air_carbon_dioxide" ? "tune" : variable === "pump_calibration" ? "pump" : name;
   return { variable, kind, says: (key, values) => t(`calibration_${key}_${kind}`, { name: variableName(variable), ...values }) };
 }
 

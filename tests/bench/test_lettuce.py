@@ -25,6 +25,7 @@ from measuring import HERE
 
 from growd.config import InterlockOptions
 from growd_hwsim.chamber import SimulatedChamber
+from growd_hwsim.faults import Fault
 from growd_hwsim.parameters import ChamberParameters
 from support.machine import SleepingTime
 
@@ -89,7 +90,7 @@ def test_a_pair_that_works_against_each_other_passes_a_limit(pair):
 
 def test_a_welded_relay_is_not_what_growd_wrote():
     watched = Watched()
-    watched.chamber.present_faults = lambda: {"heater": "welded"}
+    watched.chamber.present_faults = lambda: {"heater": Fault("welded", "heater")}
     assert watched.run(2 * HOUR_S, heater=0.0) == set()
     assert watched.chamber.air().temperature_degc > LIMITS.heater_off_degc
 

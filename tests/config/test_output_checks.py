@@ -130,6 +130,7 @@ def test_valid_outputs(tmp_path, text):
             FAN + FAN.replace('"fan"', '"second"').replace("18", "19") + "override_s = 5\n",
             "override_s: fan and second are both for air_flush_on, so they must agree",
         ),
+        (HEATER + "calibrate_every_l = 5\n", "calibrate_every_l: is for dosing pumps only; heater is none"),
         (HEATER + "mix = 0.5\n", "mix: is for a channel of the lamp, and heater is a heater"),
         (VALVE + 'kind = "http"\n', "url_on: is missing; valve is driven over http"),
         (VALVE + PLUG.replace("192", "admin:x@192"), "without a login, got http://192.168.1.40"),

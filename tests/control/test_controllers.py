@@ -130,6 +130,16 @@ async def test_an_override_holds_until_its_time_ends(rig):
     assert rig.commanded().last.value == pytest.approx(0.4)
 
 
+async def test_an_override_with_a_length_is_a_dose(rig):
+    rig.node.publisher(f"e/commanded/{LUX}").publish(0.7, valid_s=2.5)
+    await rig.clock.advance(1)
+    assert rig.commanded().last.value == 0.7
+    assert rig.commanded().last.valid_s == pytest.approx(1.5)
+    await rig.clock.advance(1.6)
+    assert rig.commanded().last.value == 0
+    assert rig.commanded().last.valid_s is None
+
+
 async def test_the_automatic_value_is_never_published_after_an_override(rig):
     with rig.bus.node("watcher").subscribe(f"e/commanded/{LUX}") as seen:
         rig.publish(f"desired/{LUX}", 8000.0)

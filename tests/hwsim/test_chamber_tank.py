@@ -9,10 +9,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from growd_hwsim.actuators import ACTUATORS
+from growd_hwsim.faults import Fault
 from growd_hwsim.physics import WATER_J_G_K
 from growd_hwsim.soil import Soil, SoilParameters
 from growd_hwsim.solution import alkalinity, free_carbon_dioxide, potential_hydrogen, saturated_oxygen_mg_l
 from growd_hwsim.tank import Solutes, Stock, Tank, TankParameters
+from support.machine import SleepingTime, simulated
 
 P = TankParameters()
 S = SoilParameters()
@@ -231,3 +233,30 @@ def test_pots_drain_to_their_field_capacity_and_dry_ones_give_no_water():
     assert soil.stress(S) == 1
     soil.advance(S, 0.0, 10.0, soil.water_g - S.wilting_percent * S.volume_l * 10)
     assert soil.stress(S) == 0
+
+
+def test_a_weak_pump_gives_a_share_after_its_dead_time_into_the_tank_or_a_cylinder():
+    clock = SleepingTime()
+    machine = simulated(clock)
+    chamber = machine.chamber
+    tank = replace(chamber.parameters.tank, dosing_ml_min=60, dosing_dead_s=0.5)
+    chamber.parameters = replace(chamber.parameters, tank=tank)
+    machine.faults.inject(Fault("weak", "ph_down", amount=0.8))
+
+    def dose(seconds: float) -> None:
+        chamber.set_actuator("ph_down", 1.0)
+        clock.advance(seconds)
+        chamber.set_actuator("ph_down", 0.0)
+        clock.advance(1)
+
+    chamber.collect("ph_down")
+    before = chamber.tank.unmixed
+    for _ in range(2):
+        dose(5.5)
+    assert chamber.collected_ml() == pytest.approx(2 * 0.8 * 5)
+    assert chamber.tank.unmixed == before
+    chamber.collect("")
+    dose(5.5)
+    assert chamber.collected_ml() == 0
+    assert chamber.tank.unmixed != before
+    machine.close()

@@ -205,6 +205,7 @@ GOOD = '[[fault]]\nkind = "absent"\ndevice = "scd30"\n'
         ('[[fault]]\nkind = "drift"\ndevice = "scd30"\namount = 0', 1, "amount", "other than 0, not 0"),
         ('[[fault]]\nkind = "drift"\ndevice = "scd30"\namount = inf', 1, "amount", "not inf"),
         (GOOD + "amount = 5", 1, "amount", "kind absent has none"),
+        ('[[fault]]\nkind = "weak"\ndevice = "fan"\namount = 2', 1, "amount", "share between 0 and 1"),
         ('[[fault]]\nkind = "absent"', 1, "device", "device is missing"),
         ('[[fault]]\ndevice = "scd30"', 1, "kind", "kind is missing"),
         (GOOD + "at = -1", 1, "at", "at must be 0 or more seconds, not -1"),

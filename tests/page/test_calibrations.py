@@ -20,6 +20,21 @@ if TYPE_CHECKING:
     from support.page import Client
     from support.program import Program
 
+PUMPS = """
+[[output]]
+name = "acid"
+variable = "nutrient_ph_down"
+pin = 5
+flow_ml_min = 30
+needs = ""
+
+[[output]]
+name = "base"
+variable = "nutrient_ph_up"
+pin = 6
+flow_ml_min = 30
+needs = ""
+"""
 pytestmark = [*in_browser, pytest.mark.browser]
 
 
@@ -89,3 +104,43 @@ async def test_a_probe_is_calibrated_in_a_solution(tmp_path: Path, browser: Brow
         await calibrate.click()
         await sure(tab.page, "Calibrate")
         await expect(guide.get_by_text(re.compile("reads what is around it as 6.86 pH"))).to_be_visible()
+
+
+async def test_a_pump_is_calibrated_in_a_measuring_cylinder(tmp_path: Path, browser: Browser) -> None:
+    config = tmp_path / "growd.toml"
+    config.write_text(PUMPS)
+    async with (
+        started(tmp_path, "--config", str(config), "--speed", "10") as program,
+        opened(browser, address(program, "devices"), viewport=PHONE) as tab,
+    ):
+        acid = await open_device(tab.page, "acid")
+        await expect(
+            acid.get_by_text(re.compile("30.0 ml/min, 0.00 s dead time · never calibrated"))
+        ).to_be_visible()
+        await acid.get_by_role("button", name="Start", exact=True).click()
+        await sure(tab.page, "Start")
+        run = acid.get_by_role("button", name=re.compile("Run the pump for"))
+        save = acid.get_by_role("button", name="Save", exact=True)
+        await run.click()  # fills the hose
+        for number in range(1, 5):
+            await expect(run).to_be_visible()
+            await expect(save).to_be_disabled()
+            await run.click()
+            in_cylinder = acid.get_by_text(re.compile("In the simulated cylinder: "))
+            field = acid.get_by_label(re.compile(f"^Dose {number}, "))
+            await expect(field).to_be_visible()
+            await field.fill((await in_cylinder.inner_text()).split()[-2])
+            await acid.get_by_role("button", name="Enter", exact=True).last.click()
+        await tab.page.reload()
+        await expect(save).to_be_enabled()
+        await expect(acid.get_by_label(re.compile("^Dose "))).to_have_count(4)
+        await save.click()
+        await expect(acid.get_by_text(re.compile(r"· calibrated .* by "))).to_be_visible()
+        await expect(run).to_have_count(0)
+        base = await open_device(tab.page, "base")
+        await base.get_by_role("button", name="Start", exact=True).click()
+        await sure(tab.page, "Start")
+        start = acid.get_by_role("button", name="Start", exact=True)
+        await expect(start).to_be_disabled()
+        await base.get_by_role("button", name="Abort").click()
+        await expect(start).to_be_enabled()

@@ -20,6 +20,7 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
+from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.simulator import run_broker, simulated_hardware
 from growd.wiring.topics import declare_topics
 from growd_hwsim import uart
@@ -344,6 +345,7 @@ class Rig:
             report=self.complaints.append,
             records=records,
             hold=self.hold,
+            cylinders=simulated_cylinders(config, self.machine),
         )
 
     def last(self, topic: str) -> Any:

@@ -54,10 +54,13 @@ async def begun(*arguments: str, **environment: str) -> AsyncIterator[asyncio.su
         process._transport.close()
 
 
-async def typed(*arguments: str, **environment: str) -> Printed:
-    """Run a command in a thread of this process, which has imported all modules already."""
+async def typed(*arguments: str, answers: str | None = None, **environment: str) -> Printed:
+    """Run a command in a thread of this process, which has imported all modules already.
+
+    `answers` are the lines that a person types when it asks.
+    """
     runner = CliRunner(env={**dict.fromkeys(_PLAIN), **environment})
-    done = await asyncio.to_thread(runner.invoke, main, arguments, prog_name="growd")
+    done = await asyncio.to_thread(runner.invoke, main, arguments, answers, prog_name="growd")
     if done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
     return Printed(done.exit_code, done.stdout, done.stderr)

@@ -429,7 +429,7 @@ async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
         assert (places["scd30"]["amount_unit"], places["gpio-23"]["amount_unit"]) == ("ppm", "")
         for device, place in places.items():
             for kind in place["kinds"]:
-                amount = 7.0 if kinds[kind]["has_amount"] else 0.0
+                amount = 0.7 if kinds[kind]["has_amount"] else 0.0
                 fault = {"kind": kind, "device": device, "at": 36_000, "for": 5, "amount": amount}
                 async with client.post("service/simulator/inject_fault", json=fault) as answer:
                     assert answer.status == 200, fault

@@ -10,6 +10,7 @@ from growd.control.interlocks.on_times import OnTimes
 from growd.output_roles import ROLES, OutputClass, Role
 from growd.variables import SHARES, VARIABLES, Variable
 from growd.wiring.output_interlocks import OutputInterlocks
+from growd.wiring.pumps import pumps_of
 
 SOIL = "soil_temperature"
 REDOX = "water_oxidation_reduction_potential"
@@ -50,7 +51,8 @@ def chamber_of(*outputs):
 def interlocks_of(*outputs):
     """The names of the interlocks that hold each own variable."""
     chamber = chamber_of(*outputs)
-    made = OutputInterlocks(chamber, SensorReadings(dict.fromkeys(chamber.measured, 30.0)), {}, OnTimes())
+    readings, pumps = SensorReadings(dict.fromkeys(chamber.measured, 30.0)), pumps_of(chamber, lambda: 0.0)
+    made = OutputInterlocks(chamber, readings, {}, OnTimes(), pumps)
     held = {each.own_variable: set() for each in outputs}
     for interlock in (*made.first(), *made.others()):
         for variable in interlock.holds:

@@ -14,8 +14,10 @@ from growd.config.chamber import chambers_of
 from growd.config.loops import LoopGains, LoopOptions
 from growd.config.outputs import Output
 from growd.control.fresh_air import FreshAir
+from growd.control.pumps import Pumps
 from growd.wiring.chamber import AllChambers
 from growd.wiring.loops import loop_settings, output_controller
+from growd.wiring.pumps import pumps_of
 from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
@@ -76,17 +78,19 @@ def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
         output=tuple(pumps),
         control={"water_electrical_conductivity": options},
     )
-    doses = loop_settings(chambers_of(config)[0], "water_electrical_conductivity").doses
-    assert (doses.ml_per_unit, doses.ml_s, doses.mixing_s, doses.longest_s) == (200.0, 1.0, 310.0, 27.0)
+    chamber = chambers_of(config)[0]
+    pumps = pumps_of(chamber, lambda: 0.0)
+    doses = loop_settings(chamber, "water_electrical_conductivity", pumps).doses
+    assert (doses.ml_per_unit, doses.flow.ml_s, doses.mixing_s, doses.longest_s) == (200.0, 1.0, 310.0, 27.0)
 
 
 def test_the_short_form_of_carbon_dioxide_and_the_long_one_agree(tmp_path):
     valve = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
     file = tmp_path / "growd.toml"
     file.write_text(valve + "[carbon_dioxide]\nkp_per_ppm = 0.005\nfan_band_ppm = 50\n")
-    short = loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide")
+    short = loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide", Pumps())
     file.write_text(valve + "[control.air_carbon_dioxide]\nkp = 0.005\nlowers_band = 50\n")
-    assert loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide") == short
+    assert loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide", Pumps()) == short
     file.write_text(valve + "[carbon_dioxide]\nminimum_on_s = 8\n[control.air_carbon_dioxide]\nkp = 0.005\n")
     load(file)
     file.write_text(valve + "[carbon_dioxide]\nti_s = 50\n[control.air_carbon_dioxide]\nkp = 0.005\n")
@@ -122,7 +126,9 @@ def test_starts_of_mechanical_contacts_are_a_cycle_apart(variable, how, cycle_s)
     bus = Bus(ManualClock())
     (chamber,) = chambers_of(config)
     declare_topics(config, bus)
-    node = output_controller(chamber, bus, variable, [output], FreshAir(bus, chamber.environment)).node
+    node = output_controller(
+        chamber, bus, variable, [output], FreshAir(bus, chamber.environment), pumps=Pumps()
+    ).node
     assert bus.parameters.get(f"{node.name}/minimum_cycle") == cycle_s
     assert output.starts_rated == (None if how.get("kind") == "ssr" else 100_000)
 

@@ -33,6 +33,7 @@ COMMANDS: Final = {
         "growd.cli.fleet:fleet", "Enrol devices in a cloud, list them, and publish recipes to them."
     ),
     "note": Command("growd.cli.note:note", "Write and list the journal: notes, photos, yields."),
+    "pump": Command("growd.cli.pump:pump", "Calibrate dosing pumps, and list what they give."),
     "driver": Command("growd.cli.driver:driver", "List, test and write drivers of your own."),
     "install": Command("growd.cli.install:install", "Install growd as a systemd service."),
     "setup-pi": Command(

@@ -46,14 +46,14 @@ class AlertOptions(Section, frozen=True):
     `no_value`: no valid value is measured; of a calculated variable only if `variable` names it.
     `device_failed`: a sensor or output has failed. `interlock`: an interlock has tripped, except conditions,
     the end of filling, and variables that are not known, which `device` can name. `not_confirmed`: the
-    feedback of an output differs from what is written. `calibration_due`: a sensor should be calibrated
-    again (`calibrate_every_days`). `sensors_apart`: the sensors of one variable differ for an hour. `hold`: a
-    hold keeps all outputs safe. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes no progress.
-    `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`: points were
-    lost, refused, or are not on disk. `problem`: `growd status` shows a failure that no other rule watches,
-    such as a part of growd that keeps failing. `replication`: a replication fails. `disk_full`: the disk of
-    the data folder. `database_room`: the room for the database is short, so that growd compacts, deletes
-    points early, or stores less. `too_hot`: the machine is too hot, throttled or lacks power.
+    feedback of an output differs from what is written. `calibration_due`: a sensor or dosing pump should be
+    calibrated again (`calibrate_every_days`). `sensors_apart`: the sensors of one variable differ for an
+    hour. `hold`: a hold keeps all outputs safe. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes
+    no progress. `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`:
+    points were lost, refused, or are not on disk. `problem`: `growd status` shows a failure that no other
+    rule watches, such as a part of growd that keeps failing. `replication`: a replication fails. `disk_full`:
+    the disk of the data folder. `database_room`: the room for the database is short, so that growd compacts,
+    deletes points early, or stores less. `too_hot`: the machine is too hot, throttled or lacks power.
     """
 
     name: Name

@@ -36,6 +36,7 @@ _PORTS: Final = {"http": 80, "https": 443}
 _NOT_OF_CHANNELS: Final = (
     *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
     *("minimum_cycle_s", "starts_per_hour", "ml_per_hour", "ml_per_day", "stale_after_s", "override_s"),
+    *("calibrate_every_days", "calibrate_every_l"),
 )
 
 
@@ -277,6 +278,9 @@ def _of_limits(path: OptionPath, output: Output) -> Iterator[Finding]:
     for option in ("ml_per_hour", "ml_per_day"):
         if getattr(output, option) is not None and output.flow_ml_min is None:
             yield Finding((*path, option), "needs flow_ml_min, the flow at full level")
+    for option in ("calibrate_every_days", "calibrate_every_l"):
+        if getattr(output, option) is not None and not output.is_a(OutputClass.DOSING):
+            yield Finding((*path, option), f"is for dosing pumps only; {output.name} is none")
     if output.longest_on_s is not None and output.longest_on_s < output.minimum_on_s:
         reason = f"{output.longest_on_s:g} is below minimum_on_s, {output.minimum_on_s:g}"
         yield Finding((*path, "longest_on_s"), reason)

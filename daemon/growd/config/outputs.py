@@ -151,8 +151,14 @@ class Output(Section, frozen=True):
     """Electric power at full level, for the counter of energy."""
 
     flow_ml_min: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """Flow at full level, for the counter of volume. Commands of dosing pumps need it. Default for a valve
-    for CO2: [interlock] valve_flow_l_min."""
+    """Flow at full level, for the counter of volume. Commands of dosing pumps need it, until a calibration
+    has measured it. Default for a valve for CO2: [interlock] valve_flow_l_min."""
+
+    calibrate_every_days: Annotated[float, Meta(gt=0, le=3_650)] | None = None
+    """After this time without a calibration growd reminds of it, for a dosing pump. Default: 90."""
+
+    calibrate_every_l: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
+    """The same after this volume in litres. Default: 50."""
 
     rated_starts: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = None
     """Starts that its relay is rated for, of which the status says how many are left. Default for mechanical

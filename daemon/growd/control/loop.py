@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from growd.bus.fields import Field, Kind
@@ -12,6 +12,7 @@ from growd.control.applied import Applied
 from growd.control.controllers import OVERRIDE_S, Controller
 from growd.control.loop_laws import DOSE_SHARE, DosePlan, Hysteresis, Sides
 from growd.control.pid import Gains, Pid
+from growd.control.pumps import JointFlow
 from growd.control.topics import measured
 from growd.loops import loop_kind
 from growd.variables import CARBON_DIOXIDE, VARIABLES
@@ -33,9 +34,9 @@ class Doses:
 
     ml_per_unit: float
     lowering_ml_per_unit: float = 0.0
-    ml_s: float = 1.0
-    """Flow of all outputs that raise the variable."""
-    lowering_ml_s: float = 1.0
+    flow: JointFlow = field(default_factory=JointFlow)
+    """Of all outputs that raise the variable."""
+    lowering_flow: JointFlow = field(default_factory=JointFlow)
     mixing_s: float = 300.0
     most_ml: float = 50.0
     longest_s: float = math.inf
@@ -115,7 +116,8 @@ class LoopController(Controller):
     ) -> None:
         self.variable = variable
         self._kind = loop_kind(variable)
-        self._settings = settings = settings or usual_settings(variable)
+        self.settings = settings = settings or usual_settings(variable)
+        """As configured, before parameters change them."""
         self._applied = Applied(bus, environment, raises, lowers)
         self._measured_topic = measured(environment, variable)
         inputs = (self._measured_topic, *self._applied.topics)
@@ -209,8 +211,8 @@ class LoopController(Controller):
 
     def _is_untuned(self) -> bool:
         usual = usual_settings(self.variable)
-        if self._settings.doses is not None:
-            doses, found = self._settings.doses, [self._ml_per_unit.value]
+        if self.settings.doses is not None:
+            doses, found = self.settings.doses, [self._ml_per_unit.value]
             if self._has_lowering:
                 found.append(self._lowering_ml.value)
             return found == [doses.ml_per_unit, doses.lowering_ml_per_unit][: len(found)]
@@ -244,8 +246,8 @@ class LoopController(Controller):
             if self._desired is None:
                 self._pid.reset()
             return None
-        if self._settings.doses is not None:
-            return self._dosed(self._settings.doses, self._desired, value)
+        if self.settings.doses is not None:
+            return self._dosed(self.settings.doses, self._desired, value)
         if self._on_off.value:
             self._pause()
             bands = self._band.value, self._lowers_band.value
@@ -335,11 +337,11 @@ class LoopController(Controller):
     def _dose_s(self, doses: Doses, error: float, direction: int) -> float:
         """The length of a dose against an error."""
         ml_per_unit = self._ml_per_unit.value if direction > 0 else self._lowering_ml.value
-        flow = doses.ml_s if direction > 0 else doses.lowering_ml_s
+        flow = doses.flow if direction > 0 else doses.lowering_flow
         ml: float = DOSE_SHARE * min(error, self._kind.dose_step) * ml_per_unit
         if direction > 0 or not doses.is_lowering_water:
             ml = min(self._most_ml.value, ml)
-        return min(doses.longest_s if direction > 0 else doses.lowering_longest_s, ml / flow)
+        return min(doses.longest_s if direction > 0 else doses.lowering_longest_s, flow.seconds(ml))
 
     def _valid_s(self) -> float | None:
         left_s = self._doses.until_end(self._clock.monotonic())

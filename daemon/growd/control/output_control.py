@@ -39,7 +39,7 @@ class OutputController(Controller):
     A demand that says for how long it holds is a dose: the command says so too, and is for `minimum_on` at
     least.
 
-    A set point of the own variable wins; `full` is its value at full level. A dimmed output gets the level
+    A set point of the own variable wins; `share` is the level for it. A dimmed output gets the level
     itself. A switched one gets doses (`growd.control.dosing`) whose share of time is the level; a set point
     of 0 or full level switches it at once. Without a set point or a fresh command of any loop nothing is
     commanded, and no dose is due. Edges come when they are due, not at the next second. A dose counts while
@@ -58,7 +58,7 @@ class OutputController(Controller):
         *,
         outputs: Sequence[str] = (),
         can_dim: bool = False,
-        full: float = 1.0,
+        share: Callable[[float, float], float] = lambda level, _: level,
         minimum_on_s: float = 4.0,
         minimum_off_s: float = 2.0,
         minimum_cycle_s: float = 0.0,
@@ -73,14 +73,14 @@ class OutputController(Controller):
         more_inputs = (*self._demands, *self._levels)
         super().__init__(bus, environment, variable, override_s=override_s, more_inputs=more_inputs)
         self._can_dim = can_dim
-        self._full = full
+        self._share = share
         self._doser = Doser(minimum_on_s, minimum_off_s, minimum_cycle_s)
         if not can_dim:
             self._minimum_on = self._number("minimum_on", minimum_on_s, 0.1, 3_600, "s")
             self._minimum_off = self._number("minimum_off", minimum_off_s, 0.1, 3_600, "s")
             self._minimum_cycle = self._number("minimum_cycle", minimum_cycle_s, 0.0, 3_600, "s")
         self._command_stale_after = command_stale_after_s
-        self._desired: float | None = None
+        self._set_point: float | None = None
         self._commands: dict[str, tuple[float, float, float]] = {}  # by topic: level, arrival, end
         self._dose: tuple[float, float] | None = None  # the end that was asked for, and the real one
         self._demand: float | None = None  # of the doser, None while it is not dosing
@@ -95,7 +95,7 @@ class OutputController(Controller):
     def _take_input(self, message: Message) -> None:
         value = message.value if message.quality is Quality.OK else None
         if message.topic == self._desired_topic:
-            self._desired = None if value is None else max(0.0, min(1.0, value / self._full))
+            self._set_point = value
         elif message.topic in self._levels:
             self._levels[message.topic] = value
         elif value is None:
@@ -165,10 +165,18 @@ class OutputController(Controller):
         """Whether all outputs are known to be off, whatever is commanded."""
         return bool(self._levels) and all(level == 0 for level in self._levels.values())
 
+    @property
+    def _desired(self) -> float | None:
+        """The level for the set point of the own variable, None without one."""
+        if self._set_point is None:
+            return None
+        shortest_s = 0.0 if self._can_dim else self._minimum_on.value
+        return max(0.0, min(1.0, self._share(self._set_point, shortest_s)))
+
     def _level(self) -> float | None:
         """The level that is asked for, None for no command."""
-        if self._desired is not None:
-            return self._desired
+        if (desired := self._desired) is not None:
+            return desired
         now = self._clock.monotonic()
         fresh = [
             level if now < ends and self._demands[topic].helps() else 0.0

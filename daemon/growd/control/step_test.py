@@ -18,6 +18,8 @@ from growd.variables import ACIDITY, CONDUCTIVITY, HUMIDITY, TEMPERATURE, VARIAB
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from growd.control.pumps import JointFlow
+
 BASELINE_S: Final = 180.0  # before the step: the drift
 STARTS_WITHIN_S: Final = 60.0
 STOPS_WITHIN_S: Final = 5.0
@@ -223,14 +225,21 @@ class StepTest(_Test):
 
 
 class DoseTest(_Test):
-    """One dose, and the time until it has mixed: `mixing_s` at least. `ml_s` is the flow of the pumps."""
+    """One dose, and the time until it has mixed: `mixing_s` at least. `flow` is that of the pumps."""
 
     def __init__(
-        self, variable: str, began: float, most_on_s: float, ml_s: float, mixing_s: float, *, raises: bool
+        self,
+        variable: str,
+        began: float,
+        most_on_s: float,
+        flow: JointFlow,
+        mixing_s: float,
+        *,
+        raises: bool,
     ) -> None:
         starts_within_s = STARTS_WITHIN_S + mixing_s  # the mixing pause of another pump may hold it
         super().__init__(variable, began, most_on_s, max(MIXED_S, mixing_s), starts_within_s)
-        self._ml_s = ml_s
+        self._flow = flow
         self._raises = raises
 
     def response(self) -> DoseResponse:
@@ -246,7 +255,7 @@ class DoseTest(_Test):
                 f"{self._variable} changed by only {max(0.0, moved):.2g} {unit}: is the bottle empty, the "
                 "pump for mixing off, or the dose too small for this water (autotune_on_s)?"
             )
-        ml = (self._off_at - self._on_at) * self._ml_s
+        ml = self._flow.ml(self._off_at - self._on_at)
         return DoseResponse(self._variable, ml / moved, self._raises, moved / (self._off_at - self._on_at))
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.control.interlocks.saved_states import SAVE_ERRORS
+from growd.control.pumps import GivenVolume, PumpFlow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from growd.bus import Bus
     from growd.control.interlocks.saved_states import Memory
@@ -59,6 +60,8 @@ class Counted(msgspec.Struct, forbid_unknown_fields=True):
 class _Running:
     rated: Rated
     counted: Counted
+    flow: PumpFlow
+    given: GivenVolume
     level: float | None = None
     since: float = 0.0
     early_s: float = 0.0
@@ -71,17 +74,26 @@ class OutputCounters:
     `memory` keeps the counters: what was counted since the last save is lost when growd is killed, and
     nothing is counted twice. The node has the detail `outputs`, for the status; without energy, volume and
     life left until the counters are read. An output whose rated starts are nearly used up is a problem.
+    `flows` has what pumps really give, else it is the rated flow.
     """
 
-    def __init__(self, bus: Bus, environment: str, outputs: Iterable[Rated], memory: Memory) -> None:
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        outputs: Iterable[Rated],
+        memory: Memory,
+        flows: Mapping[str, PumpFlow] | None = None,
+    ) -> None:
         self.node = bus.node(f"{environment}/outputs")
         self._environment = environment
         self._clock = bus.clock
         self._memory = memory
-        self._outputs = {
-            rated.name: _Running(rated, Counted(since=bus.clock.time()), since=bus.clock.monotonic())
-            for rated in outputs
-        }
+        self._outputs: dict[str, _Running] = {}
+        for rated in outputs:
+            flow = (flows or {}).get(rated.name) or PumpFlow(rated.flow_ml_min or 0.0)
+            counted, given = Counted(since=bus.clock.time()), GivenVolume(flow)
+            self._outputs[rated.name] = _Running(rated, counted, flow, given, since=bus.clock.monotonic())
         self._former: dict[str, Counted] = {}
         self._is_loaded = False
         self._saved: dict[str, Any] = {}
@@ -101,8 +113,14 @@ class OutputCounters:
         output.early_s = 0.0
         if level and not output.level:
             output.counted.cycles += 1
+            output.given.start()
             output.since -= lasted_s
         output.level = level
+
+    def litres(self, name: str) -> float | None:
+        """The volume that an output gave, None until the counters of earlier runs are read."""
+        self._count(self._outputs[name])
+        return self._outputs[name].counted.volume_ml / 1000 if self._is_loaded else None
 
     async def run(self) -> None:
         """Read the saved counters and save them from time to time, until cancelled."""
@@ -138,7 +156,7 @@ class OutputCounters:
         counted.on_s += seconds
         counted.full_s += full_s
         counted.energy_wh += full_s / 3600 * (rated.power_w or 0.0)
-        counted.volume_ml += full_s / 60 * (rated.flow_ml_min or 0.0)
+        counted.volume_ml += output.given.ml(full_s)
 
     def _restore(self, saved: Any) -> None:
         """Add what earlier runs counted. Raises ValueError."""
@@ -213,6 +231,7 @@ class OutputCounters:
         return {
             "environment": self._environment,
             **asdict(rated),
+            "flow_ml_min": rated.flow_ml_min and output.flow.ml_min,
             "level": output.level,
             "since": counted.since,
             "cycles": counted.cycles,

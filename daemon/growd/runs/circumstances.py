@@ -93,8 +93,16 @@ def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
 
 def counters_of(bus: Bus, environment: str) -> dict[str, dict[str, Any]]:
     """The counters of the outputs of an environment, by output."""
-    outputs = _detail(bus, f"{environment}/outputs", "outputs") or []
-    return {each["name"]: {name: each[name] for name in _COUNTERS} for each in outputs}
+    return {each["name"]: {name: each[name] for name in _COUNTERS} for each in _outputs(bus, environment)}
+
+
+def flows_of(bus: Bus, environment: str) -> dict[str, float | None]:
+    """The flow in ml/min of each output in force, of a pump by its calibration."""
+    return {each["name"]: each["flow_ml_min"] for each in _outputs(bus, environment)}
+
+
+def _outputs(bus: Bus, environment: str) -> list[dict[str, Any]]:
+    return _detail(bus, f"{environment}/outputs", "outputs") or []
 
 
 def _detail(bus: Bus, node: str, name: str) -> Any:

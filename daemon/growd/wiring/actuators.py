@@ -19,13 +19,14 @@ from growd_drivers.errors import DriverError
 from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.control.actuation import GivenDose
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
+    from growd.control.pumps import PumpFlow
     from growd.output_roles import Lease
     from growd.runtime.worker import Worker, Workers
     from growd.wiring.outputs import OutputDevice
@@ -56,13 +57,15 @@ class ChamberOutputs:
         *,
         memory: Memory,
         report: Callable[[str], None],
+        flows: Mapping[str, PumpFlow],
     ) -> None:
         self._chamber = chamber
         self._bus = bus
         self._hardware = hardware
         self._workers = workers
         self._report_unsafe = report
-        self.counters = OutputCounters(bus, chamber.environment, rated_outputs(chamber), memory)
+        self.counters = OutputCounters(bus, chamber.environment, rated_outputs(chamber), memory, flows)
+        self._flows = flows
         self._doses = DoseAccounts(bus, chamber.environment)
         self._actuators: list[Actuator] = []
         self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
@@ -154,7 +157,7 @@ class ChamberOutputs:
         role = output.role
         if role is None or role.output_class is not OutputClass.DOSING:
             return None
-        return self._doses.account_of(output.name, role.name, lambda: output.flow_ml_min)
+        return self._doses.account_of(output.name, role.name, lambda: self._flows[output.name].ml_min)
 
     def _scaled(self, lease: Lease) -> Lease:
         """A lease of a pin in time of the clock, which a simulation may speed up."""

@@ -49,6 +49,7 @@ from growd.wiring.hardware import chosen_clock, opened_hardware
 from growd.wiring.home import bridged
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
+from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
@@ -229,6 +230,7 @@ class App:
             records=CalibrationRecords(local, storage.outbox, PointMaker(local.device)),
             zone=zone,
             hold=self._hold,
+            cylinders=simulated_cylinders(config, hardware),
         )
         await start(chambers.running())
         derived = derived_of(config, bus, local, zone)

@@ -20,13 +20,14 @@ from growd.runtime.worker import Workers
 from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, all_of
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
+from growd.wiring.pumps import pumps_of, reminders_of
 from growd.wiring.receivers import receiver_of
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError
 from growd_drivers.pins import KeptPins
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator, Mapping
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
+    from growd.control.pump_calibration import Cylinder
     from growd.control.receiving import Receiver
     from growd_drivers.hardware import Hardware
 
@@ -46,7 +48,7 @@ class AllChambers:
 
     `memory` keeps what has to outlast a restart, `records` the calibrations. Days begin in `zone` (None:
     local). `report` gets a sentence for each output that may not be safe at the end. `hold` keeps all
-    outputs safe while it is set.
+    outputs safe while it is set. A simulated environment has a measuring cylinder in `cylinders`.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class AllChambers:
         records: RecordKeeper | None = None,
         zone: tzinfo | None = None,
         hold: OutputHold | None = None,
+        cylinders: Mapping[str, Cylinder] | None = None,
     ) -> None:
         self._clock = bus.clock
         self._liveness = bus.liveness
@@ -77,6 +80,7 @@ class AllChambers:
                 records=records,
                 zone=zone,
                 hold=hold,
+                cylinder=(cylinders or {}).get(chamber.environment),
             )
             for chamber in chambers_of(config)
         }
@@ -124,6 +128,7 @@ class ChamberControl:
         records: RecordKeeper | None = None,
         zone: tzinfo | None,
         hold: OutputHold | None = None,
+        cylinder: Cylinder | None = None,
     ) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
@@ -135,18 +140,30 @@ class ChamberControl:
         self._zone = zone
         self._hold = hold
         self._interlocks: Interlocks | None = None
-        days = {each.name: each.calibrate_every_days for each in chamber.options.sensor}
-        due_days = {name: every for name, every in days.items() if every is not None}
-        self._log = None if records is None else CalibrationLog(bus, self._environment, records, due_days)
-        self.outputs = ChamberOutputs(chamber, bus, hardware, workers, memory=memory, report=report)
+        self._cylinder = cylinder
+        self._pumps = pumps_of(chamber, bus.clock.monotonic, is_read=records is None)
+        self.outputs = ChamberOutputs(
+            chamber, bus, hardware, workers, memory=memory, report=report, flows=self._pumps.flows
+        )
+        self._log = None if records is None else self._calibration_log(records)
 
     def components(self) -> list[NodeTask]:
         """All components, new. Actuators, which make their outputs safe, come right after the interlocks."""
-        interlocks = interlocks_of(self.chamber, self._bus, self._memory, self._zone, self._hold)
+        interlocks = interlocks_of(
+            self.chamber, self._bus, self._memory, self._zone, hold=self._hold, pumps=self._pumps
+        )
         self._interlocks = interlocks
         actuators = self.outputs.actuators(interlocks)
         control = ControlOfChamber(
-            self.chamber, self._bus, interlocks, memory=self._memory, hold=self._hold, log=self._log
+            self.chamber,
+            self._bus,
+            interlocks,
+            self._pumps,
+            self.outputs.counters,
+            memory=self._memory,
+            hold=self._hold,
+            log=self._log,
+            cylinder=self._cylinder,
         )
         return [
             interlocks,
@@ -158,6 +175,17 @@ class ChamberControl:
             *([self._log] if self._log is not None else []),
             *self.samplers(),
         ]
+
+    def _calibration_log(self, records: RecordKeeper) -> CalibrationLog:
+        reminders = reminders_of(self.chamber, self.outputs.counters.litres)
+        return CalibrationLog(
+            self._bus,
+            self._environment,
+            records,
+            reminders,
+            takes=self._pumps.take,
+            when_read=partial(setattr, self._pumps, "is_read", True),
+        )
 
     async def make_safe(self) -> None:
         """Make all outputs safe, after their components have ended."""

@@ -159,7 +159,10 @@ def _services(bus: Bus, chamber: Chamber, device: dict[str, Any]) -> list[str]:
         return [*filter(found.__contains__, steps), *sorted(found.difference(steps))]
     tuned = dict.fromkeys((*_tuned_with(chamber, device["name"]), device["variables"][0]))
     nodes = tuple(f"{chamber.environment}/controllers/{each}/" for each in tuned)
-    return [name for name in bus.services.names() if name.startswith(nodes)]
+    of_loops = [name for name in bus.services.names() if name.startswith(nodes)]
+    begin = f"{chamber.environment}/pump_calibration/begin"
+    is_pump = device["class"] == OutputClass.DOSING and begin in bus.services.names()
+    return [*of_loops, begin] if is_pump else of_loops
 
 
 def _tuned_with(chamber: Chamber, name: str) -> Iterator[str]:

@@ -64,8 +64,10 @@ class ClassInterlocks:
         self._by_variable = times
         self._feedbacks = feedbacks
         self._lamps = lamps
-        self._of_several: list[tuple[OnTimes, frozenset[str]]] = []
-        self._doses = DoseInterlocks(chamber, readings, times, self._times_of)
+        self._of_several: list[tuple[OnTimes, frozenset[str], bool]] = []
+        of_tank = partial(self._times_of, of_tank=True)
+        in_tank = {variable: of_tank(frozenset({variable})) for variable in times}
+        self._doses = DoseInterlocks(chamber, readings, in_tank, of_tank)
 
     def still_rising(self) -> Iterator[Interlock]:
         """Those that may switch coolers on."""
@@ -95,8 +97,8 @@ class ClassInterlocks:
 
     def track(self, interlocks: Interlocks) -> None:
         """Let `interlocks` record the times of outputs together."""
-        for times, variables in self._of_several:
-            interlocks.track(times, variables)
+        for times, variables, of_tank in self._of_several:
+            interlocks.track(times, variables, of_tank=of_tank)
 
     # which outputs
 
@@ -311,7 +313,9 @@ class ClassInterlocks:
             read, hysteresis = self._reader(WATER_LEVEL), self._limits.level_hysteresis_percent
             judged.append(Threshold(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
         if holds and judged:
-            yield WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
+            made = WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
+            made.is_of_tank = True
+            yield made
 
     def _wet(self) -> frozenset[str]:
         """What must not work without water: dosing, pumps in the water, its heaters and coolers."""
@@ -323,10 +327,10 @@ class ClassInterlocks:
     def _reader(self, variable: str) -> Callable[[float], float | None]:
         return partial(self._readings.combined, variable)
 
-    def _times_of(self, variables: frozenset[str]) -> OnTimes:
+    def _times_of(self, variables: frozenset[str], *, of_tank: bool = False) -> OnTimes:
         """The times of all outputs of these own variables together."""
         times = OnTimes()
-        self._of_several.append((times, variables))
+        self._of_several.append((times, variables, of_tank))
         return times
 
 

@@ -13,6 +13,7 @@ from growd.control.light_calibration import PATIENCE_S, LightCalibration
 from growd.control.watched_loops import Loop, light_loop
 from growd.variables import ILLUMINANCE, VARIABLES
 from growd.wiring.loops import can_tune, loop_controller, output_controller, watched_loop
+from growd.wiring.pumps import pump_calibration
 from growd.wiring.self_test import self_test
 from growd.wiring.tuning import autotuner
 
@@ -29,7 +30,10 @@ if TYPE_CHECKING:
     from growd.control.interlocks.saved_states import Memory
     from growd.control.loop import LoopController
     from growd.control.output_control import OutputController
+    from growd.control.pump_calibration import Cylinder, PumpCalibration
+    from growd.control.pumps import Pumps
     from growd.control.self_test import SelfTest
+    from growd.control.wear import OutputCounters
 
 
 class NodeTask(Protocol):
@@ -49,10 +53,13 @@ class ControlOfChamber:
         chamber: Chamber,
         bus: Bus,
         interlocks: Interlocks,
+        pumps: Pumps,
+        counters: OutputCounters,
         *,
         memory: Memory,
         hold: OutputHold | None = None,
         log: CalibrationLog | None = None,
+        cylinder: Cylinder | None = None,
     ) -> None:
         self.chamber = chamber
         self._environment = chamber.environment
@@ -62,9 +69,12 @@ class ControlOfChamber:
         self._memory = memory
         self._hold = hold
         self._log = log
+        self._pumps = pumps
+        self._counters = counters
+        self._cylinder = cylinder
         self._air = FreshAir(bus, chamber.environment)
         self._lamp = LampShare(bus, chamber.environment, chamber.lamp_mix, chamber.light.gamma)
-        self._experiments: list[Autotuner | LightCalibration | SelfTest] = []
+        self._experiments: list[Autotuner | LightCalibration | PumpCalibration | SelfTest] = []
 
     def components(self) -> list[NodeTask]:
         """All components, new."""
@@ -72,6 +82,7 @@ class ControlOfChamber:
             *self._light_control(),
             *self._output_control(),
             *self._loop_control(),
+            *self._pump_calibration(),
         ]
         for each in control:
             if self._hold is not None and isinstance(each, Controller):
@@ -129,7 +140,9 @@ class ControlOfChamber:
         for variable, outputs in by_variable.items():
             is_driven = any(each in self.chamber.loops for each in outputs[0].moved)
             if is_driven or VARIABLES[variable].unit != "switch":
-                controller = output_controller(self.chamber, self._bus, variable, outputs, self._air)
+                controller = output_controller(
+                    self.chamber, self._bus, variable, outputs, self._air, pumps=self._pumps
+                )
                 if self._hold is not None:
                     self._hold.watch(controller.end_dose)
                 yield controller
@@ -141,14 +154,36 @@ class ControlOfChamber:
 
     def _loop_control(self) -> Iterator[LoopController | Autotuner]:
         for variable in self.chamber.loops:
-            controller = loop_controller(self.chamber, self._bus, variable, self._air, self._lamp)
+            controller = loop_controller(
+                self.chamber, self._bus, variable, self._air, self._lamp, pumps=self._pumps
+            )
             yield controller
             if can_tune(self.chamber, variable):
                 tuner = autotuner(
-                    self.chamber, self._bus, controller, self._interlocks, self._running_experiment
+                    self.chamber,
+                    self._bus,
+                    controller,
+                    self._interlocks,
+                    self._running_experiment,
                 )
                 self._experiments.append(tuner)
                 yield tuner
+
+    def _pump_calibration(self) -> Iterator[PumpCalibration]:
+        if self._log is None or not self._pumps.dosing:
+            return
+        made = pump_calibration(
+            self.chamber,
+            self._bus,
+            self._pumps,
+            interlocks=self._interlocks,
+            others=self._running_experiment,
+            log=self._log,
+            counters=self._counters,
+            cylinder=self._cylinder,
+        )
+        self._experiments.append(made)
+        yield made
 
     def _running_experiment(self) -> str:
         """The experiment or self-test that runs, in words, or ""; they would disturb each other."""

@@ -59,7 +59,12 @@ class DoseInterlocks:
         self._pumps = chamber.outputs_of(OutputClass.DOSING)
 
     def made(self) -> Iterator[Interlock]:
-        """All of them."""
+        """All of them. They are about the tank, and not about a pump whose hose is in a cylinder."""
+        for each in self._made():
+            each.is_of_tank = True
+            yield each
+
+    def _made(self) -> Iterator[Interlock]:
         limits = self._limits
         for variable, raises in dict.fromkeys(
             (variable, raises) for each in self._pumps for variable, raises in each.effects.items()

@@ -40,7 +40,12 @@ _ARGUMENTS = (
     Field("for", Kind.FLOAT64, 0, unit="s", default=0.0, doc="how long; 0: until it is cleared"),
     Field("probability", Kind.FLOAT64, 0, 1, default=1.0, doc="of each message"),
     Field("seed", Kind.INT64, default=0, doc="of the random generator"),
-    Field("amount", Kind.FLOAT64, default=0.0, doc="of noise, or of drift in an hour; 0 for other kinds"),
+    Field(
+        "amount",
+        Kind.FLOAT64,
+        default=0.0,
+        doc="of noise, of drift in an hour; share of a weak part; 0 for others",
+    ),
 )
 MOST_FAULTS = 1_000
 _ZERO_IS_NONE = {"for", "amount"}

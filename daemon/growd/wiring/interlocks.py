@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd.control.hold import OutputHold
     from growd.control.interlocks.saved_states import Memory
+    from growd.control.pumps import Pumps
 
 _LEAST_PPM: Final = 200.0
 """Closed chambers with plants in light have more: they leak, and leaves take up little below 100 ppm."""
@@ -38,7 +39,13 @@ _LITTLE_S: Final = 60.0
 
 
 def interlocks_of(
-    chamber: Chamber, bus: Bus, memory: Memory, zone: tzinfo | None, hold: OutputHold | None = None
+    chamber: Chamber,
+    bus: Bus,
+    memory: Memory,
+    zone: tzinfo | None,
+    *,
+    hold: OutputHold | None,
+    pumps: Pumps,
 ) -> Interlocks:
     """All interlocks of a chamber. `memory` keeps them over a restart; days begin in `zone` (None: local)."""
     needed = chamber.needed()
@@ -49,7 +56,7 @@ def interlocks_of(
     readings = SensorReadings({variable: chamber.stale_after_s(variable) for variable in known})
     valves, fans, lamps = OnTimes(), OnTimes(), OnTimes()
     channels = {channel: OnTimes() for channel in chamber.lamp_channels}
-    outputs = OutputInterlocks(chamber, readings, channels, lamps)
+    outputs = OutputInterlocks(chamber, readings, channels, lamps, pumps)
     made = [*outputs.first(), *_of_valve(chamber, valves, fans, readings)]
     made += [*_of_lamp(chamber, lamps, readings, zone), *outputs.others()]
     made += [InputUnknown(readings, variable, several) for variable, several in needed.items()]
@@ -69,6 +76,7 @@ def interlocks_of(
         outputs=(*chamber.lamp_channels, *chamber.own_variables),
         drives=_raised(chamber),
         hold=hold,
+        pumps=pumps,
     )
     interlocks.track(valves, _that_raise_carbon_dioxide(chamber))
     interlocks.track(fans, _fans(chamber))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from growd.control.loop import Doses, LoopController, LoopSettings
 from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
 from growd.control.pid import Gains
+from growd.control.pumps import Pumps
 from growd.control.step_test import RANGES
 from growd.control.watched_loops import Loop, output_loop
 from growd.loops import CONTACT_CYCLE_S, loop_kind, switching_s
@@ -16,7 +17,7 @@ from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, FAN, VALVE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from growd.bus import Bus
     from growd.config import Chamber, Output
@@ -33,7 +34,7 @@ WITHIN = 0.9
 
 
 def loop_controller(
-    chamber: Chamber, bus: Bus, variable: str, air: FreshAir, lamp: LampShare
+    chamber: Chamber, bus: Bus, variable: str, air: FreshAir, lamp: LampShare, *, pumps: Pumps
 ) -> LoopController:
     """The controller of one variable."""
     options = chamber.loop_options(variable)
@@ -43,7 +44,7 @@ def loop_controller(
         bus,
         chamber.environment,
         variable,
-        loop_settings(chamber, variable),
+        loop_settings(chamber, variable, pumps),
         raises=chamber.names_of_drivers(variable, raises=True),
         lowers=chamber.names_of_drivers(variable, raises=False),
         floor=partial(air.floor, variable) if only_fans else None,
@@ -60,12 +61,12 @@ def can_tune(chamber: Chamber, variable: str) -> bool:
         return VALVE in chamber.own_variables
     if variable not in RANGES:
         return False
-    settings = loop_settings(chamber, variable)
+    settings = loop_settings(chamber, variable, Pumps())
     return settings.doses is not None or bool(chamber.names_of_drivers(variable, raises=True))
 
 
 def output_controller(
-    chamber: Chamber, bus: Bus, variable: str, outputs: Iterable[Output], air: FreshAir
+    chamber: Chamber, bus: Bus, variable: str, outputs: Iterable[Output], air: FreshAir, *, pumps: Pumps
 ) -> OutputController:
     """The controller of the outputs of one own variable."""
     outputs = tuple(outputs)
@@ -83,7 +84,7 @@ def output_controller(
         demands,
         outputs=[each.name for each in outputs],
         can_dim=all(each.can_dim for each in outputs),
-        full=first.full,
+        share=_share(first, pumps),
         minimum_on_s=max(LEAST_S, on_s),
         minimum_off_s=max(LEAST_S, off_s),
         minimum_cycle_s=max(map(_cycle_s, outputs)),
@@ -92,7 +93,7 @@ def output_controller(
     )
 
 
-def loop_settings(chamber: Chamber, variable: str) -> LoopSettings:
+def loop_settings(chamber: Chamber, variable: str, pumps: Pumps) -> LoopSettings:
     """The settings of one variable: what is configured, else what the table of loops says."""
     kind, options = loop_kind(variable), chamber.loop_options(variable)
     gains = Gains(
@@ -113,7 +114,7 @@ def loop_settings(chamber: Chamber, variable: str) -> LoopSettings:
         lowering=lowering,
         night=_gains(options.night, gains),
         feed_forward=options.feed_forward,
-        doses=_doses(chamber, variable, options, kind) if method == "dose" else None,
+        doses=_doses(chamber, variable, options, kind, pumps) if method == "dose" else None,
     )
 
 
@@ -138,15 +139,17 @@ def _others(chamber: Chamber, output: Output, variable: str) -> tuple[str, ...]:
     return tuple(each for each in lowered if each in chamber.loops)
 
 
-def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind) -> Doses:
+def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind, pumps: Pumps) -> Doses:
     limits, litres = chamber.options.interlock, options.tank_litres
-    ml_s, lowering_ml_s = (_flow_ml_s(chamber, variable, raises=raises) for raises in (True, False))
+    flow, lowering_flow = (
+        pumps.joint(chamber.names_of_drivers(variable, raises=raises)) for raises in (True, False)
+    )
     longest, lowering_longest = (_longest_s(chamber, variable, raises=raises) for raises in (True, False))
     return Doses(
         litres * _given(options.ml_per_unit_litre, kind.ml_per_unit_litre),
         litres * _given(options.lowering_ml_per_unit_litre, kind.lowering_ml_per_unit_litre),
-        ml_s,
-        lowering_ml_s,
+        flow,
+        lowering_flow,
         mixing_s=_given(options.mixing_s, limits.mixing_pause_s + MIXED_S),
         most_ml=options.most_ml,
         longest_s=longest,
@@ -169,10 +172,13 @@ def _has_pumps(chamber: Chamber, variable: str, *, raises: bool) -> bool:
     return any(each.is_a(OutputClass.DOSING) for each in drivers)
 
 
-def _flow_ml_s(chamber: Chamber, variable: str, *, raises: bool) -> float:
-    """The flow of all outputs that raise a variable, or lower it; 1 without any."""
-    drivers = (each for each in chamber.drivers_of(variable) if each.moved[variable] is raises)
-    return sum(each.flow_ml_min or 0.0 for each in drivers) / 60 or 1.0
+def _share(output: Output, pumps: Pumps) -> Callable[[float, float], float]:
+    """The level, or the share of time, for a set point of the own variable: in ml/h for a pump."""
+    return pumps.flows[output.name].share if output.unit == "ml/h" else _as_it_is
+
+
+def _as_it_is(level: float, _shortest_s: float) -> float:
+    return level
 
 
 def _gains(given: LoopGains | None, usual: Gains) -> Gains | None:
@@ -226,7 +232,7 @@ def _needs_tuning(chamber: Chamber, variable: str) -> str:
     if chamber.config.simulator.enabled or not can_tune(chamber, variable):
         return ""
     options = chamber.loop_options(variable)
-    if loop_settings(chamber, variable).doses is None:
+    if loop_settings(chamber, variable, Pumps()).doses is None:
         section = "carbon_dioxide" if variable == CARBON_DIOXIDE else f"control.{variable}"
         return f"the gains in [{section}]"
     given = (options.ml_per_unit_litre, options.lowering_ml_per_unit_litre)

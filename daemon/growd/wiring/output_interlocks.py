@@ -10,6 +10,7 @@ from growd.control.interlocks.feedback import NotConfirmed
 from growd.control.interlocks.limits import DAY_S, MinimumOff, MinimumOn, OnTooLong, Use, UseLimit
 from growd.control.interlocks.on_times import HOUR_S, OnTimes
 from growd.control.interlocks.words import Words
+from growd.control.pumps import VolumeOfTimes
 from growd.control.topics import feedback
 from growd.output_roles import OutputClass
 from growd.variables import VARIABLES
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from growd.config.conditions import Condition
     from growd.control.interlocks.base import Interlock, SensorReadings
     from growd.control.interlocks.node import Interlocks
+    from growd.control.pumps import Pumps
 
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0
@@ -34,9 +36,15 @@ class OutputInterlocks:
     """
 
     def __init__(
-        self, chamber: Chamber, readings: SensorReadings, channels: Mapping[str, OnTimes], lamps: OnTimes
+        self,
+        chamber: Chamber,
+        readings: SensorReadings,
+        channels: Mapping[str, OnTimes],
+        lamps: OnTimes,
+        pumps: Pumps,
     ) -> None:
         self._chamber = chamber
+        self._pumps = pumps
         self._limits = chamber.options.interlock
         self._readings = readings
         self._channels = channels
@@ -97,8 +105,8 @@ class OutputInterlocks:
 
     def _volumes(self, output: Output) -> Iterator[Interlock]:
         """Dosing pumps of one own variable, whose options agree, give one liquid and share the limits."""
-        flow, variable = output.flow_ml_min, output.own_variable
-        if flow is None:
+        variable = output.own_variable
+        if output.name not in self._pumps.flows:
             return
         times, names = self._by_name[output.name], [output.name]
         is_dosing = output.is_a(OutputClass.DOSING)
@@ -107,16 +115,16 @@ class OutputInterlocks:
             names = [each.name for each in self._chamber.outputs if each.own_variable == variable]
         if output.name != names[0]:
             return
-        use = Use(lambda now: times.full_total(now) * flow / 60.0, "{:.4g} ml".format, "ml")
         for option, window_s in (("ml_per_hour", HOUR_S), ("ml_per_day", DAY_S)):
             default = getattr(self._limits, f"dosing_{option}") if is_dosing else None
             most = getattr(output, option) or default
             if most is not None:
+                given = VolumeOfTimes((self._by_name[name], self._pumps.flows[name]) for name in names)
                 limit = UseLimit(
                     f"{output.name}_{option}",
                     [variable],
                     times,
-                    use=use,
+                    use=Use(given, "{:.4g} ml".format, "ml"),
                     limit=most,
                     words=Words(" and ".join(names)),
                     window_s=window_s,

@@ -12,7 +12,7 @@ import msgspec
 
 from growd.config import chambers_of
 from growd.runs.archive import RunArchive
-from growd.runs.circumstances import counters_of
+from growd.runs.circumstances import counters_of, flows_of
 from growd.runs.figure_keeper import FigureKeeper
 from growd.runs.figures import Rating
 from growd.runs.reports.service import FigurePoints, RunReports
@@ -52,7 +52,7 @@ async def figure_keeper(
 
         async def make(document: Document) -> dict[str, Any]:
             points, ratings = await _figure_points(
-                present(), document["environment"], session, database, storage
+                present(), bus, document["environment"], session, database=database, storage=storage
             )
             figures = await run_figures(document, points, now=bus.clock.time(), zone=zone, ratings=ratings)
             return msgspec.json.decode(msgspec.json.encode(figures), type=dict[str, Any])
@@ -91,7 +91,9 @@ async def run_reports(
     async with _session() as session:
 
         async def points(environment: str) -> FigurePoints:
-            found = await _figure_points(config, environment, session, database, storage)
+            found = await _figure_points(
+                config, bus, environment, session, database=database, storage=storage
+            )
             return FigurePoints(*found, counters_of(bus, environment))
 
         yield RunReports(
@@ -111,25 +113,32 @@ def _session() -> aiohttp.ClientSession:
 
 
 async def _figure_points(
-    config: Config, environment: str, session: aiohttp.ClientSession, database: Database, storage: Storage
+    config: Config,
+    bus: Bus,
+    environment: str,
+    session: aiohttp.ClientSession,
+    *,
+    database: Database,
+    storage: Storage,
 ) -> tuple[RunPoints, dict[str, Rating]]:
     """Where the points of an environment are, and the ratings of its outputs."""
     source = point_source(config, database)
     reader = SourceReader(session, source)
     points = RunPoints(reader, source, storage.holds_s, await retired_until(reader, source))
     found = (chamber for chamber in chambers_of(config) if chamber.environment == environment)
-    return points, next(map(_ratings, found), {})
+    return points, next((_ratings(chamber, bus) for chamber in found), {})
 
 
-def _ratings(chamber: Chamber) -> dict[str, Rating]:
-    """What all outputs of a variable consume together at full level."""
+def _ratings(chamber: Chamber, bus: Bus) -> dict[str, Rating]:
+    """What all outputs of a variable consume together at full level, pumps by their calibrations."""
+    in_force = flows_of(bus, chamber.environment)
     by_variable: dict[str, list[Rated]] = {}
     for rated in rated_outputs(chamber):
         by_variable.setdefault(rated.variable, []).append(rated)
     ratings = {}
     for variable, outputs in by_variable.items():
         watts = [each.power_w for each in outputs]
-        flows = [each.flow_ml_min for each in outputs]
+        flows = [in_force.get(each.name, each.flow_ml_min) for each in outputs]
         ratings[variable] = Rating(_sum(watts), _sum(flows, 0.001))
     return ratings
 

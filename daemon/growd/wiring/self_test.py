@@ -15,6 +15,7 @@ from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
 from growd.wiring.loops import loop_settings
+from growd.wiring.pumps import pumps_of
 from growd.wiring.tuning import LONGEST_S
 
 if TYPE_CHECKING:
@@ -139,11 +140,12 @@ def _least(chamber: Chamber, variable: str) -> float:
 def _dose_s(chamber: Chamber, output: Output) -> float:
     """The length of a dose, as in an autotune: what moves the tank by `enough` of its range."""
     variable, direction = output.first_moved
-    doses = loop_settings(chamber, variable).doses if variable in chamber.loops else None
+    pumps = pumps_of(chamber, lambda: 0.0)  # as configured: no calibration has been read yet
+    doses = loop_settings(chamber, variable, pumps).doses if variable in chamber.loops else None
     if doses is None or variable not in RANGES:
         return LEAST_DOSE_S
     raises = direction == "raises"
     ml_per_unit = doses.ml_per_unit if raises else doses.lowering_ml_per_unit
-    ml_s = doses.ml_s if raises else doses.lowering_ml_s
+    flow = doses.flow if raises else doses.lowering_flow
     longest_s = doses.longest_s if raises else doses.lowering_longest_s
-    return min(longest_s, max(LEAST_DOSE_S, RANGES[variable].enough * ml_per_unit / ml_s))
+    return min(longest_s, max(LEAST_DOSE_S, flow.seconds(RANGES[variable].enough * ml_per_unit)))

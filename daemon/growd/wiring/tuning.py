@@ -11,7 +11,7 @@ from growd.control.pulse_test import PulseTest
 from growd.control.step_test import BASELINE_S, MIXED_S, RANGES, DoseTest, StepTest
 from growd.control.watched_loops import name_of_output
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, TEMPERATURE, WATER_TEMPERATURE
-from growd.wiring.loops import loop_settings, switching_of
+from growd.wiring.loops import switching_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,7 +38,7 @@ def autotuner(
     raises = bool(chamber.names_of_drivers(variable, raises=True))
     outputs = _outputs(chamber, variable, raises=raises)
     tested = [each.variable for each in outputs if each.is_tested]
-    make_test, most_on_s, minutes = _test(chamber, variable, tested, raises=raises)
+    make_test, most_on_s, minutes = _test(chamber, controller, tested, raises=raises)
     return Autotuner(
         bus,
         chamber.environment,
@@ -64,20 +64,21 @@ def _outputs(chamber: Chamber, variable: str, *, raises: bool) -> tuple[TunedOut
 
 
 def _test(
-    chamber: Chamber, variable: str, tested: list[str], *, raises: bool
+    chamber: Chamber, controller: LoopController, tested: list[str], *, raises: bool
 ) -> tuple[Callable[[float], OutputTest], float, str]:
     """What makes the test, its longest step, and how long it takes in words."""
-    options, settings = chamber.loop_options(variable), loop_settings(chamber, variable)
+    variable = controller.variable
+    options, doses = chamber.loop_options(variable), controller.settings.doses
     if variable == CARBON_DIOXIDE:
         most = options.autotune_on_s or 120.0
         return partial(PulseTest, most_open_s=most), most, "a quarter of an hour"
-    if doses := settings.doses:
+    if doses is not None:
         ml_per_unit = doses.ml_per_unit if raises else doses.lowering_ml_per_unit
-        ml_s = doses.ml_s if raises else doses.lowering_ml_s
+        flow = doses.flow if raises else doses.lowering_flow
         longest = doses.longest_s if raises else doses.lowering_longest_s
-        usual = min(longest, RANGES[variable].enough * ml_per_unit / ml_s)
+        usual = min(longest, flow.seconds(RANGES[variable].enough * ml_per_unit))
         most = options.autotune_on_s or max(2.0, usual)
-        make = partial(DoseTest, variable, most_on_s=most, ml_s=ml_s, mixing_s=doses.mixing_s, raises=raises)
+        make = partial(DoseTest, variable, most_on_s=most, flow=flow, mixing_s=doses.mixing_s, raises=raises)
         minutes = math.ceil((BASELINE_S + most + max(MIXED_S, doses.mixing_s)) / 60)
         return make, most, f"{minutes} minutes"
     most = options.autotune_on_s or LONGEST_S[variable]

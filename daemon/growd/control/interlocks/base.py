@@ -78,6 +78,8 @@ class Interlock(ABC):
     """Part of each day's operation, such as the pause of a compressor: it holds outputs and never trips."""
     is_expected = False
     """Configured for normal operation: it trips with an event, and without a warning or alert."""
+    is_of_tank = False
+    """It protects what is in the tank, so it does not hold a dose into a measuring cylinder."""
     devices: frozenset[str] = frozenset()
     """The only devices whose outputs it holds; empty for all that have these own variables."""
     reads: frozenset[str] = frozenset()

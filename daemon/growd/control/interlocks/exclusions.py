@@ -64,6 +64,7 @@ class MixingPause(PersistentInterlock):
     """
 
     is_routine = True
+    is_of_tank = True
 
     def __init__(
         self,

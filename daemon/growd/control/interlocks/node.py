@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.on_times import OnTimes
     from growd.control.interlocks.saved_states import Memory
     from growd.control.interlocks.sensor_calibrations import SensorCalibrations
+    from growd.control.pumps import Pumps
     from growd.runtime.clock import Cancellable
 
 logger = logging.getLogger(__name__)
@@ -58,7 +59,8 @@ class Interlocks:
     topics `<environment>/raw`, which only samplers and combiners publish, and set points.
 
     `outputs` names all outputs, also those without an interlock. All of them are safe while there is a
-    `hold`, whether this task runs or not.
+    `hold`, whether this task runs or not. Dosing pumps are off while `pumps` holds them, and the dose of a
+    calibration is not held by interlocks of the tank.
 
     The outputs are safe while this task has not run for `patience_s` seconds, and until it has read the saved
     state (`memory`). The state is saved when an interlock trips for good, when the dose or the hours of light
@@ -79,6 +81,7 @@ class Interlocks:
         outputs: Iterable[str] = (),
         drives: Mapping[str, Iterable[str]] = RAISED_BY_VALVE,
         hold: OutputHold | None = None,
+        pumps: Pumps | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/interlocks")
         self._bus = bus
@@ -93,6 +96,7 @@ class Interlocks:
             output: tuple(each for each in self._interlocks if output in each.holds) for output in limited
         }
         self._hold = hold
+        self._pumps = pumps
         self._environment = environment
         self._moved = {variable for several in drives.values() for variable in several}
         self._driven = driven_by(limited.union(outputs), drives)
@@ -103,7 +107,7 @@ class Interlocks:
         self._patience = patience_s
         self._alive_at: float | None = None
         self._updated_at = -math.inf
-        self._trackers: dict[str, list[tuple[str, OnTimes]]] = {}  # by output, each with its device
+        self._trackers: dict[str, list[tuple[str, OnTimes, bool]]] = {}  # by output: device, of the tank only
         self._nudges: list[Callable[[], None]] = []
         self._reported: dict[str, str] = {}  # by interlock: the reason that was published
         self._said: dict[str, str] = {}  # by interlock: the reason of its last event
@@ -117,10 +121,15 @@ class Interlocks:
         self._topics = _topics_of(environment, sensors, derived)
         self._show()
 
-    def track(self, times: OnTimes, outputs: Iterable[str], device: str = "") -> None:
-        """Record in `times` what is written to these outputs, with `device` of this one only."""
+    def track(
+        self, times: OnTimes, outputs: Iterable[str], device: str = "", *, of_tank: bool = False
+    ) -> None:
+        """Record in `times` what is written to these outputs, with `device` of this one only.
+
+        Those `of_tank` do not get doses into a measuring cylinder.
+        """
         for output in outputs:
-            self._trackers.setdefault(output, []).append((device, times))
+            self._trackers.setdefault(output, []).append((device, times, of_tank))
 
     def guard(self, device: str, safe: Mapping[str, float]) -> Guard:
         """The guard for the actuator of a device. `safe` has the safe level of each output."""
@@ -132,12 +141,16 @@ class Interlocks:
         """Why all outputs are held, "" while they are not."""
         return self._hold.reason if self._hold is not None else ""
 
-    def why_held(self, outputs: Iterable[str]) -> str:
-        """Why one of these outputs, or an output of these variables, is held; "" if none is."""
+    def why_held(self, outputs: Iterable[str], *, beside_tank: bool = False) -> str:
+        """Why one of these outputs, or an output of these variables, is held; "" if none is.
+
+        What is given `beside_tank` is not held by the interlocks of the tank.
+        """
         if self.hold_reason:
             return self.hold_reason
         held = {output for name in outputs for output in self._driven.get(name, [name])}
-        return next((each.reason for each in self._interlocks if each.has_tripped and each.holds & held), "")
+        judging = (each for each in self._interlocks if not (beside_tank and each.is_of_tank))
+        return next((each.reason for each in judging if each.has_tripped and each.holds & held), "")
 
     def holder(self, device: str, output: str, level: float) -> Interlock | None:
         """The interlock that changes this level of an output of a device now, one of a failure first."""
@@ -193,13 +206,25 @@ class Interlocks:
             self._update()
         self._held.pop(place, None)
         concerned = [each for each in holding if not each.devices or device in each.devices]
+        if self._pumps is not None and (holder := self._pumps.held_by(device)):
+            self._held[place] = holder
+            level = safe
+        else:
+            level = self._judged(place, concerned, level, safe)
         for each in concerned:
-            permitted = each.hold(output, level, safe) if each.reason else level
+            each.on_permitted(device, output, level, now)
+        return level
+
+    def _judged(self, place: _Place, concerned: Iterable[Interlock], level: float, safe: float) -> float:
+        """The level that these interlocks permit, one after the other."""
+        device, output = place
+        is_beside_tank = self._is_beside_tank(device)
+        for each in concerned:
+            is_held = each.reason and not (each.is_of_tank and is_beside_tank)
+            permitted = each.hold(output, level, safe) if is_held else level
             if permitted != level:
                 self._held.setdefault(place, each.name)
                 level = permitted
-        for each in concerned:
-            each.on_permitted(device, output, level, now)
         return level
 
     def wrote(
@@ -211,16 +236,24 @@ class Interlocks:
         now = self._clock.monotonic()
         if trackers and now > self._updated_at:
             self._update()  # count the time with the previous level first
-        for only, times in trackers:
-            if only in ("", device):
+        is_beside_tank = level != 0 and self._is_beside_tank(device)
+        for only, times, of_tank in trackers:
+            if only in ("", device) and not (of_tank and is_beside_tank):
                 times.wrote(f"{device}/{output}", level, now, lasted_s, was_on_s)
         self._update_in_time(now)
+
+    def held_by(self, device: str, output: str) -> str:
+        """What holds an output of a device now, by its name; "" for nothing."""
+        return self._held.get((device, output), "")
 
     def watch(self, nudge: Callable[[], None]) -> None:
         """See `Guard.watch`."""
         self._nudges.append(nudge)
         if self._hold is not None:
             self._hold.watch(nudge)
+
+    def _is_beside_tank(self, device: str) -> bool:
+        return self._pumps is not None and self._pumps.is_beside_tank(device)
 
     def _show(self) -> None:
         """Make the topics, parameters, services and details of the interlocks."""

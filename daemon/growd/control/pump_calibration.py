@@ -1,0 +1,478 @@
+"""The calibration of dosing pumps: a session of measured doses into a measuring cylinder."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from growd.bus.errors import counted
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import Quality
+from growd.control.calibration_log import CalibrationRecord
+from growd.control.errors import ControlError
+from growd.control.interlocks.saved_states import SAVE_ERRORS
+from growd.control.pump_fit import Point, PumpFit, PumpFitError, fitted
+from growd.control.pumps import SERVICE
+from growd.control.topics import commanded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from growd.bus import Bus
+    from growd.control.calibration_log import CalibrationLog
+    from growd.control.interlocks.node import Interlocks
+    from growd.control.interlocks.on_times import OnTimes
+    from growd.control.pumps import PumpFlow, Pumps
+    from growd.runtime.clock import Cancellable
+
+logger = logging.getLogger(__name__)
+
+IDLE_S: Final = 900.0
+"""A session ends by itself after this time without a call."""
+
+PLAN: Final = (1, 2, 4, 1, 2, 4)
+"""The lengths of the proposed doses, in units of the shortest."""
+
+SHORTEST_S: Final = 0.5
+BUDGET: Final = 0.5
+"""Share of the volume that the pump may give within an hour, for the proposed doses."""
+
+SETTLES_S: Final = 1.0
+"""After the end of a dose, until it is certain that the pump is off."""
+
+LEAST_RUN: Final = 0.1
+"""Share of its time that a pump must have run for a dose to count."""
+
+LEAST_WHOLE: Final = 0.9
+"""Share of its time from which a dose is a whole one."""
+
+_PUMP: Final = Field("pump", Kind.STRING, max_length=100, doc="the name of the output")
+_SECONDS: Final = Field(
+    "seconds", Kind.FLOAT64, 0, 3_600, "s", default=0.0, doc="the length of the dose; 0: the proposed one"
+)
+_ML: Final = Field("ml", Kind.FLOAT64, 0, 100_000, "ml", doc="the volume in the cylinder")
+_NUMBER: Final = Field("dose", Kind.INT64, 0, 1_000, default=0, doc="the number of the dose; 0: the last one")
+
+
+class SessionError(ControlError):
+    """A step of a session is refused. The text says why."""
+
+
+class Cylinder(Protocol):
+    """A simulated measuring cylinder."""
+
+    def collect(self, pump: str) -> None:
+        """Empty it and put the hose of a pump into it; "" puts all hoses back into the tank."""
+
+    def ml(self) -> float:
+        """The volume in it."""
+
+
+@dataclass(frozen=True)
+class PumpRecord(CalibrationRecord):
+    """A calibration of a pump: its flow in ml/min `before` and `after`, and the doses behind it.
+
+    It holds while `configured`, the flow in the configuration, stays as it was. `litres` is the counter of
+    its volume at that time.
+    """
+
+    dead_s: float
+    configured: float
+    litres: float
+    points: list[Point]
+
+
+@dataclass(frozen=True)
+class CalibratedPump:
+    """A dosing pump: its own variable, its longest dose, the volume for an hour, and when it was on."""
+
+    name: str
+    variable: str
+    longest_s: float
+    ml_per_hour: float
+    times: OnTimes
+
+
+@dataclass
+class _Dose:
+    seconds: float
+    ran_s: float | None = None
+    """How long the pump really ran; None until it is known."""
+    ml: float | None = None
+
+    @property
+    def is_unmeasured(self) -> bool:
+        """Whether it was given, and its volume is not known yet."""
+        return self.ran_s is not None and self.ml is None
+
+
+@dataclass
+class _Session:
+    pump: CalibratedPump
+    by: str
+    since: float
+    ends_at: float
+    shortest_s: float
+    doses: list[_Dose] = field(default_factory=list)
+    note: str = ""
+    """What went wrong with the last dose."""
+
+    @property
+    def points(self) -> list[Point]:
+        """The doses that were measured. Others, such as one that filled the hose, do not count."""
+        return [Point(each.ran_s, each.ml) for each in self.doses if each.ran_s and each.ml is not None]
+
+    @property
+    def next_s(self) -> float:
+        """The length of the next proposed dose; after the plan those of the plan again."""
+        return self.shortest_s * PLAN[len(self.points) % len(PLAN)]
+
+
+class PumpCalibration:
+    """The services of `<environment>/pump_calibration`: begin, dose, measured, save, cancel.
+
+    `begin` opens a session, in which the hose of the pump ends in a measuring cylinder. Each `dose` runs the
+    pump for a known time, `measured` takes the volume of the last one, and `save` keeps the line through all
+    of them as a record in `log` and uses it. All dosing pumps are off meanwhile, whoever commands them, but
+    for that dose (`pumps`). The session ends without a change at `cancel`, after `idle_s` without a call, at
+    a restart, and when this task fails.
+
+    The interlocks hold as ever, but for those of the tank, which the dose does not reach. The detail
+    `session` has its state, `pumps` what each pump gives.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        environment: str,
+        calibrated: Mapping[str, CalibratedPump],
+        pumps: Pumps,
+        *,
+        interlocks: Interlocks,
+        others: Callable[[], str],
+        log: CalibrationLog,
+        litres: Callable[[str], float | None],
+        cylinder: Cylinder | None = None,
+        idle_s: float = IDLE_S,
+    ) -> None:
+        self.node = bus.node(f"{environment}/pump_calibration")
+        self._environment = environment
+        self._clock = bus.clock
+        self._calibrated = calibrated
+        self._pumps = pumps
+        self._interlocks = interlocks
+        self._others = others
+        self._log = log
+        self._litres = litres
+        self._cylinder = cylinder
+        self._idle_s = idle_s
+        self._publishers = {
+            each.variable: self.node.publisher(commanded(environment, each.variable))
+            for each in calibrated.values()
+        }
+        self._session: _Session | None = None
+        self._is_saving = False
+        self._dosing: asyncio.Task[None] | None = None
+        self._expiry: Cancellable | None = None
+        self._asked = asyncio.Event()
+        self._serve()
+        self.node.describe("session", self._session_now)
+        self.node.describe("pumps", lambda: [self._described(each) for each in calibrated])
+        self.node.describe("experiments", self._experiments)
+
+    async def run(self) -> None:
+        """Give doses when asked, until cancelled."""
+        try:
+            while True:
+                await self._asked.wait()
+                self._asked.clear()
+                session = self._session
+                if session is not None:
+                    async with asyncio.TaskGroup() as tasks:  # so that the end of the session ends a dose
+                        dose = self._dose(session)
+                        self._dosing = tasks.create_task(dose, name=f"{self.node.name}: dose")
+                    self._dosing = None
+        finally:
+            self._dosing = None
+            self._end("growd ends it")
+
+    @property
+    def running(self) -> str:
+        """What runs now, in words, or ""."""
+        return "" if self._session is None else f"the calibration of {self._session.pump.name}"
+
+    def _serve(self) -> None:
+        def serve(
+            name: str, handler: Any, doc: str, *arguments: Field, is_administrative: bool = True
+        ) -> None:
+            self.node.serve(
+                f"{self.node.name}/{name}",
+                f"growd/PumpCalibration_{name}" if arguments else "std_srvs/Trigger",
+                handler,
+                arguments=arguments,
+                doc=doc,
+                is_administrative=is_administrative,
+                names_caller=True,
+            )
+
+        serve("begin", self._begin, "Begin the calibration of a pump: its hose is in a cylinder.", _PUMP)
+        serve("dose", self._ask, "Run the pump for a known time, into the empty cylinder.", _SECONDS)
+        serve("measured", self._measured, "The volume of a dose; again to correct it.", _ML, _NUMBER)
+        serve("save", self._save, "Save flow and dead time, and use them; the hose is in the tank again.")
+        serve("cancel", self._cancel, "End the calibration; nothing changes.", is_administrative=False)
+
+    # --- Services
+
+    async def _begin(self, pump: str, who: str) -> dict[str, Any]:
+        try:
+            chosen = self._chosen(pump)
+        except SessionError as error:
+            return _refused(str(error))
+        now = self._clock.monotonic()
+        shortest_s = self._shortest_s(chosen)
+        self._session = _Session(chosen, who, self._clock.time(), now + self._idle_s, shortest_s)
+        self._pumps.calibrated = chosen.name
+        self._touch()
+        logger.info("%s: %s began the calibration of %s", self.node.name, who, chosen.name)
+        return _done(f"put the hose of {chosen.name} into the cylinder; all dosing pumps wait meanwhile")
+
+    async def _ask(self, seconds: float, who: str) -> dict[str, Any]:  # noqa: ARG002
+        try:
+            session = self._idle_session()
+            seconds = self._length(session, seconds or session.next_s)
+        except SessionError as error:
+            return _refused(str(error))
+        session.doses = [each for each in session.doses if each.ml is not None]
+        session.doses.append(_Dose(seconds))
+        session.note = ""
+        self._touch()
+        self._asked.set()
+        return _done(f"{session.pump.name} gives a dose of {seconds:.2f} s")
+
+    async def _measured(self, ml: float, dose: int, who: str) -> dict[str, Any]:  # noqa: ARG002
+        try:
+            session = self._idle_session()
+        except SessionError as error:
+            return _refused(str(error))
+        if dose > len(session.doses):
+            return _refused(f"dose: there are {counted(len(session.doses), 'dose')}, not {dose}")
+        if not session.doses or session.doses[dose - 1].ran_s is None:
+            return _refused(f"there is no dose to measure{_because(session.note)}; give one first")
+        session.doses[dose - 1].ml = ml
+        self._touch()
+        fit = self._fit(session)
+        so_far = f"; so far the pump gives {fit}" if isinstance(fit, PumpFit) else ""
+        return _done(f"dose {dose or len(session.doses)}: {ml:g} ml{so_far}")
+
+    async def _save(self, who: str) -> dict[str, Any]:
+        try:
+            session = self._idle_session()
+            fit = fitted(session.points, self._flow(session).configured)
+            record = self._record(session, fit, who)
+        except (SessionError, PumpFitError) as error:
+            return _refused(str(error))
+        self._is_saving = True
+        try:
+            await self._log.keep(record)
+        except SAVE_ERRORS as error:
+            return _refused(f"the calibration could not be saved, and nothing has changed: {error}")
+        finally:
+            self._is_saving = False
+            self._touch()
+        self._end(f"{who} saved it: {fit}")
+        return _done(f"{record.device} gives {fit}; put its hose back into the tank")
+
+    async def _cancel(self, who: str) -> dict[str, Any]:
+        if self._session is None:
+            return _refused("no pump is being calibrated")
+        if self._is_saving:
+            return _refused("the calibration is being saved")
+        name = self._session.pump.name
+        self._end(f"{who} cancelled it")
+        return _done(f"the calibration of {name} has ended, and nothing has changed")
+
+    def _chosen(self, name: str) -> CalibratedPump:
+        if name not in self._calibrated:
+            known = ", ".join(self._calibrated)
+            raise SessionError(f"pump: there is no dosing pump {name}; there is {known}")
+        if self._session is not None:
+            raise SessionError(
+                f"{self._session.by} calibrates {self._session.pump.name}; save or cancel that"
+            )
+        if others := self._others():
+            raise SessionError(f"{others} is running; wait for its end")
+        if reason := self._log.why_not() or self._interlocks.hold_reason:
+            raise SessionError(reason)
+        if self._calibrated[name].times.is_on:
+            raise SessionError(f"{name} is on; wait for the end of its dose")
+        return self._calibrated[name]
+
+    def _idle_session(self) -> _Session:
+        if self._session is None:
+            raise SessionError("no pump is being calibrated; begin with the service begin")
+        if self._dosing is not None or self._asked.is_set():
+            raise SessionError(f"{self._session.pump.name} still gives a dose; wait for its end")
+        if self._is_saving:
+            raise SessionError("the calibration is being saved")
+        return self._session
+
+    def _length(self, session: _Session, seconds: float) -> float:
+        longest = session.pump.longest_s
+        if not SHORTEST_S <= seconds <= longest:
+            limit = "dose_longest_s" if seconds > longest else "shortest dose"
+            raise SessionError(
+                f"seconds: must be from {SHORTEST_S:g} to {longest:g} s ({limit}), not {seconds:g}"
+            )
+        if why := self._interlocks.why_held([session.pump.variable], beside_tank=True):
+            raise SessionError(f"{session.pump.name} is held: {why}")
+        return seconds
+
+    def _shortest_s(self, pump: CalibratedPump) -> float:
+        """The shortest dose of the plan: its volume and its longest dose are within the limits."""
+        within_s = BUDGET * pump.ml_per_hour / self._pumps.flows[pump.name].ml_s / sum(PLAN)
+        return max(SHORTEST_S, min(within_s, pump.longest_s / max(PLAN)))
+
+    def _flow(self, session: _Session) -> PumpFlow:
+        return self._pumps.flows[session.pump.name]
+
+    def _fit(self, session: _Session) -> PumpFit | str:
+        """The line through the doses so far, or why there is none."""
+        try:
+            return fitted(session.points, self._flow(session).configured)
+        except PumpFitError as error:
+            return str(error)
+
+    def _record(self, session: _Session, fit: PumpFit, who: str) -> PumpRecord:
+        litres, flow = self._litres(session.pump.name), self._flow(session)
+        if litres is None:
+            raise SessionError("the counters of the outputs have not been read yet; try again")
+        return PumpRecord(
+            session.pump.name,
+            SERVICE,
+            session.pump.variable,
+            "ml/min",
+            before=flow.ml_min,
+            after=fit.ml_min,
+            reference=None,
+            by=who,
+            time=self._clock.time(),
+            dead_s=fit.dead_s,
+            configured=flow.configured,
+            litres=litres,
+            points=session.points,
+        )
+
+    # --- The dose
+
+    async def _dose(self, session: _Session) -> None:
+        dose, pump = session.doses[-1], session.pump
+        ran_s, held = await self._run_pump(pump, dose.seconds)
+        if ran_s >= LEAST_RUN * dose.seconds:
+            dose.ran_s = ran_s
+        if ran_s < LEAST_WHOLE * dose.seconds:
+            session.note = f"{pump.name} ran for {ran_s:.2f} of {dose.seconds:.2f} s{_because(held)}"
+        self._touch()
+
+    async def _run_pump(self, pump: CalibratedPump, seconds: float) -> tuple[float, str]:
+        """Run a pump for a time; returns how long it really ran, and what held it at the end."""
+        command, before = self._publishers[pump.variable], pump.times.total(self._clock.monotonic())
+        if self._cylinder is not None:
+            self._cylinder.collect(pump.name)
+        self._pumps.dose(seconds + SETTLES_S)  # the device ends it in time
+        try:
+            command.publish(1.0, valid_s=seconds)
+            await self._clock.sleep(seconds)
+            held = self._interlocks.held_by(pump.name, pump.variable)
+            await self._clock.sleep(SETTLES_S)
+        finally:
+            self._pumps.dose(0)
+            command.publish(None, Quality.STALE)
+        return pump.times.total(self._clock.monotonic()) - before, held
+
+    # --- The end
+
+    def _touch(self) -> None:
+        """Somebody is there: the session ends later."""
+        self._forget_expiry()
+        if self._session is not None:
+            self._session.ends_at = self._clock.monotonic() + self._idle_s
+            self._expiry = self._clock.call_later(self._idle_s, lambda: self._end("nobody went on with it"))
+
+    def _end(self, why: str) -> None:
+        self._forget_expiry()
+        session, self._session = self._session, None
+        if session is None:
+            return
+        self._asked.clear()
+        if self._dosing is not None:
+            self._dosing.cancel()
+        self._pumps.dose(0)
+        self._pumps.calibrated = ""
+        if self._cylinder is not None:
+            self._cylinder.collect("")
+        logger.info("%s: the calibration of %s has ended: %s", self.node.name, session.pump.name, why)
+
+    def _forget_expiry(self) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+            self._expiry = None
+
+    # --- Information
+
+    def _experiments(self) -> list[dict[str, Any]]:
+        """For `growd status`."""
+        session = self._session
+        if session is None:
+            return []
+        text = f"{counted(len(session.points), 'dose')} measured, by {session.by}"
+        variable = session.pump.variable
+        return [{"environment": self._environment, "name": self.running, "text": text, "variable": variable}]
+
+    def _session_now(self) -> dict[str, Any] | None:
+        session = self._session
+        if session is None:
+            return None
+        fit = self._fit(session)
+        is_dosing = self._dosing is not None or self._asked.is_set()
+        return {
+            "pump": session.pump.name,
+            "by": session.by,
+            "since": session.since,
+            "left_s": max(0.0, session.ends_at - self._clock.monotonic()),
+            "longest_s": session.pump.longest_s,
+            "next_s": session.next_s,
+            "missing": max(0, len(PLAN) - len(session.points)),
+            "is_dosing": is_dosing,
+            "waits_for_ml": not is_dosing and bool(session.doses) and session.doses[-1].is_unmeasured,
+            "doses": [asdict(each) for each in session.doses],
+            "fit": None if isinstance(fit, str) else asdict(fit),
+            "reason": fit if isinstance(fit, str) else "",
+            "note": session.note,
+            "simulated_ml": None if self._cylinder is None or is_dosing else self._cylinder.ml(),
+        }
+
+    def _described(self, name: str) -> dict[str, Any]:
+        flow: PumpFlow = self._pumps.flows[name]
+        return {
+            "pump": name,
+            "variable": self._calibrated[name].variable,
+            "ml_min": flow.ml_min,
+            "dead_s": flow.dead_s,
+            "configured_ml_min": flow.configured,
+            "last": self._log.last(name),
+            "due": self._log.due(name),
+        }
+
+
+def _because(why: str) -> str:
+    return f" ({why})" if why else ""
+
+
+def _done(message: str) -> dict[str, Any]:
+    return {"success": True, "message": message}
+
+
+def _refused(message: str) -> dict[str, Any]:
+    return {"success": False, "message": message}

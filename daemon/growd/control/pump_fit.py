@@ -1,0 +1,116 @@
+"""From measured doses of a pump to its flow and its dead time. Pure.
+
+The line `volume = slope * time + bias` through doses of several lengths, as in the calibration of pumps in
+Pioreactor (`pump_duration_based.py`); growd shows the bias as the dead time after each start.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.errors import counted
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LEAST_POINTS: Final = 4
+LEAST_SPREAD: Final = 2.0  # the longest dose over the shortest
+LEAST_R2: Final = 0.98
+MOST_FACTOR: Final = 4.0
+"""How far the flow may be from the configured one: a wrong pump or unit is further away."""
+
+MOST_RUN_ON_S: Final = 0.5
+"""A pump may run on for so long after its end: the dead time is below 0 then."""
+
+
+class PumpFitError(Exception):
+    """The measured doses do not give a flow. The text says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Point:
+    """A dose: how long the pump really ran, and the volume in the cylinder."""
+
+    seconds: float
+    ml: float
+
+
+@dataclass(frozen=True)
+class PumpFit:
+    """The line through all doses. `r2` is its coefficient of determination."""
+
+    ml_min: float
+    dead_s: float
+    r2: float
+
+    def __str__(self) -> str:
+        late = f"a dead time of {self.dead_s:.2f} s" if self.dead_s >= 0 else f"{-self.dead_s:.2f} s too much"
+        return f"{self.ml_min:.4g} ml/min and {late} at each dose (R2 {self.r2:.4f})"
+
+
+def fitted(points: Sequence[Point], configured_ml_min: float) -> PumpFit:
+    """The least squares line. Raises `PumpFitError` if it is not plausible."""
+    if len(points) < LEAST_POINTS:
+        missing = LEAST_POINTS - len(points)
+        raise PumpFitError(f"{counted(len(points), 'dose')} measured; give and measure {missing} more")
+    times = [each.seconds for each in points]
+    if max(times) < LEAST_SPREAD * min(times):
+        raise PumpFitError(
+            f"the doses took {min(times):.2f} to {max(times):.2f} s; "
+            f"give one that takes at least {LEAST_SPREAD * min(times):.1f} s"
+        )
+    fit = _line_through(points)
+    _check_line(points, fit)
+    _check_pump(fit, min(times), configured_ml_min)
+    return fit
+
+
+def _line_through(points: Sequence[Point]) -> PumpFit:
+    """The line, which may be nonsense."""
+    mean_s = math.fsum(each.seconds for each in points) / len(points)
+    mean_ml = math.fsum(each.ml for each in points) / len(points)
+    spread = math.fsum((each.seconds - mean_s) ** 2 for each in points)
+    both = math.fsum((each.seconds - mean_s) * (each.ml - mean_ml) for each in points)
+    slope = both / spread if spread else 0.0
+    errors = math.fsum((each.ml - mean_ml - slope * (each.seconds - mean_s)) ** 2 for each in points)
+    whole = math.fsum((each.ml - mean_ml) ** 2 for each in points)
+    dead_s = mean_s - mean_ml / slope if slope else math.inf
+    return PumpFit(60 * slope, dead_s, 1 - errors / whole if whole else 0.0)
+
+
+def _check_line(points: Sequence[Point], fit: PumpFit) -> None:
+    if fit.ml_min <= 0:
+        raise PumpFitError(
+            f"the flow would be {fit.ml_min:.3g} ml/min: longer doses gave no more; "
+            "check the volumes and the hose"
+        )
+    if fit.r2 < LEAST_R2:
+        others = [_line_through([*points[:number], *points[number + 1 :]]) for number in range(len(points))]
+        worst = max(range(len(points)), key=lambda number: others[number].r2)
+        point, line = points[worst], others[worst]
+        expected = line.ml_min / 60 * (point.seconds - line.dead_s)
+        raise PumpFitError(
+            f"the doses are not on a line (R2 {fit.r2:.3f}, at least {LEAST_R2}): dose {worst + 1} of "
+            f"{point.seconds:.2f} s gave {point.ml:.3g} ml, and by the others {expected:.3g} ml; "
+            "correct its volume, or begin again"
+        )
+
+
+def _check_pump(fit: PumpFit, shortest_s: float, configured_ml_min: float) -> None:
+    if fit.dead_s >= shortest_s:
+        raise PumpFitError(
+            f"the dead time would be {fit.dead_s:.2f} s, and the shortest dose took {shortest_s:.2f} s: "
+            "fill the hose first, and begin again"
+        )
+    if fit.dead_s < -MOST_RUN_ON_S:
+        raise PumpFitError(
+            f"the dead time would be {fit.dead_s:.2f} s, at least {-MOST_RUN_ON_S:g} s is possible: "
+            "the hose may run on after a dose; bring its end to the height of the bottle, and begin again"
+        )
+    if not 1 / MOST_FACTOR <= fit.ml_min / configured_ml_min <= MOST_FACTOR:
+        raise PumpFitError(
+            f"the flow would be {fit.ml_min:.4g} ml/min, more than {MOST_FACTOR:g} times away from "
+            f"flow_ml_min = {configured_ml_min:g}: check the volumes, or correct flow_ml_min"
+        )
