@@ -11,11 +11,11 @@ from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.heat import OverTemperature, StillRising
 from growd.control.interlocks.no_effect import Effect, Unmoved
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.interlocks.room import Room
+from growd.control.interlocks.room import Room, Volumes
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import HUMIDITY, TEMPERATURE, VARIABLES, WATER_LEVEL
-from growd.wiring.dose_interlocks import DoseInterlocks, own, volumes_of
+from growd.wiring.dose_interlocks import DoseInterlocks, given_by, own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from growd.control.interlocks.base import Interlock, SensorReadings
     from growd.control.interlocks.feedback import NotConfirmed
     from growd.control.interlocks.node import Interlocks
+    from growd.control.pumps import PumpFlow
 
 _OPPOSED: Final = {
     OutputClass.HEATER: OutputClass.COOLER,
@@ -48,7 +49,10 @@ _MARGINS: Final = {WATER_LEVEL: 2.0}
 
 
 class ClassInterlocks:
-    """The interlocks of several outputs together. `lamps` has the times of all channels of the lamp."""
+    """The interlocks of several outputs together. `lamps` has the times of all channels of the lamp.
+
+    `flows` has what each output gives, by its name.
+    """
 
     def __init__(
         self,
@@ -56,7 +60,9 @@ class ClassInterlocks:
         readings: SensorReadings,
         times: Mapping[str, OnTimes],
         feedbacks: Mapping[str, NotConfirmed],
+        *,
         lamps: OnTimes,
+        flows: Mapping[str, PumpFlow],
     ) -> None:
         self._chamber = chamber
         self._limits = chamber.options.interlock
@@ -67,7 +73,8 @@ class ClassInterlocks:
         self._of_several: list[tuple[OnTimes, frozenset[str], bool]] = []
         of_tank = partial(self._times_of, of_tank=True)
         in_tank = {variable: of_tank(frozenset({variable})) for variable in times}
-        self._doses = DoseInterlocks(chamber, readings, in_tank, of_tank)
+        self._doses = DoseInterlocks(chamber, readings, in_tank, of_tank, flows)
+        self._flows = flows
 
     def still_rising(self) -> Iterator[Interlock]:
         """Those that may switch coolers on."""
@@ -251,7 +258,7 @@ class ClassInterlocks:
 
     def _follow_s(self, moving: list[Output]) -> float:
         """How long the level may take to follow: a few times what flow and tank predict, if known."""
-        ml_s = volumes_of(moving, self._by_variable).full_ml_s
+        ml_s = Volumes(given_by(moving, self._by_variable, self._flows)).full_ml_s
         if not all(each.flow_ml_min for each in moving):
             return self._limits.fill_on_s
         ml = _FOLLOW * self._limits.fill_rise_percent / 100.0 * self._tank_ml
@@ -299,7 +306,7 @@ class ClassInterlocks:
             "water_level_rise_limit",
             own(filling),
             self._times_of(own(filling)),
-            volumes_of(filling, self._by_variable),
+            Volumes(given_by(filling, self._by_variable, self._flows)),
             room=room,
             pause_s=self._limits.pump_rest_s,
             words=f"the tank had no more room up to {high:g} percent when filling began",

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from growd.config import Chamber, Output
     from growd.control.interlocks.base import Interlock, SensorReadings
     from growd.control.interlocks.on_times import OnTimes
+    from growd.control.interlocks.room import TimedFlow
+    from growd.control.pumps import PumpFlow
 
 _CIRCULATION: Final = "water_circulation"
 _HYSTERESIS: Final = 0.1
@@ -41,7 +43,8 @@ _ANY_ANSWER: Final = (0.1, (0.0, inf))
 class DoseInterlocks:
     """The interlocks of all dosing pumps of a chamber.
 
-    `times` are those of each own variable, `times_of` makes those of several together.
+    `times` are those of each own variable, `times_of` makes those of several together. `flows` has what each
+    pump gives, by its name.
     """
 
     def __init__(
@@ -50,8 +53,10 @@ class DoseInterlocks:
         readings: SensorReadings,
         times: Mapping[str, OnTimes],
         times_of: Callable[[frozenset[str]], OnTimes],
+        flows: Mapping[str, PumpFlow],
     ) -> None:
         self._chamber = chamber
+        self._flows = flows
         self._limits = chamber.options.interlock
         self._readings = readings
         self._by_variable = times
@@ -95,7 +100,7 @@ class DoseInterlocks:
         salts = self._that(ACIDITY, raises=True) if variable == CONDUCTIVITY else []  # a base is one
         yield WhileBeyond(name, own(pumps + salts), [beyond], holds_unknown=False)
         acid = self._that(CONDUCTIVITY, raises=True) if variable == ACIDITY and not raises else []
-        given = _flows(pumps, self._by_variable) + _flows(acid, self._by_variable, _ACID_SHARE)
+        given = [*self._given(pumps), *self._given(acid, _ACID_SHARE)]
         yield Room(
             f"{name}_soon",
             own(pumps + acid),
@@ -123,7 +128,7 @@ class DoseInterlocks:
         return DoseEffect(
             own(pumps),
             self._times_of(own(pumps)),
-            volumes_of(pumps, self._by_variable),
+            Volumes(self._given(pumps)),
             self._readings,
             Answer(
                 variable,
@@ -141,6 +146,9 @@ class DoseInterlocks:
             doses=limits.no_effect_doses,
             settle_s=_SETTLED * (self._chamber.loop_options(variable).mixing_s or limits.mixing_pause_s),
         )
+
+    def _given(self, pumps: Iterable[Output], share: float = 1.0) -> list[TimedFlow]:
+        return given_by(pumps, self._by_variable, self._flows, share)
 
     def _ml_per_unit(self, variable: str, now: float, *, raises: bool) -> float:
         """The volume that moves the tank by one unit: as configured, for the water that is there."""
@@ -161,17 +169,16 @@ class DoseInterlocks:
         return 1.0 if level is None else level / 100.0
 
 
-def volumes_of(outputs: Iterable[Output], times: Mapping[str, OnTimes]) -> Volumes:
-    """What outputs give together."""
-    return Volumes(_flows(outputs, times))
-
-
-def _flows(
-    outputs: Iterable[Output], times: Mapping[str, OnTimes], share: float = 1.0
-) -> list[tuple[OnTimes, float]]:
+def given_by(
+    outputs: Iterable[Output], times: Mapping[str, OnTimes], flows: Mapping[str, PumpFlow], share: float = 1.0
+) -> list[TimedFlow]:
     """The times of outputs, and this share of their flow in ml/s. Those of one own variable have the same."""
-    flows = {each.own_variable: share * (each.flow_ml_min or 0.0) / 60.0 for each in outputs}
-    return [(times[variable], ml_s) for variable, ml_s in flows.items()]
+    names = {each.own_variable: each.name for each in outputs}
+    return [(times[variable], partial(_ml_s, flows.get(name), share)) for variable, name in names.items()]
+
+
+def _ml_s(flow: PumpFlow | None, share: float) -> float:
+    return 0.0 if flow is None else share * flow.ml_s
 
 
 def own(outputs: Iterable[Output]) -> frozenset[str]:

@@ -51,7 +51,9 @@ class OutputInterlocks:
         self._by_variable = {each.own_variable: OnTimes() for each in chamber.outputs}
         self._by_name = {each.name: OnTimes() for each in chamber.outputs}
         self._feedbacks: dict[str, NotConfirmed] = {}
-        self._together = ClassInterlocks(chamber, readings, self._by_variable, self._feedbacks, lamps)
+        self._together = ClassInterlocks(
+            chamber, readings, self._by_variable, self._feedbacks, lamps=lamps, flows=pumps.flows
+        )
 
     def first(self) -> Iterator[Interlock]:
         """Those that may switch an output on; all others can then switch it off again."""

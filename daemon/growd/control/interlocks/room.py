@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from growd.control.interlocks.on_times import OnTimes
 
+    TimedFlow = tuple[OnTimes, Callable[[], float]]
+
 LEAST_S: Final = 0.2
 """A dose that would have to end sooner does not begin."""
 EDGE_S: Final = 1e-3
@@ -19,16 +21,19 @@ EDGE_S: Final = 1e-3
 
 
 class Volumes:
-    """What several outputs give together, in ml. `flows` has the times of each and its flow in ml/s."""
+    """What several outputs give together, in ml. `flows` has the times of each, and its flow in ml/s."""
 
-    def __init__(self, flows: Sequence[tuple[OnTimes, float]]) -> None:
+    def __init__(self, flows: Sequence[TimedFlow]) -> None:
         self._flows = tuple(flows)
-        self.full_ml_s = sum(ml_s for _, ml_s in self._flows)
+
+    @property
+    def full_ml_s(self) -> float:
         """The flow of all of them at full level, in ml/s."""
+        return sum(ml_s() for _, ml_s in self._flows)
 
     def total(self, now: float) -> float:
         """The volume since the start, in ml."""
-        return sum(times.full_total(now) * ml_s for times, ml_s in self._flows)
+        return sum(times.full_total(now) * ml_s() for times, ml_s in self._flows)
 
     def ml_s(self, now: float) -> float:
         """The present flow, in ml/s."""
