@@ -49,7 +49,7 @@ class Taken(NamedTuple):
     cpu: float
 
 
-class RecordedPinLines:
+class RecordedLines:
     """Outputs as `pin_keeper.PinLines`: records the changes of the first pin."""
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ def _recorded(frequency_hz: float, channels: int, seconds: float) -> Taken:
 def _in_a_thread(frequency_hz: float, seconds: float) -> Taken:
     """The same pulses from a thread of this process, which computes half of the time."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    lines = RecordedPinLines()
+    lines = RecordedLines()
     thread = threading.Thread(target=pin_keeper.serve, args=(Keeper(lambda: lines), its))
     thread.start()
     _begin(ours, frequency_hz, 1)
@@ -168,7 +168,7 @@ def _taken(changes: list[Change], frequency_hz: float, cpu: float) -> Taken:
 
 def _lines() -> None:
     """The keeper, with lines that record."""
-    lines = RecordedPinLines()
+    lines = RecordedLines()
 
     def open_lines(library: str) -> PinLines:
         del library
