@@ -84,9 +84,10 @@ class Pins(ABC):
         Another level than that of rest holds for `valid_s` seconds. Returns for how long the output was not
         at rest since the last write, None if that is not known.
         """
-        is_steady = high in {0.0, 1.0}
-        period_ns = 0 if is_steady else round(NS_PER_S / frequency_hz)
-        high_ns = int(high) if is_steady else round(high * period_ns)
+        period_ns = round(NS_PER_S / frequency_hz)
+        high_ns = round(high * period_ns)
+        if high_ns in {0, period_ns}:
+            period_ns, high_ns = 0, int(high_ns > 0)  # a steady level
         valid_ns = round(valid_s * NS_PER_S)
         with self._lock:
             spent = self._request(pin_keeper.WRITE, pin, first=period_ns, second=high_ns, valid_ns=valid_ns)

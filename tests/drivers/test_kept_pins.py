@@ -160,7 +160,7 @@ def test_a_program_that_fails_leaves_its_pins_at_rest(lasting: LastingPins, libr
     assert lasting.levels() == {PIN: 0}
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGABRT])
 def test_signals_to_all_processes_of_growd_do_not_end_the_keeper(pins: KeptPins, number: signal.Signals):
     pins.claim(PIN, 0)
     keeper = pins.process

@@ -159,6 +159,16 @@ def test_a_level_is_a_duty_cycle_of_the_frequency(bench):
     assert (bench.pins.history[-1].high, bench.pins.history[-1].frequency_hz) == (1, 0)
 
 
+@pytest.mark.parametrize(("level", "high"), [(1e-10, 0.0), (1 - 1e-10, 1.0)])
+def test_a_pulse_or_a_pause_of_no_length_is_a_steady_level(bench, level, high):
+    pump = bench.output(frequency_hz=500.0)
+    pump.write(level, LEASE_S)
+    event = bench.pins.history[-1]
+    assert (event.high, event.frequency_hz) == (high, 0.0)
+    bench.clock.advance(1.0)
+    assert pump.write(0.0, LEASE_S) == high
+
+
 def test_an_inverted_lamp_is_lit_by_a_low_pin(bench):
     lamp = bench.output(frequency_hz=200.0, active_high=False)
     lamp.write(0.75, LEASE_S)
