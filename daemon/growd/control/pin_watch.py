@@ -47,20 +47,28 @@ class PinWatch:
 
     async def run(self) -> None:
         """Ask until cancelled."""
+        was_well = True
         with self._liveness.heartbeat(self.node.name) as heart:
             while True:
                 heart.beat()
-                try:
-                    await self._worker.run(self._pins.ping)
-                except DEVICE_ERRORS as error:
-                    logger.debug("%s: %s", self.node.name, error)  # a restart is reported below
+                is_well = await self._answers()
                 if self._pins.restarts != self._seen:
                     self._seen = self._pins.restarts
-                    self._report()
+                    self._restarted_at = self._clock.monotonic()
+                    if was_well:  # a keeper that never runs is reported once
+                        self._report()
+                was_well = is_well
                 await self._clock.sleep(PERIOD_S)
 
+    async def _answers(self) -> bool:
+        try:
+            await self._worker.run(self._pins.ping)
+        except DEVICE_ERRORS as error:
+            logger.debug("%s: %s", self.node.name, error)  # a restart is reported
+            return False
+        return True
+
     def _report(self) -> None:
-        self._restarted_at = self._clock.monotonic()
         logger.error("%s", self._sentence)
         for each in self._events:
             each.publish({"kind": "fault", "source": "pins", "message": self._sentence})
