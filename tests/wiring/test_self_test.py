@@ -99,7 +99,8 @@ def kinds(results: dict) -> dict[str, tuple[str, str]]:
 
 
 def test_each_fault_of_outputs_has_its_finding():
-    assert set(OF_ACTUATORS) == set(kinds_at(ACTUATOR))
+    # a weak part works, and the calibration of a pump finds how much it gives
+    assert set(OF_ACTUATORS) == set(kinds_at(ACTUATOR)) - {"weak"}
     assert set(OF_DEVICES) == {*kinds_at(PIN), *kinds_at(NETWORK)}
 
 
