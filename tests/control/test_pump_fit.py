@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.pump_fit import Point, PumpFitError, fitted
+from growd.control.pump_fit import FitPoint, PumpFitError, fitted
 from growd.control.pumps import GivenVolume, JointFlow, PumpFlow, VolumeOfTimes
 
 TIMES = (2.0, 4.0, 8.0, 2.0, 4.0, 8.0)
@@ -14,7 +14,7 @@ TIMES = (2.0, 4.0, 8.0, 2.0, 4.0, 8.0)
 def doses(ml_s=4 / 3, dead_s=0.3, times=TIMES, errors=()):
     ml = [ml_s * (seconds - dead_s) for seconds in times]
     return [
-        Point(seconds, each + error)
+        FitPoint(seconds, each + error)
         for seconds, each, error in zip(times, ml, [*errors, *[0.0] * len(times)], strict=False)
     ]
 

@@ -41,7 +41,7 @@ LEAST_INTERVAL_S = 0.1
 DAY_S = 86_400.0
 
 
-class Limits(NamedTuple):
+class SetPointLimits(NamedTuple):
     """The lowest and the highest set point of a variable, and why none is beyond."""
 
     lowest: float
@@ -314,14 +314,14 @@ class Chamber:
         return limits.heater_off_degc if variable == TEMPERATURE else limits.water_heater_off_degc
 
     @cached_property
-    def set_point_limits(self) -> dict[str, Limits]:
+    def set_point_limits(self) -> dict[str, SetPointLimits]:
         """The set points of dosed variables that the interlocks of the pumps do not exclude."""
         limits, pumps = self.options.interlock, self.outputs_of(OutputClass.DOSING)
         dosed = {variable for each in pumps for variable in each.effects if variable in self.measured}
         of_acidity = "the limits acid_off_ph and base_off_ph of [interlock]"
         known = {
-            ACIDITY: Limits(limits.acid_off_ph, limits.base_off_ph, of_acidity),
-            CONDUCTIVITY: Limits(
+            ACIDITY: SetPointLimits(limits.acid_off_ph, limits.base_off_ph, of_acidity),
+            CONDUCTIVITY: SetPointLimits(
                 0.0, limits.nutrients_off_ms_cm, "the limit nutrients_off_ms_cm of [interlock]"
             ),
         }
@@ -344,7 +344,7 @@ class Chamber:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
         return reach
 
-    def reach_of_recipes(self) -> dict[str, tuple[float, float] | Limits]:
+    def reach_of_recipes(self) -> dict[str, tuple[float, float] | SetPointLimits]:
         """The same with the limits that no recipe may go beyond."""
         return {**self.reach(), **self.set_point_limits}
 

@@ -13,7 +13,7 @@ from growd.bus.messages import Quality
 from growd.control.calibration_log import CalibrationRecord
 from growd.control.errors import ControlError
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.pump_fit import Point, PumpFit, PumpFitError, fitted
+from growd.control.pump_fit import FitPoint, PumpFit, PumpFitError, fitted
 from growd.control.pumps import SERVICE
 from growd.control.topics import commanded
 
@@ -81,7 +81,7 @@ class PumpRecord(CalibrationRecord):
     dead_s: float
     configured: float
     litres: float
-    points: list[Point]
+    points: list[FitPoint]
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ class _Session:
     """What went wrong with the last dose."""
 
     @property
-    def points(self) -> list[Point]:
+    def points(self) -> list[FitPoint]:
         """The doses that were measured. Others, such as one that filled the hose, do not count."""
-        return [Point(each.ran_s, each.ml) for each in self.doses if each.ran_s and each.ml is not None]
+        return [FitPoint(each.ran_s, each.ml) for each in self.doses if each.ran_s and each.ml is not None]
 
     @property
     def next_s(self) -> float:

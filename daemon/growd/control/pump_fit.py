@@ -30,7 +30,7 @@ class PumpFitError(Exception):
 
 
 @dataclass(frozen=True)
-class Point:
+class FitPoint:
     """A dose: how long the pump really ran, and the volume in the cylinder."""
 
     seconds: float
@@ -50,7 +50,7 @@ class PumpFit:
         return f"{self.ml_min:.4g} ml/min and {late} at each dose (R2 {self.r2:.4f})"
 
 
-def fitted(points: Sequence[Point], configured_ml_min: float) -> PumpFit:
+def fitted(points: Sequence[FitPoint], configured_ml_min: float) -> PumpFit:
     """The least squares line. Raises `PumpFitError` if it is not plausible."""
     if len(points) < LEAST_POINTS:
         missing = LEAST_POINTS - len(points)
@@ -67,7 +67,7 @@ def fitted(points: Sequence[Point], configured_ml_min: float) -> PumpFit:
     return fit
 
 
-def _line_through(points: Sequence[Point]) -> PumpFit:
+def _line_through(points: Sequence[FitPoint]) -> PumpFit:
     """The line, which may be nonsense."""
     mean_s = math.fsum(each.seconds for each in points) / len(points)
     mean_ml = math.fsum(each.ml for each in points) / len(points)
@@ -80,7 +80,7 @@ def _line_through(points: Sequence[Point]) -> PumpFit:
     return PumpFit(60 * slope, dead_s, 1 - errors / whole if whole else 0.0)
 
 
-def _check_line(points: Sequence[Point], fit: PumpFit) -> None:
+def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:
     if fit.ml_min <= 0:
         raise PumpFitError(
             f"the flow would be {fit.ml_min:.3g} ml/min: longer doses gave no more; "
