@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import socket
 import subprocess
 import sys
@@ -196,11 +197,14 @@ class KeptPins(Pins):
         ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.settimeout(_FIRST_ANSWER_S)
         self._control = ours
+        # The program of an installed growd adds its packages to the path of Python by itself.
+        packages = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
         with its:
             # In a session of its own: a Ctrl-C is for growd, which ends the keeper in order.
             self._process = subprocess.Popen(  # noqa: S603  our own program
                 [sys.executable, "-s", "-P", "-m", pin_keeper.__name__, self.library],
                 stdin=its.fileno(),
+                env=os.environ | packages,
                 start_new_session=True,
             )
 

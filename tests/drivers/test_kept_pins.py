@@ -428,3 +428,26 @@ def test_another_library_has_another_keeper(lasting: LastingPins):
         assert (first.process, lasting.levels()) == (None, {PIN: 0})
         release_pins()
         assert other.process is None
+
+
+INSTALLED = """
+import sys
+sys.path[:0] = sys.argv[1:]
+from growd_drivers.pins import KeptPins
+pins = KeptPins()
+pins.claim(12, 0)
+pins.write(12, 1.0, 1.0, 3_600.0)
+pins.close()
+"""
+
+
+def test_the_keeper_finds_the_packages_of_an_installed_growd_which_python_does_not_know(lasting: LastingPins):
+    python = Path(sys.base_prefix, "bin", "python3")  # has none of the packages of this environment
+    packages = (lasting.environment["PYTHONPATH"], str(Path(pins_module.__file__).parents[1]))
+    variables = {"PINS_FILE": lasting.environment["PINS_FILE"]}
+    done = subprocess.run(
+        [python, "-I", "-c", INSTALLED, *packages], env=variables, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert (PIN, 1) in lasting.history()
+    assert lasting.levels() == {PIN: 0}
