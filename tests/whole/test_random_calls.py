@@ -57,7 +57,7 @@ HARMFUL = {  # how often they are called
     WATER_LEVEL: 1, "water_fill": 0.2, "water_drain": 0.4,
 }  # fmt: skip
 EDITED = {  # options of [interlock], each with the values that an edit may give it
-    "acid_off_ph": (5.0, 6.2),
+    "acid_off_ph": (5.0, 6.0),
     "base_off_ph": (6.6, 8.0),
     "nutrients_off_ms_cm": (1.0, 3.5),
     "mixing_pause_s": (300.0, 900.0),

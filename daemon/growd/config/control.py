@@ -192,10 +192,10 @@ class InterlockOptions(Section, frozen=True):
     dosing_ml_per_day: Annotated[float, Meta(gt=0, le=1_000_000)] = 200.0
     """The same within 24 hours."""
 
-    acid_off_ph: Annotated[float, Meta(ge=4, le=6.5)] = 5.0
+    acid_off_ph: Annotated[float, Meta(ge=4, le=6)] = 5.0
     """Pumps that lower the pH are off from this measured pH down."""
 
-    base_off_ph: Annotated[float, Meta(ge=6, le=8.5)] = 7.5
+    base_off_ph: Annotated[float, Meta(ge=6.5, le=8.5)] = 7.5
     """Pumps that raise the pH are off from this measured pH up."""
 
     nutrients_off_ms_cm: Annotated[float, Meta(ge=0.5, le=6)] = 3.5

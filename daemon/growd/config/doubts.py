@@ -206,6 +206,19 @@ def _unmixed_doses(config: Config, source: Source) -> Iterator[Finding]:
             yield Finding(path, reason)
 
 
+def _unknown_filling(config: Config, _: Source) -> Iterator[Finding]:
+    """Filling valves whose volume growd cannot count, so that the room in the tank does not limit them."""
+    for chamber in chambers_of(config):
+        for path, output in chamber.outputs_by_path.items():
+            fills = output.effects.get(WATER_LEVEL) and WATER_LEVEL in chamber.measured
+            if fills and output.flow_ml_min is None:
+                reason = (
+                    f"is missing, so {output.name} fills without regard to the room in the tank until the "
+                    "level sensor says that it is full; set it, such as to 2000"
+                )
+                yield Finding((*path, "flow_ml_min"), reason)
+
+
 def _is_given(source: Source, path: OptionPath) -> bool:
     """Whether the file or an environment variable sets an option."""
     values: Any = source.values
@@ -228,4 +241,5 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     _median_of_two,
     _fans_as_coolers,
     _unmixed_doses,
+    _unknown_filling,
 )

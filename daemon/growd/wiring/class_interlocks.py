@@ -303,7 +303,7 @@ class ClassInterlocks:
             return None if level is None else max(0.0, high - level) / 100.0 * self._tank_ml
 
         return Room(
-            "water_level_rise_limit",
+            "fill_room",
             own(filling),
             self._times_of(own(filling)),
             Volumes(given_by(filling, self._by_variable, self._flows)),

@@ -31,7 +31,6 @@ _ACID_SHARE: Final = 0.05
 """Concentrates of nutrients are acid, too: they count as this share of their volume of acid."""
 _SETTLED: Final = 0.9
 """Share of the time for mixing after which a dose is judged, since the next one may begin then."""
-_LEAST_ML: Final = 1e-3
 _ANSWERS: Final = {ACIDITY: (0.1, (0.4, 1.4)), CONDUCTIVITY: (0.3, (0.75, 1.2))}
 """Shares of the effect that the volume of doses predicts: less is no effect; those of a day are within.
 
@@ -74,11 +73,17 @@ class DoseInterlocks:
         for variable, raises in dict.fromkeys(
             (variable, raises) for each in self._pumps for variable, raises in each.effects.items()
         ):
-            if variable in self._chamber.measured and self._ml_per_unit_litre(variable, raises=raises):
+            if variable in self._chamber.measured:
                 yield self._effect(variable, raises=raises)
-        yield from self._limit(ACIDITY, limits.acid_off_ph, "water_too_acid", raises=False)
-        yield from self._limit(ACIDITY, limits.base_off_ph, "water_too_alkaline", raises=True)
-        yield from self._limit(CONDUCTIVITY, limits.nutrients_off_ms_cm, "water_too_salty", raises=True)
+        for name, room, variable, limit, raises in (
+            ("water_too_acid", "acid_room", ACIDITY, limits.acid_off_ph, False),
+            ("water_too_alkaline", "base_room", ACIDITY, limits.base_off_ph, True),
+            ("water_too_salty", "nutrient_room", CONDUCTIVITY, limits.nutrients_off_ms_cm, True),
+        ):
+            pumps = self._that(variable, raises=raises)
+            if pumps and variable in self._chamber.measured:
+                yield self._beyond(name, pumps, variable, limit, raises=raises)
+                yield self._before(room, pumps, variable, limit, raises=raises)
         if self._pumps and _CIRCULATION in self._by_variable:
             circulation = self._by_variable[_CIRCULATION]
             yield StillWater(own(self._pumps), circulation, limits.mixing_pause_s)
@@ -87,28 +92,31 @@ class DoseInterlocks:
         """The pumps that move a variable in a direction."""
         return [each for each in self._pumps if each.effects.get(variable) is raises]
 
-    def _limit(self, variable: str, limit: float, name: str, *, raises: bool) -> Iterator[Interlock]:
-        """The pumps that would take a variable beyond a limit, at the limit and before it."""
-        pumps = self._that(variable, raises=raises)
-        if not pumps or variable not in self._chamber.measured:
-            return
-        unit = VARIABLES[variable].unit
+    def _beyond(
+        self, name: str, pumps: list[Output], variable: str, limit: float, *, raises: bool
+    ) -> Interlock:
+        """The limit of what is measured."""
         sides = {"above" if raises else "below": limit}
-        beyond = Threshold(
-            variable, partial(self._readings.combined, variable), hysteresis=_HYSTERESIS, unit=unit, **sides
-        )
+        read, unit = partial(self._readings.combined, variable), VARIABLES[variable].unit
+        beyond = Threshold(variable, read, hysteresis=_HYSTERESIS, unit=unit, **sides)
         salts = self._that(ACIDITY, raises=True) if variable == CONDUCTIVITY else []  # a base is one
-        yield WhileBeyond(name, own(pumps + salts), [beyond], holds_unknown=False)
+        return WhileBeyond(name, own(pumps + salts), [beyond], holds_unknown=False)
+
+    def _before(
+        self, name: str, pumps: list[Output], variable: str, limit: float, *, raises: bool
+    ) -> Interlock:
+        """The volume of one dose before the limit."""
         acid = self._that(CONDUCTIVITY, raises=True) if variable == ACIDITY and not raises else []
         given = [*self._given(pumps), *self._given(acid, _ACID_SHARE)]
-        yield Room(
-            f"{name}_soon",
+        return Room(
+            name,
             own(pumps + acid),
             self._times_of(own(pumps + acid)),
             Volumes(given),
             room=partial(self._room, variable, limit, raises=raises),
             pause_s=self._limits.mixing_pause_s,
-            words=f"a dose takes {variable} at most half of the way to {limit:g} {unit}, and the tank mixes",
+            words=f"a dose takes {variable} at most half of the way to {limit:g} {VARIABLES[variable].unit}, "
+            "and the tank mixes after it",
         )
 
     def _room(self, variable: str, limit: float, now: float, *, raises: bool) -> float | None:
@@ -151,16 +159,15 @@ class DoseInterlocks:
         return given_by(pumps, self._by_variable, self._flows, share)
 
     def _ml_per_unit(self, variable: str, now: float, *, raises: bool) -> float:
-        """The volume that moves the tank by one unit: as configured, for the water that is there."""
-        litres = self._chamber.loop_options(variable).tank_litres * self._filled(now)
-        return max(_LEAST_ML, self._ml_per_unit_litre(variable, raises=raises) * litres)
+        """The volume that moves the tank by one unit: as configured, for the water that is there.
 
-    def _ml_per_unit_litre(self, variable: str, *, raises: bool) -> float:
-        """The same for a litre; 0 where no dose has a known effect."""
+        0 where no dose has a known effect.
+        """
         options, kind = self._chamber.loop_options(variable), loop_kind(variable)
-        if raises:
-            return options.ml_per_unit_litre or kind.ml_per_unit_litre
-        return options.lowering_ml_per_unit_litre or kind.lowering_ml_per_unit_litre
+        of_litre = options.ml_per_unit_litre or kind.ml_per_unit_litre
+        if not raises:
+            of_litre = options.lowering_ml_per_unit_litre or kind.lowering_ml_per_unit_litre
+        return of_litre * options.tank_litres * self._filled(now)
 
     def _filled(self, now: float) -> float:
         """The filled share of the tank; without a known level `tank_litres` are there."""

@@ -27,10 +27,11 @@ _MOST_TIMES: Final = 3.0
 
 @dataclass(frozen=True)
 class Answer:
-    """What a dose must do to `variable`: move it by its volume over `ml_per_unit()`, up or down.
+    """What a dose must do to `variable`: move it by its volume over `ml_per_unit(now)`, up or down.
 
-    Less than `visible` cannot be seen. Below `least` of the expected effect a dose had none. Over a day the
-    share is within `fits`, of doses within `near` of the set point, where `ml_per_unit` is known best.
+    If that is 0, its effect is not known, and must only be visible. Less than `visible` cannot be seen. Below
+    `least` of the expected effect a dose had none. Over a day the share is within `fits`, of doses within
+    `near` of the set point, where `ml_per_unit` is known best.
     """
 
     variable: str
@@ -179,7 +180,8 @@ class DoseEffect(PersistentInterlock):
         if value is None or self._before is None or self._others.total(now) > self._before[2]:
             return
         before, volume, _ = self._before
-        expected = (total - volume) / answer.ml_per_unit(now)
+        ml_per_unit = answer.ml_per_unit(now)
+        expected = (total - volume) / ml_per_unit if ml_per_unit else answer.visible
         measured = value - before if answer.raises else before - value
         is_near = self._set_point is not None and abs(before - self._set_point) <= answer.near
         self._judged.append(_Judged(now, expected, measured, is_near))
