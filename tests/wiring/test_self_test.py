@@ -45,7 +45,8 @@ NO_LAMP = Light(enabled=False)
 LIMITS = InterlockOptions(mixing_pause_s=60.0)
 WATCHED = [name for name, role in ROLES.items() if role.drives]
 OF_ACTUATORS = {
-    "without_effect": {("failed", "no_effect")},
+    # an interlock may find it sooner: a level that does not follow
+    "without_effect": {("failed", "no_effect"), ("failed", "interlock")},
     # a heater or valve that stays on trips its interlock; what was on before looks as without effect
     "welded": {("failed", "no_effect"), ("failed", "stays_on"), ("failed", "interlock")},
 }
@@ -125,6 +126,7 @@ async def test_each_fault_of_an_actuator_of_the_climate_profile_is_found(name, p
         await rig.clock.advance(600)
         inject(rig, kind, part)
         assert kinds(await results_of(rig, name))[name] in OF_ACTUATORS[kind]
+        assert rig.last("outputs/circulation").value == 0.0
 
 
 @pytest.mark.sweep

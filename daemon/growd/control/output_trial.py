@@ -67,8 +67,8 @@ class OutputUnderTest:
 
     `level_topic` has the level that was written, for the lamp in a `field`. `place` is the output for its
     interlocks. It is at `level` in the test, and at `safe` otherwise. It is switched off when `watched` has
-    moved, after `on_s` at most; a dose takes `on_s` in any case. The effect may come, and must end, within
-    `after_s`. What `needs_asking` is tested only if somebody names it.
+    moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs of the own variable
+    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`. What `needs_asking` is tested only if somebody names it.
     """
 
     name: str
@@ -80,6 +80,7 @@ class OutputUnderTest:
     on_s: float = BRIEFLY_S
     after_s: float = 60.0
     is_dose: bool = False
+    beside: str = ""
     safe: float = 0.0
     field: str = ""
     feedback: tuple[FeedbackSensor, ...] = ()
@@ -152,6 +153,8 @@ class OutputTrial:
         self._inbox = inbox
         self._own = (node.name, f"{environment}/controllers/")
         self._command = node.publisher(commanded(environment, output.variable))
+        beside = output.beside and commanded(environment, output.beside)
+        self._beside = node.publisher(beside) if beside else None
         self._courses = {measured(environment, each.variable): EffectCourse(each) for each in output.watched}
         self._ends_at: float | None = None  # of a dose
 
@@ -169,6 +172,8 @@ class OutputTrial:
             return early.found
         finally:
             self._command.publish(None, Quality.STALE)
+            if self._beside is not None:
+                self._beside.publish(None, Quality.STALE)
 
     async def _settle(self) -> None:
         """Wait until the readings say how the variables go on by themselves."""
@@ -291,6 +296,8 @@ class OutputTrial:
         while True:
             self._proceeds(stage)
             self._feed()
+            if self._beside is not None:
+                self._beside.publish(1.0)
             if condition():
                 return True
             left = end - self._clock.monotonic()

@@ -36,6 +36,7 @@ ON_S: Final = 120.0
 """The longest time on for all else."""
 
 LEAST_DOSE_S: Final = 2.0
+CIRCULATION: Final = "water_circulation"
 _LIGHT_S: Final = 20.0
 
 
@@ -114,6 +115,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
         on_s=_dose_s(chamber, first) if is_dose else longest,
         after_s=MIXED_S if is_dose else max(60.0, longest),
         is_dose=is_dose,
+        beside=CIRCULATION if is_dose and CIRCULATION in chamber.own_variables else "",
         safe=safe,
         feedback=tuple(sensors),
         needs_asking=first.is_a(*ASKED),
