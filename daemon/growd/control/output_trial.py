@@ -68,7 +68,8 @@ class OutputUnderTest:
     `level_topic` has the level that was written, for the lamp in a `field`. `place` is the output for its
     interlocks. It is at `level` in the test, and at `safe` otherwise. It is switched off when `watched` has
     moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs of the own variable
-    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`. What `needs_asking` is tested only if somebody names it.
+    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`.
+    What `needs_asking` is tested only if somebody names it.
     """
 
     name: str
