@@ -59,6 +59,10 @@ PATIENT: Final = Lease(30.0, 7.5)
 """For lamps and fans, and for compressors, which a short pause wears out."""
 
 
+ON_A_BUS: Final = Lease(10.0, 2.5)
+"""For outputs of other packages on a bus: each reading of a sensor there may take 2 s."""
+
+
 def lease_of(output_class: OutputClass | None) -> Lease:
     """The lease of outputs of a class on pins."""
     patient = (OutputClass.LIGHT, OutputClass.FAN, OutputClass.COOLER, OutputClass.DEHUMIDIFIER)

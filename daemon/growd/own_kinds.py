@@ -243,7 +243,8 @@ def _of_sensor(kind: SensorKind) -> dict[str, Callable[[], bool]]:
 def _of_output(kind: OutputKind) -> dict[str, Callable[[], bool]]:
     return {
         "can_dim": lambda: isinstance(kind.can_dim, bool),
-        "timer_s": lambda: kind.timer_s is None or 0 < kind.timer_s < inf,
+        "timer_s": lambda: kind.timer_s is None or (0 < kind.timer_s < inf and not kind.takes_valid_s),
+        "takes_valid_s": lambda: isinstance(kind.takes_valid_s, bool),
     }
 
 

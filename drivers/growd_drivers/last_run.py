@@ -73,7 +73,7 @@ def last_run(data: Path) -> tuple[LastRun, str]:
 def rest_last_run(data: Path) -> None:
     """Bring the pins of the last run to rest that are outputs now. Blocking; never raises OSError.
 
-    Who starts growd makes the outputs safe again, and reports failures.
+    `growd run` and `growd safe` claim the pins again later, and report failures.
     """
     run, _ = last_run(data)
     if run.is_simulated or not run.outputs:

@@ -31,7 +31,7 @@ OPEN: Final = 1
 CLAIM: Final = 2
 """Makes a pin an output at its level of rest."""
 CLAIM_DRIVEN: Final = 3
-"""As `CLAIM`, if the pin is an output now, in any process. The value is 1 if it is."""
+"""As `CLAIM`, if the pin is an output now, in any process, or of a PWM chip. The value is 1 if it is."""
 WRITE: Final = 4
 """Drives a claimed output for a time. The value is the time for which it was not at rest so far, in ns."""
 CLAIM_INPUT: Final = 5
@@ -196,15 +196,19 @@ class _Output:
         if self.ends is not None and self.ends <= now:
             self.come_to_rest(now)
         elif self.drive.due is not None and self.drive.due <= now:
-            self.drive.step(now)
+            try:
+                self.drive.step(now)
+            except OSError:
+                self._present = None  # the next write drives it again, and reports the error
+                raise
 
     def come_to_rest(self, now: int, *, again: bool = False) -> None:
         """Drive it to its level of rest; if it is there only `again`. A failure is tried again soon."""
         wanted = (0, self.rest)
         if again or wanted != self._present:
             self._present = None
-            if self.ends is not None:
-                self.ends = now + _RETRY_NS
+            self._left = now if self.ends is None else self._left
+            self.ends = now + _RETRY_NS
             self.drive.set(*wanted, now)
             self._present = wanted
         if self.ends is not None:

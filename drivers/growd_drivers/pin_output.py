@@ -24,7 +24,7 @@ class PinOutput:
 
     It is in its safe state (`safe_on`: full) from the start, after `close`, and when the time of a level is
     over. The pin stays driven then: many relay boards switch on at a floating pin, and an inverted lamp is
-    lit by one. docs/installation.md describes the pin after the process has ended.
+    lit by one. docs/raspberry-pi.md describes the pin after the process has ended.
 
     All methods raise `HardwareUnavailableError` if the pin is refused.
     """

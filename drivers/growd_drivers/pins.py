@@ -167,6 +167,11 @@ class KeptPins(Pins):
         """The number of the process of the keeper, None if it does not run."""
         return None if self._process is None else self._process.pid
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the present keeper runs, and has all outputs that were ever claimed."""
+        return self._process is not None and not self._lost
+
     def close(self) -> None:
         """End the keeper, which leaves all outputs at rest and driven."""
         with self._lock:

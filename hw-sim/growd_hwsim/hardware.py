@@ -209,8 +209,12 @@ class SimulatedHardware(Hardware):
             ask_http=self.network.ask_http,
             bus_speed_hz=lambda number: self.wiring.bus_hz.get(number, USUAL_BUS_HZ),
         )
+        self._output_chips = [
+            chip for chip in self.chips.values() if getattr(SENSORS.get(chip.name), "is_output", False)
+        ]
+        self._is_bringing = False
         for each in self.chambers:
-            each.bring_outputs = self.pins.advance
+            each.bring_outputs = self._bring_outputs
 
     def sensor(self, kind: str) -> Any:
         """The first sensor of that kind on I2C."""
@@ -351,6 +355,18 @@ class SimulatedHardware(Hardware):
             on_change=lambda pin, high: self._on_pin(pin, high, self.pins.moment),
             is_refused=self.faults.is_refused,
         )
+
+    def _bring_outputs(self, now: float) -> None:
+        """Bring pins and chips of outputs to the present, before a chamber goes there."""
+        self.pins.advance(now)
+        if self._is_bringing or not self._output_chips:
+            return
+        self._is_bringing = True  # a chip that moves its chamber asks again
+        try:
+            for chip in self._output_chips:
+                chip.step()
+        finally:
+            self._is_bringing = False
 
     def _on_pin(self, pin: int, high: float, at: float | None = None) -> None:
         if pin in self._moved:

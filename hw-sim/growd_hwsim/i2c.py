@@ -55,6 +55,9 @@ class I2CSlave(Chip, ABC):
         if data:
             self.on_write(data)
 
+    def step(self) -> None:
+        """Do what is due by now, such as the end of an output's timer. Called before the chamber is read."""
+
     @abstractmethod
     def on_write(self, data: bytes) -> None:
         """Handle received bytes, at least one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from itertools import pairwise
 from math import inf
 
@@ -14,7 +15,7 @@ from growd.control.dose_accounts import DoseAccounts
 from growd.control.interlocks.on_times import OnTimes, RollingDose
 from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
-from growd.output_roles import HARMFUL
+from growd.output_roles import HARMFUL, Lease
 from growd.runtime.worker import Worker
 from growd_drivers.pin_output import PinOutput
 from growd_hwsim.gpio import SimulatedPins
@@ -149,6 +150,38 @@ async def test_a_command_that_waited_until_its_dose_was_over_gives_none(rig):
     await rig.clock.advance(1)
     assert not rig.is_on
     assert rig.on_times() == []
+
+
+async def test_a_dose_is_renewed_where_the_timer_of_its_device_is_shorter():
+    rig = Rig(lease=Lease(12.0, 3.0, renews_safe=True))
+    given: list[float] = []
+    write = rig.actuator._write
+    rig.actuator._write = lambda output, level, valid_s: write(output, level, given_by(given, valid_s))
+    async with running(rig.clock, rig.actuator):
+        for left_s in range(30, 0, -1):
+            rig.commands.publish(1.0, valid_s=float(left_s))
+            await rig.clock.advance(1)
+        await rig.clock.advance(1)
+    await rig.worker.close()
+    assert rig.on_times() == [pytest.approx(30.0, abs=0.1)]
+
+
+def given_by(given: list[float], valid_s: float) -> float:
+    """What a device with a timer of 12 s makes of it."""
+    given.append(valid_s)
+    return min(12.0, valid_s)
+
+
+async def test_a_command_that_comes_during_a_write_is_written_next(rig):
+    rig.commands.publish(1.0, valid_s=1.0)
+    await asyncio.sleep(0)
+    rig.commands.publish(1.0, valid_s=4.0)
+    await rig.clock.settle()
+    for left_s in (3.0, 2.0, 1.0):
+        await rig.clock.advance(1)
+        rig.commands.publish(1.0, valid_s=left_s)
+    await rig.clock.advance(2)
+    assert sum(rig.on_times()) == pytest.approx(4.0, abs=0.1)
 
 
 async def test_a_demand_for_a_dose_becomes_a_command_of_its_length():

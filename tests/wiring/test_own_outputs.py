@@ -184,7 +184,10 @@ def test_options_of_a_kind_of_output_are_checked(board, tmp_path):
     for line, reason in (
         ("relay = 8", r"heating.relay: must be a whole number from 0 to 7, got 8"),
         ("rely = 1", r"rely: unknown option; is it relay\?"),
-        ("pin = 5", r"pin: heating is a relay_board; this is for relay, pwm, hardware_pwm only: remove it"),
+        (
+            "pin = 5",
+            r"pin: heating is a relay_board; this is for relay, ssr, pwm, hardware_pwm only: remove it",
+        ),
     ):
         with pytest.raises(ConfigError, match=reason):
             loaded(tmp_path, line + "\n")

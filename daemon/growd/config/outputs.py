@@ -8,7 +8,7 @@ from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
 from growd.device_kinds import LAMP_CHANNELS, OUTPUT_KINDS, OWN_OUTPUTS
-from growd.output_roles import ROLES, Lease, OutputClass, Role, lease_of, role_of
+from growd.output_roles import ON_A_BUS, ROLES, Lease, OutputClass, Role, lease_of, role_of
 from growd.variables import ILLUMINANCE, VARIABLES
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ PWM_PINS: Final = (12, 13, 18, 19)
 """Header pins (BCM) that some Raspberry Pi's PWM chip can drive."""
 
 SOFTWARE_PWM_HZ: Final = 1000.0
-"""As `growd_drivers.gpio.MAXIMUM_SOFTWARE_PWM_HZ`."""
+"""As `growd_drivers.pins.MAXIMUM_SOFTWARE_PWM_HZ`."""
 
 REPEAT_S: Final = 10.0
 """How often a device in the network without a timer is told its level."""
@@ -329,7 +329,8 @@ class OwnOutput(Output, frozen=True):
     def lease(self) -> Lease:
         kind = OWN_OUTPUTS[self.kind]
         if kind.takes_valid_s:
-            return lease_of(self.role.output_class if self.role else OutputClass.LIGHT)
+            usual = lease_of(self.role.output_class if self.role else OutputClass.LIGHT)
+            return max(usual, ON_A_BUS) if self.line else usual
         return self._timed(kind.timer_s)
 
     @property

@@ -40,6 +40,7 @@ ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a 
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
 CHANGED_S: Final = 0.25  # a dose whose end moves by less, as messages wait, has the same end
 ENDING_S: Final = 0.25  # a command to end a dose so late is the end that it has anyway
+EARLY_S: Final = 0.1  # a renewal may come so early: the write before took a moment of the time
 MARGIN_S: Final = 0.02  # after the end of a dose, until its real length is asked for
 
 
@@ -244,7 +245,8 @@ class Actuator(ABC):
 
     def _is_due(self, output: str, now: float) -> bool:
         """Whether the present level of an output has to be written again now."""
-        return self._is_renewed(output) and now - self._wrote_at.get(output, -inf) >= self._lease.renewed_s
+        since_s = now - self._wrote_at.get(output, -inf)
+        return self._is_renewed(output) and since_s >= self._lease.renewed_s - EARLY_S
 
     def _write_all(self, levels: dict[str, tuple[float, float]]) -> dict[str, Written]:
         """In the worker: try every output. Returns what each write returned, or its error."""
@@ -351,6 +353,7 @@ class OutputActuator(Actuator):
         )
         self._variable = variable
         self._dose: _Dose | None = None
+        self._written_by: _Command | None = None
         self._dosed = dosed
         self._role = role or ROLES.get(variable)
         self._level = self.node.advertise(output_level(environment, device), OUTPUT_LEVEL)
@@ -392,19 +395,20 @@ class OutputActuator(Actuator):
 
     def _is_due(self, output: str, now: float) -> bool:
         command = self._commands.get(output)
-        if self._dose is None or command is None:
+        is_renewed = self._lease.renews_safe  # the timer of a device may be shorter than a dose
+        if self._dose is None or command is None or (is_renewed and super()._is_due(output, now)):
             return super()._is_due(output, now)
         return abs(command.ends - self._dose.commanded) > CHANGED_S
 
     def _valid_s(self, output: str) -> float:
-        command = self._commands.get(output)
+        command = self._written_by = self._commands.get(output)
         if command is None or command.ends == inf:
             return super()._valid_s(output)
         return command.length_s if self._dose is None else max(0.0, command.ends - self._now)
 
     def _noted(self, output: str, level: float | None, result: Written, lasted_s: float) -> None:
         super()._noted(output, level, result, lasted_s)
-        dose, command = self._dose, self._commands.get(output)
+        dose, command = self._dose, self._written_by  # a newer one may have come during the write
         if dose is not None:
             dose.took(None if isinstance(result, Exception) else result, self._now - lasted_s)
         if level == self._safe[output] or command is None or command.ends == inf:

@@ -18,8 +18,9 @@ logger = logging.getLogger(__name__)
 
 OVER_SHARE: Final = 0.2
 OVER_S: Final = 0.5
-EXACT_S: Final = 0.1  # no dose is exact to less
-"""A dose that is longer by this share, or by this time, has failed."""
+"""A dose that is longer by this share of it, or by this time, has failed."""
+EXACT_S: Final = 0.1
+"""No dose is exact to less."""
 
 
 class DoseAccounts:

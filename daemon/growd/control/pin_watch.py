@@ -21,10 +21,16 @@ SHOWN_S: Final = 3_600.0
 
 
 class WatchedPins(Protocol):
-    """The pins of this machine. `restarts` counts the new keepers, `trouble` says why the last one came."""
+    """The pins of this machine. `restarts` counts the keepers that were lost, `trouble` why the last one was.
+
+    `is_whole`: the present keeper runs, and has all outputs.
+    """
 
     restarts: int
     trouble: str
+
+    @property
+    def is_whole(self) -> bool: ...
 
     def ping(self) -> None:
         """Ask the keeper, and start a new one if it does not answer. Blocking. Raises OSError."""
@@ -57,7 +63,7 @@ class PinWatch:
                     self._restarted_at = self._clock.monotonic()
                     if was_well:  # a keeper that never runs is reported once
                         self._report()
-                was_well = is_well
+                was_well = is_well and self._pins.is_whole
                 await self._clock.sleep(PERIOD_S)
 
     async def _answers(self) -> bool:
@@ -75,9 +81,15 @@ class PinWatch:
 
     @property
     def _sentence(self) -> str:
-        return f"the pin keeper failed ({self._pins.trouble}); a new one brought all outputs on pins to rest"
+        if self._pins.is_whole:
+            return f"the pin keeper failed ({self._pins.trouble}); a new one brought all pins to rest"
+        return (
+            f"the pin keeper failed ({self._pins.trouble}): outputs on pins may be on, switch off their power"
+        )
 
     def _problems(self) -> list[dict[str, Any]]:
-        if self._restarted_at is None or self._clock.monotonic() - self._restarted_at > SHOWN_S:
+        if self._restarted_at is None:
+            return []
+        if self._pins.is_whole and self._clock.monotonic() - self._restarted_at > SHOWN_S:
             return []
         return [{"text": self._sentence, "is_failure": True}]

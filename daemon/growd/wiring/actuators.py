@@ -43,7 +43,7 @@ PINS: Final = "pins"
 
 
 class ChamberOutputs:
-    """All outputs of a chamber, each with its actuator and a thread.
+    """All outputs of a chamber, each with its actuator.
 
     `report` gets a sentence for each output that may not be safe at the end.
     """
@@ -130,7 +130,7 @@ class ChamberOutputs:
             safe_on=safe_on,
             stale_after_s=self._chamber.scaled(output.stale_after_s),
             write_timeout_s=self._chamber.scaled(_limit_s(output)),
-            lease=self._scaled(output.lease) if output.kind in ON_A_PIN else output.lease,
+            lease=output.lease if output.lease.renews_safe else self._scaled(output.lease),
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
             counted=lambda _, *written: self.counters.wrote(output.name, *written),
             role=output.role,
@@ -160,7 +160,7 @@ class ChamberOutputs:
         return self._doses.account_of(output.name, role.name, lambda: self._flows[output.name].ml_min)
 
     def _scaled(self, lease: Lease) -> Lease:
-        """A lease of a pin in time of the clock, which a simulation may speed up."""
+        """A lease in time of the clock, which a simulation may speed up. Timers of devices have their own."""
         scaled = self._chamber.scaled
         return lease._replace(valid_s=scaled(lease.valid_s), renewed_s=scaled(lease.renewed_s))
 

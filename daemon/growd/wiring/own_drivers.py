@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _ON_FROM: Final = 0.5
+_LATE_S: Final = 0.5  # the clock of a device may differ by so much
 _MOST_HUNG: Final = 2
 """How many calls of a driver may hang for good. Each takes a thread of its bus, which has few."""
 
@@ -84,6 +85,8 @@ class OwnOutputDriver:
         self._guard = OwnDriverGuard(output.name)
         self._can_dim = kind.can_dim
         self._takes_valid_s = kind.takes_valid_s
+        self._monotonic = hardware.monotonic
+        self._wrote_at = hardware.monotonic()
         self._safe = float(output.safe == "on")
         self._driver = self._guard.call(partial(opened_output, hardware, output, kind))
         self.write(self._safe, 0.0)
@@ -92,8 +95,21 @@ class OwnOutputDriver:
         """Drive it at a level, 0..1, for a time. Raises `DriverError`."""
         wanted = level if self._can_dim else float(level >= _ON_FROM)
         given = (wanted, valid_s) if self._takes_valid_s else (wanted,)
-        was_on_s = self._guard.call(lambda: self._driver.write(*given))
-        return was_on_s if self._takes_valid_s and isinstance(was_on_s, float) else None
+        began = self._monotonic()
+        was_on_s = self._guard.call(lambda: self._checked(self._driver.write(*given)))
+        self._wrote_at = began
+        return was_on_s
+
+    def _checked(self, was_on_s: Any) -> float | None:
+        """What the driver returned, if it can be. Raises ValueError."""
+        if not self._takes_valid_s or was_on_s is None:
+            return None
+        most = self._monotonic() - self._wrote_at + _LATE_S
+        if isinstance(was_on_s, bool) or not isinstance(was_on_s, int | float) or not 0 <= was_on_s <= most:
+            raise ValueError(
+                f"write() returned {was_on_s!r:.60}; expected seconds since the last write, or None"
+            )
+        return float(was_on_s)
 
     def close(self) -> None:
         """Leave it safe. Raises `DriverError` if it may not be."""
