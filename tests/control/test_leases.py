@@ -241,6 +241,15 @@ def test_a_total_follows_the_real_time_once_it_is_known():
     assert times.total(40.0) == pytest.approx(2.33)
 
 
+def test_a_time_that_a_measuring_device_lost_is_counted_as_a_guess():
+    times = OnTimes()
+    times.wrote("acid", 0.0, 0.0)
+    times.wrote("acid", 1.0, 1.0, was_on_s=0.0)
+    assert times.guesses == 0
+    times.wrote("acid", 0.0, 9.0)
+    assert (times.guesses, times.total(9.0)) == (1, 8.0)
+
+
 def test_what_was_counted_too_much_is_taken_back():
     given = RollingDose()
     given.add(10.0, 100.0)

@@ -315,6 +315,15 @@ def test_an_unreadable_file_of_outputs_has_none(damage: bytes | None, pins: Last
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
 
+def test_growd_safe_does_not_succeed_when_the_last_run_is_not_known(pins: LastingPins, data: Path):
+    for name in FILE_NAMES:
+        (data / name).write_bytes(b"{")
+    with pins.here():
+        status, printed = said("safe", "--data", str(data), "--config", FOOD_COMPUTER)
+    assert (status, "the outputs of the last run are not known" in printed) == (1, True)
+    assert pins.levels() == SAFE
+
+
 def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tmp_path: Path, data: Path):
     pins = LastingPins(tmp_path)
     pins.left({24: 0})

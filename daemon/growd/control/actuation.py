@@ -414,7 +414,7 @@ class OutputActuator(Actuator):
         if level == self._safe[output] or command is None or command.ends == inf:
             self._dose = None
             if dose is not None and self._dosed is not None and level == self._safe[output]:
-                self._dosed(GivenDose(dose.level, dose.length_s, dose.given_s))
+                self._dosed(GivenDose(dose.level, dose.length_s, dose.given_s, dose.is_estimate))
         elif level is not None:
             self._began(level, command, lasted_s)
 
@@ -479,11 +479,15 @@ class _Command(NamedTuple):
 
 
 class GivenDose(NamedTuple):
-    """A dose that has ended: its level, the length that was commanded, and the real one, in s."""
+    """A dose that has ended: its level, the length that was commanded, and the real one, in s.
+
+    `is_estimate`: the device did not say how long it really was.
+    """
 
     level: float
     length_s: float
     given_s: float
+    is_estimate: bool = False
 
 
 class _Dose:
@@ -492,6 +496,7 @@ class _Dose:
     def __init__(self, level: float, now: float) -> None:
         self.level = level
         self.given_s = 0.0
+        self.is_estimate = False
         self.ends = self.commanded = self._since = self._began = now
 
     @property
@@ -507,4 +512,5 @@ class _Dose:
     def took(self, on_s: float | None, now: float) -> None:
         """It was given for `on_s` until `now`; None for a device that does not know, as `now` does then."""
         self.given_s += now - self._since if on_s is None else on_s
+        self.is_estimate |= on_s is None
         self._since = now

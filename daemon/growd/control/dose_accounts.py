@@ -35,7 +35,7 @@ class DoseAccounts:
         self.node = bus.node(f"{environment}/doses")
         self._events = self.node.advertise(events(environment), EVENT)
         self._failures: dict[str, str] = {}
-        self._last: dict[str, dict[str, float]] = {}
+        self._last: dict[str, dict[str, float | bool]] = {}
         self.node.describe("problems", self._problems)
         self.node.describe("doses", lambda: self._last)
 
@@ -46,7 +46,11 @@ class DoseAccounts:
         return partial(self._gave, name, part, flow_ml_min)
 
     def _gave(self, name: str, part: str, flow_ml_min: Callable[[], float | None], dose: GivenDose) -> None:
-        self._last[name] = {"commanded_s": round(dose.length_s, 3), "given_s": round(dose.given_s, 3)}
+        self._last[name] = {
+            "commanded_s": round(dose.length_s, 3),
+            "given_s": round(dose.given_s, 3),
+            "is_estimate": dose.is_estimate,
+        }
         over_s = dose.given_s - dose.length_s
         if over_s <= max(EXACT_S, min(OVER_S, OVER_SHARE * dose.length_s)):
             self._failures.pop(name, None)

@@ -368,7 +368,11 @@ class PumpCalibration:
 
     async def _dose(self, session: _Session) -> None:
         dose, pump = session.doses[-1], session.pump
+        guesses = pump.times.guesses
         ran_s, held = await self._run_pump(pump, dose.seconds)
+        if pump.times.guesses > guesses:
+            session.note = f"{pump.name} may have stopped early, so the dose does not count: give another one"
+            return
         if ran_s >= LEAST_RUN * dose.seconds:
             dose.ran_s = ran_s
         if ran_s < LEAST_WHOLE * dose.seconds:

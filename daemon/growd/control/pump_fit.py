@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 LEAST_POINTS: Final = 4
 LEAST_SPREAD: Final = 2.0  # the longest dose over the shortest
 LEAST_R2: Final = 0.98
-MOST_FACTOR: Final = 4.0
-"""How far the flow may be from the configured one: a wrong pump or unit is further away."""
+MOST_FACTOR: Final = 2.0
+"""How far the flow may be from the configured one: limits of volume rely on both."""
+
+MOST_DEAD_S: Final = 1.0
+"""The longest dead time: with a longer one short doses would count as nothing."""
 
 MOST_RUN_ON_S: Final = 0.5
 """A pump may run on for so long after its end: the dead time is below 0 then."""
@@ -99,9 +102,10 @@ def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:
 
 
 def _check_pump(fit: PumpFit, shortest_s: float, configured_ml_min: float) -> None:
-    if fit.dead_s >= shortest_s:
+    most_s = min(MOST_DEAD_S, shortest_s)
+    if fit.dead_s >= most_s:
         raise PumpFitError(
-            f"the dead time would be {fit.dead_s:.2f} s, and the shortest dose took {shortest_s:.2f} s: "
+            f"the dead time would be {fit.dead_s:.2f} s, and must be below {most_s:.2f} s: "
             "fill the hose first, and begin again"
         )
     if fit.dead_s < -MOST_RUN_ON_S:

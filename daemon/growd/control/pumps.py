@@ -46,6 +46,20 @@ class PumpFlow:
         return (math.sqrt((1 - dead) ** 2 + 4 * dead * wanted) - (1 - dead)) / (2 * dead)
 
 
+class LimitFlow:
+    """What a pump may give, for limits: without a dead time, so that no short dose counts as nothing."""
+
+    dead_s = 0.0
+
+    def __init__(self, flow: PumpFlow) -> None:
+        self._flow = flow
+
+    @property
+    def ml_s(self) -> float:
+        """The flow in ml/s."""
+        return self._flow.ml_s
+
+
 class JointFlow:
     """What pumps that run together give; 1 ml/s without any."""
 
@@ -73,7 +87,7 @@ class JointFlow:
 class GivenVolume:
     """Adds up what a pump gives, with the flow in force at the time."""
 
-    def __init__(self, flow: PumpFlow) -> None:
+    def __init__(self, flow: PumpFlow | LimitFlow) -> None:
         self._flow = flow
         self._on_s = 0.0  # since it was switched on, at full level
 
@@ -94,7 +108,7 @@ class GivenVolume:
 class VolumeOfTimes:
     """The volume in ml that pumps gave since the start, each by the times for which it was on."""
 
-    def __init__(self, pumps: Iterable[tuple[OnTimes, PumpFlow]]) -> None:
+    def __init__(self, pumps: Iterable[tuple[OnTimes, PumpFlow | LimitFlow]]) -> None:
         self._pumps = [_Counted(times, GivenVolume(flow)) for times, flow in pumps]
         self._ml = 0.0
 

@@ -10,7 +10,7 @@ from growd.control.interlocks.feedback import NotConfirmed
 from growd.control.interlocks.limits import DAY_S, MinimumOff, MinimumOn, OnTooLong, Use, UseLimit
 from growd.control.interlocks.on_times import HOUR_S, OnTimes
 from growd.control.interlocks.words import Words
-from growd.control.pumps import VolumeOfTimes
+from growd.control.pumps import LimitFlow, VolumeOfTimes
 from growd.control.topics import feedback
 from growd.output_roles import OutputClass
 from growd.variables import VARIABLES
@@ -121,7 +121,9 @@ class OutputInterlocks:
             default = getattr(self._limits, f"dosing_{option}") if is_dosing else None
             most = getattr(output, option) or default
             if most is not None:
-                given = VolumeOfTimes((self._by_name[name], self._pumps.flows[name]) for name in names)
+                given = VolumeOfTimes(
+                    (self._by_name[name], LimitFlow(self._pumps.flows[name])) for name in names
+                )
                 limit = UseLimit(
                     f"{output.name}_{option}",
                     [variable],

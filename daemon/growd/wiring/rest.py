@@ -109,6 +109,7 @@ def make_safe(config: Config | None, data: Path) -> Outcome:
     one of an earlier run is no failure of a simulated one.
     """
     last, trouble = last_run(data)
+    is_lost = bool(trouble) and not last.outputs and not last.network
     if trouble:
         _log.error("%s", trouble)
     known = [] if last.is_simulated else last.outputs
@@ -119,6 +120,8 @@ def make_safe(config: Config | None, data: Path) -> Outcome:
         library = last.library if config is None or config.simulator.enabled else config.gpio.library
         dropped = [pin for pin in last.outputs if pin.pin not in named]
         _rest(kept_pins(library), pins, dropped, outcome)
+    if is_lost and config is not None:
+        outcome.failures.append("the outputs of the last run are not known: one that moved may be on")
     if config is not None and config.simulator.enabled:
         release_pins()
         outcome.failures.clear()

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 RELEASE_SHARE: Final = 0.9
 """Share of a limit: below it the output may be on again, so that it does not chatter at the limit."""
 DAY_S: Final = 86_400.0
+UNSAVED_SHARE: Final = 3 * SAVED_SHARE
+"""Share of a limit that is not on the disk. A kill would forget it, so the outputs wait until it is saved."""
 
 _UNSAVED: Final = "growd ended without saving how long"
 _EARLIER: Final = "it was not known for sure before the last start"
@@ -143,6 +145,7 @@ class UseLimit(PersistentInterlock):
         self._counted = use.total(0.0)
         self._given = self._given_in_state = self._given_when_saved = 0.0
         self._assumed = ""
+        self._is_unsaved = False
         self._uncertain_at = -math.inf  # monotonic, when a part was assumed
         self._uncertain_why = _UNSAVED
         self.is_routine = use.begins
@@ -152,6 +155,13 @@ class UseLimit(PersistentInterlock):
         if not self._is_restored or self._is_unlimited:
             return
         used = self._dose.amount(now)
+        unsaved = self._given - self._given_when_saved
+        if unsaved >= UNSAVED_SHARE * self._limit:
+            self._is_unsaved, self.reason = True, f"{self._use.said(unsaved)} can't be saved: see the disk"
+        elif self._is_unsaved:
+            self._is_unsaved, self.reason = False, ""
+        if self._is_unsaved:
+            return
         if used >= self._limit and not self.reason:
             self.reason = self._assumed or self._why(used, now)
         elif used < RELEASE_SHARE * self._limit:

@@ -30,6 +30,9 @@ class OnTimes:
         self._certain_total = 0.0
         self.starts = 0
         """How often outputs were switched on."""
+        self.guesses = 0
+        """How often a device that measures its time on did not know it, as after a new keeper of pins."""
+        self._measured: set[str] = set()
         self._began: float | None = None
         self._ended = -math.inf
         self._doubted = -math.inf
@@ -48,6 +51,10 @@ class OnTimes:
         long it really was on since the write before, None if that is not known.
         """
         self._was_written = True
+        if was_on_s is not None:
+            self._measured.add(output)
+        elif output in self._since and output in self._measured:
+            self.guesses += 1
         self._add_time(output, now, was_on_s)
         if level is not None and level <= 0:
             self._since.pop(output, None)
