@@ -74,7 +74,11 @@ export function Action({ run, confirm: question, admin = false, class: style = "
     <//>`}`;
 }
 
-/** A component that `load` imports; without it a sentence, and another try with the next connection. */
+/**
+ * A component that `load` imports; without it a sentence, and another try with the next connection.
+ *
+ * The button loads the page anew: some browsers remember a failed import.
+ */
 export function Loaded({ load, first = null, ...rest }) {
   const [component, setComponent] = useState(() => first);
   const [hasFailed, setFailed] = useState(false);
@@ -82,7 +86,7 @@ export function Loaded({ load, first = null, ...rest }) {
   useEffect(() => void (component || go()), [load]);
   useEffect(() => (hasFailed ? connection.follow(({ isConnected }) => isConnected && go()) : undefined), [hasFailed]);
   if (component) return html`<${component} ...${rest} />`;
-  return hasFailed ? html`<p role="alert">${t("not_loaded")} <button onClick=${go}>${t("safe_again")}</button></p>` : html`<p>${t("loading")}</p>`;
+  return hasFailed ? html`<p role="alert">${t("not_loaded")} <button onClick=${() => location.reload()}>${t("safe_again")}</button></p>` : html`<p>${t("loading")}</p>`;
 }
 
 /** Labels and their values, as [[label, value]]; those without a value are left out. */

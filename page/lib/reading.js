@@ -185,8 +185,10 @@ function Field({ environment, variable, value }) {
   </form>`;
 }
 
-const rangeText = (variable, [least, most]) =>
-  `${t("range", { least: number(shown(least, variable.unit)), most: number(shown(most, variable.unit)) })} ${symbol(variable.unit)}`;
+const rangeText = (variable, ends) => {
+  const [least, most] = ends.map((end) => shown(end, variable.unit)).map((end) => number(end, Math.min(decimals(variable), decimalsIn(end) ?? 0)));
+  return `${t("range", { least, most })} ${symbol(variable.unit)}`;
+};
 
 /** The sentence on a set point that the chamber cannot reach; "" if it can, or without one. */
 function outOfReach(variable, value) {

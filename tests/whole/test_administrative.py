@@ -30,6 +30,7 @@ async def test_services_with_lasting_effects_need_an_administrator():
     administrative = {service.name.rpartition("/")[2] for service in offered if service.is_administrative}
     expected = {
         "autotune",
+        "begin",
         "calibrate",
         "calibrate_light",
         "calibrate_span",

@@ -84,10 +84,9 @@ async def test_each_environment_has_its_own_air():
         assert f"{FIRST}/switches/valve" not in rig.bus.topics.names()
 
 
-async def test_each_bus_and_each_output_has_one_thread():
+async def test_each_bus_has_one_thread_and_all_pins_have_one():
     async with rigged(CONFIG) as rig:
-        outputs = [f"{FIRST}/light", f"{SECOND}/light", f"{SECOND}/valve"]
-        assert sorted(rig.chambers.workers) == ["i2c-1", "i2c-3", *outputs]
+        assert sorted(rig.chambers.workers) == ["i2c-1", "i2c-3", "pins"]
 
 
 async def test_a_failed_sensor_affects_only_its_environment():
@@ -132,6 +131,7 @@ async def test_all_outputs_are_made_safe_before_any_is_closed_even_after_an_inte
 
 async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment():
     async with rigged(CONFIG) as rig:
+        rig.bus.node("client").publish_arguments(f"{SECOND}/desired/light_illuminance", [5_000])
         await rig.clock.advance(KNOWN_S)
         rig.machine.faults.inject(Fault("refused", "gpio-20"))
     assert rig.complaints == [

@@ -24,6 +24,7 @@ from growd.host import logs
 from growd.host.data_folder import StartError
 from growd.variables import CARBON_DIOXIDE
 from growd.wiring.rest import make_safe
+from growd_drivers.pins import release_pins
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +111,8 @@ def _run(
         run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
     except (ConfigError, StartError) as error:
         refuse(error)
+    finally:
+        release_pins()  # the keeper of pins is the last to end
     if app.shutdown_errors:
         click.echo(f"growd has stopped, but {'; '.join(app.shutdown_errors)}", err=True)
         sys.exit(1)

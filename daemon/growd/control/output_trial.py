@@ -202,7 +202,8 @@ class OutputTrial:
             holder = self._holder()
             if holder is None and waited > WRITTEN_S:
                 raise _EarlyError(Reason.DEVICE, "it was not switched on")
-            if holder is not None and (not holder.is_routine or waited > PAUSE_S) and waited > FED_S:
+            passes = holder is not None and (holder.is_routine or holder.is_expected)
+            if holder is not None and (not passes or waited > PAUSE_S) and waited > FED_S:
                 self._raise_held()
         now = self._clock.monotonic()
         self._ends_at = now + output.on_s if output.is_dose else None

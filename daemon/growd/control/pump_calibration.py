@@ -299,7 +299,8 @@ class PumpCalibration:
             raise SessionError(f"pump: there is no dosing pump {name}; there is {known}")
         if self._session is not None:
             raise SessionError(
-                f"{self._session.by} calibrates {self._session.pump.name}; save or cancel that"
+                f"{self._session.by} calibrates {self._session.pump.name}; save or cancel that: "
+                f"growd service call {self.node.name}/cancel"
             )
         if others := self._others():
             raise SessionError(f"{others} is running; wait for its end")

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _CIRCULATION: Final = "water_circulation"
 _HYSTERESIS: Final = 0.1
 """Of the limits, in pH and in mS/cm."""
-_ROOM_SHARE: Final = 0.5
+_ROOM_SHARE: Final = 0.4
 """Share of the way to a limit that one dose may go: water takes less acid, the nearer it is to pH 5."""
 _ACID_SHARE: Final = 0.05
 """Concentrates of nutrients are acid, too: they count as this share of their volume of acid."""
@@ -106,6 +106,7 @@ class DoseInterlocks:
         self, name: str, pumps: list[Output], variable: str, limit: float, *, raises: bool
     ) -> Interlock:
         """The volume of one dose before the limit."""
+        unit = VARIABLES[variable].unit
         acid = self._that(CONDUCTIVITY, raises=True) if variable == ACIDITY and not raises else []
         given = [*self._given(pumps), *self._given(acid, _ACID_SHARE)]
         return Room(
@@ -115,8 +116,7 @@ class DoseInterlocks:
             Volumes(given),
             room=partial(self._room, variable, limit, raises=raises),
             pause_s=self._limits.mixing_pause_s,
-            words=f"a dose takes {variable} at most half of the way to {limit:g} {VARIABLES[variable].unit}, "
-            "and the tank mixes after it",
+            words=f"a dose goes at most two fifths of the way to {limit:g} {unit}, and the water mixes",
         )
 
     def _room(self, variable: str, limit: float, now: float, *, raises: bool) -> float | None:

@@ -87,13 +87,15 @@ class Room(Interlock):
 class StillWater(Interlock):
     """No dose begins in water that its pump has not moved for the time that mixing takes."""
 
-    is_routine = True
+    is_expected = True
 
     def __init__(self, holds: Iterable[str], circulation: OnTimes, mixing_s: float) -> None:
         super().__init__("still_water", holds, {"mixing": (mixing_s, "s")})
         self._circulation = circulation
         self._mixing = mixing_s
-        self._words = f"doses need water that its pump has moved for {mixing_s:g} s"
+        self._words = (
+            f"doses need water that its pump has moved for {mixing_s:g} s: switch the circulation on"
+        )
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self.reason = "" if self._circulation.stretch(now) >= self._mixing else self._words
