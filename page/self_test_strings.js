@@ -10,6 +10,8 @@ Object.assign(STRINGS, {
   test_include: ["Test these too:", "Auch diese testen:"],
   test_question: ["Switch on each output now? Close the door.", "Jetzt jeden Ausgang einschalten? Tür schließen."],
   test_begin: ["Test outputs", "Ausgänge testen"],
+  test_progress: ["Progress of the self-test", "Fortschritt des Selbsttests"],
+  test_stop: ["Stop", "Abbrechen"],
   test_stopped: ["Stopped", "Abgebrochen"],
   test_passed: ["passed", "bestanden"],
   test_failed: ["failed", "durchgefallen"],

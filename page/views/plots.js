@@ -18,15 +18,19 @@ const SPAN_S = [60, 3.16e8]; // of a view; growd answers for twice as long
 const LANE = 42; // px of an output
 
 let library = null; // uPlot, loaded with the first chart
+let failures = 0; // of loading it
 
 function loadLibrary() {
   const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("../vendor/uplot.css", import.meta.url) });
   const styled = new Promise((done) => (style.onload = style.onerror = done));
   document.head.append(style);
-  return Promise.all([import("../vendor/uplot.js"), styled]).then(
+  // Some browsers remember a failed import, so another try has another address.
+  const imported = failures ? import(`../vendor/uplot.js?${failures}`) : import("../vendor/uplot.js");
+  return Promise.all([imported, styled]).then(
     ([module]) => module.default,
     () => {
       library = null; // the next try asks again
+      failures += 1;
       throw new Error(t("no_connection"));
     },
   );

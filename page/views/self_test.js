@@ -17,8 +17,8 @@ export function SelfTest({ environment, devices }) {
   const choose = ({ target: { name, checked } }) => setIncluded(checked ? [...include, name] : include.filter((each) => each !== name));
   return html`<section class="card"><h3>${t("test")}</h3><p class="faint small">${t("test_about")}</p>
     ${now?.state === "running"
-      ? html`<progress max="1" value=${now.progress} aria-label=${t("calibration_progress")} />
-        <p class="row spread"><span lang="en">${now.message}</span><${Action} class="bad" run=${() => call(`${environment}/self_test/stop`)}>${t("calibration_stop")}<//></p>`
+      ? html`<progress max="1" value=${now.progress} aria-label=${t("test_progress")} />
+        <p class="row spread"><span lang="en">${now.message}</span><${Action} class="bad" run=${() => call(`${environment}/self_test/stop`)}>${t("test_stop")}<//></p>`
       : html`${asked.length > 0 && html`<p class="row small">${t("test_include")} ${asked.map(({ name }) => html`<label key=${name}><input type="checkbox" name=${name} onChange=${choose} /> ${name}</label>`)}</p>`}
         <${Action} admin class="primary" disabled=${others.length > 0} confirm=${t("test_question")} run=${() => call(`${environment}/self_test/begin`, { include })}>${t("test_begin")}<//>`}
     ${now && html`<p class="small" role="status">${now.ended > 0 && `${moment(now.ended)}: ${now.state === "stopped" ? t("test_stopped") : ""} `}${now.ended > 0 && html`<span lang="en">${now.message}</span>`}</p>
