@@ -26,6 +26,27 @@ def test_a_limit_holds_until_its_saved_state_is_read():
     assert not limit.reason
 
 
+def saved(limit, now):
+    limit.state(now)
+    limit.mark_saved()
+
+
+def test_a_limit_holds_while_what_was_given_is_not_saved():
+    times = OnTimes()
+    limit = use_limit(times)
+    limit.restore(None, 0.0, 0.0, was_clean=True)
+    times.wrote("pump", 1.0, 0.0)
+    limit.update(29.0, 0.0)
+    assert not limit.reason
+    limit.update(31.0, 0.0)
+    assert limit.reason
+    assert limit.hold("pump", 1.0, 0.0) == 0.0
+    times.wrote("pump", 0.0, 31.0)
+    saved(limit, 31.0)
+    limit.update(32.0, 0.0)
+    assert not limit.reason
+
+
 def test_a_limit_releases_below_nine_tenths_only():
     times = OnTimes()
     limit = use_limit(times)
@@ -34,6 +55,7 @@ def test_a_limit_releases_below_nine_tenths_only():
         times.wrote("pump", 1.0, float(begin))
         for now in range(begin, end + 1):
             limit.update(float(now), 0.0)
+            saved(limit, float(now))
         times.wrote("pump", 0.0, float(end))
     limit.update(298.0, 0.0)
     assert limit.reason
