@@ -127,6 +127,14 @@ def test_unreachable_set_points_get_one_warning_per_variable():
     assert check({"format": "simple", "operations": operations}) == []
 
 
+def test_a_set_point_beyond_a_limit_of_interlocks_is_an_error_with_the_limit():
+    operations = [[0, "water_potential_hydrogen", 5.8], [5, "water_potential_hydrogen", 3]]
+    reach = {"water_potential_hydrogen": (5.0, 7.5, "the limits")}
+    finding, *_ = check({"format": "simple", "operations": operations}, reach)
+    assert (finding.severity, finding.pointer) == (Severity.ERROR, "/operations/1")
+    assert finding.sentence.endswith("from 5 to 7.5 here, not to 3: these are the limits")
+
+
 def test_a_recipe_with_errors_is_not_checked_against_actuators():
     recipe = {"format": "simple", "operations": [[0, "air_temperature", 20], [1]]}
     assert [finding.severity for finding in check(recipe, {})] == [Severity.ERROR]

@@ -31,6 +31,7 @@ from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
 from growd.wiring.config_checks import check_config
+from growd_hwsim.tank import Tank
 from support.jumping import START, rigged
 from support.memory import ShortMemory
 from support.recipes import MemoryJournal, MemorySetPoints
@@ -190,8 +191,10 @@ class Life:
     def begin_chamber(self):
         before, self.chamber = self.chamber, self.rig.machine.chamber
         if before is None:
-            tank = dataclasses.replace(self.chamber.parameters.tank, surface_m3_s=0.0)  # nothing evaporates
-            self.chamber.parameters = dataclasses.replace(self.chamber.parameters, tank=tank)
+            usual = self.chamber.parameters
+            tank = dataclasses.replace(usual.tank, start_conductivity_ms_cm=3.0, surface_m3_s=0.0)
+            self.chamber.parameters = dataclasses.replace(usual, tank=tank)  # from which nothing evaporates
+            self.chamber.tank = Tank(tank)
         else:
             self.chamber.take_over(before)
         self.origin = self.rig.clock.monotonic() - self.elapsed

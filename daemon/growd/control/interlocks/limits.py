@@ -21,6 +21,7 @@ DAY_S: Final = 86_400.0
 UNSAVED_SHARE: Final = 3 * SAVED_SHARE
 """Share of a limit that is not on the disk. A kill would forget it, so the outputs wait until it is saved."""
 
+_LATE_S: Final = 1e-3  # so that the limit is reached then, in spite of rounding
 _UNSAVED: Final = "growd ended without saving how long"
 _EARLIER: Final = "it was not known for sure before the last start"
 
@@ -169,6 +170,12 @@ class UseLimit(PersistentInterlock):
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return level if self._use.begins and self._times.was_on else 0.0
+
+    def due_s(self, now: float) -> float:
+        rate = self._use.total(now + 1.0) - self._use.total(now)
+        if self.reason or rate <= 0 or self._is_unlimited:
+            return math.inf
+        return (self._limit - self._dose.amount(now)) / rate + _LATE_S
 
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         self._given_in_state = self._given
