@@ -308,7 +308,7 @@ async def test_soft_water_does_not_get_too_much_acid_at_once(ml_per_unit_litre):
         values = await course(loop, ACIDITY, 2 * 3_600, step=60)
         assert loop.on_s("nutrient_ph_up") == 0
     assert min(values) > 4.7
-    assert values[-1] == pytest.approx(5.0, abs=0.15)
+    assert values[-1] == pytest.approx(5.0, abs=0.3)
 
 
 def test_acid_and_base_do_not_take_turns():
