@@ -41,8 +41,9 @@ ENVIRONMENT = "environment_1"
 LEAST_PH, MOST_MS_CM = 4.8, 3.7
 BEYOND_CEILING_PPM = 500.0
 """What a valve lets in until the sensor shows it: 8.3 ppm/s for the lag of 20 s and the longest interval."""
-BEYOND_ML = 0.6
-"""A second of the pump, in which its interlock looks at the volume."""
+BEYOND_ML = 1.5
+"""3 s of a pump. On the clock that jumps nothing else happens while drivers wait for their chips: 0.6 s for
+each EZO circuit and 0.75 s for the thermometer, one after the other."""
 PUMPS = {
     "acid": ("nutrient_ph_down", "ph_down"),
     "base": ("nutrient_ph_up", "ph_up"),
