@@ -33,6 +33,7 @@ from measuring import HERE, Options, Row, limited, main
 
 from growd.config import Output, load
 from growd.config.profiles import profile_path
+from growd.output_roles import Lease
 from growd_hwsim.faults import Fault
 from growd_hwsim.tank import Tank
 
@@ -47,11 +48,12 @@ START: Final = 1_699_920_000.0  # midnight
 PERIOD_S: Final = 10.0
 SPEED: Final = 2.5
 """Commands and readings go stale this many times later, since the loops that renew them run less often."""
-PERIODS: Final = {
+PERIODS: Final[dict[str, float | Lease]] = {
     "growd.control.sampling.SLICE_S": 600.0,
     "growd.control.filters.SLICE_S": 600.0,
     "growd.control.controllers.PERIOD_S": PERIOD_S,
     "growd.control.actuation.PERIOD_S": PERIOD_S,
+    "growd.output_roles.HARMFUL": Lease(4 * PERIOD_S, PERIOD_S),
     "growd.control.interlocks.node.PERIOD_S": PERIOD_S,
     "growd.control.health.COUNTERS_S": HOUR_S,
     "growd.control.derived.node.PERIOD_S": MINUTE_S,
@@ -505,9 +507,9 @@ def _consumption(grow: Grow) -> Iterator[Row]:
 
 
 def measure(options: Options) -> list[Row]:
-    for name, seconds in PERIODS.items():
+    for name, period in PERIODS.items():
         module, _, attribute = name.rpartition(".")
-        setattr(importlib.import_module(module), attribute, seconds)
+        setattr(importlib.import_module(module), attribute, period)
     logging.disable(logging.CRITICAL)
     grow = Grow(options.arguments.days, options.arguments.seed)
     began = time.process_time()

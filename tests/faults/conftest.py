@@ -10,6 +10,8 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from growd.output_roles import Lease
+
 
 @pytest.fixture(autouse=True)
 def same_dice() -> Iterator[None]:
@@ -21,11 +23,11 @@ def same_dice() -> Iterator[None]:
 
 
 @pytest.fixture
-def tick_rarely(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float]], None]:
+def tick_rarely(monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, float | Lease]], None]:
     """Change the periods of loops, in seconds, by their full names: weeks of simulated time pass sooner."""
 
-    def change(periods: dict[str, float]) -> None:
-        for name, seconds in periods.items():
-            monkeypatch.setattr(name, seconds)
+    def change(periods: dict[str, float | Lease]) -> None:
+        for name, period in periods.items():
+            monkeypatch.setattr(name, period)
 
     return change

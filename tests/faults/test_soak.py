@@ -30,6 +30,7 @@ import pytest
 
 from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, RelayOptions, Sensor
+from growd.output_roles import Lease
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
@@ -467,6 +468,7 @@ def by_the_minute(tick_rarely):
             "growd.control.sampling.NOT_READY_RETRY_S": 10.0,
             "growd.control.controllers.PERIOD_S": 300.0,
             "growd.control.actuation.PERIOD_S": MINUTE_S,
+            "growd.output_roles.HARMFUL": Lease(4 * MINUTE_S, MINUTE_S),
             "growd.control.interlocks.node.PERIOD_S": MINUTE_S,
             "growd.wiring.interlocks.PATIENCE_S": 2 * MINUTE_S,
             "growd.control.health.COUNTERS_S": 600.0,

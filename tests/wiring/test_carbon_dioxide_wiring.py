@@ -6,10 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import CarbonDioxide, Config, ConfigError, RelayOptions, Sensor, Simulator, load
+from growd.config import CarbonDioxide, Config, ConfigError, Light, RelayOptions, Sensor, Simulator, load
 from growd.wiring.chamber import AllChambers
 from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
+from support.jumping import rigged
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
 
@@ -114,3 +115,21 @@ def test_an_autotune_dose_at_the_limit_of_the_interlocks_is_accepted(tmp_path):
     file = tmp_path / "growd.toml"
     file.write_text(WITH_A_VALVE + "[carbon_dioxide]\nautotune_open_s = 180\n")
     load(file)
+
+
+@pytest.mark.parametrize(("ppm", "is_held"), [(40.0, True), (120.0, False)])
+async def test_a_reading_that_plants_never_reach_keeps_the_valve_closed(ppm, is_held):
+    posted = Sensor(name="co2", kind="topic", variable="air_carbon_dioxide", stale_after_s=600)
+    async with rigged(Config(sensor=(posted,), relay=(VALVE,), light=Light(enabled=False))) as rig:
+        client = rig.bus.node("client")
+        desired = client.publisher("environment_1/desired/air_carbon_dioxide")
+        for _ in range(70):
+            client.publish_arguments("environment_1/posted/co2", [ppm])
+            desired.publish(800.0)
+            await rig.clock.advance(1)
+        assert rig.last("interlocks/carbon_dioxide_too_low").value["tripped"] is is_held
+        opened = [rig.last("outputs/valve").value]
+        for _ in range(60):
+            await rig.clock.advance(1)
+            opened.append(rig.last("outputs/valve").value)
+        assert any(opened) is not is_held

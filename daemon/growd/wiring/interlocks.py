@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import Pumps
 
-_LEAST_PPM: Final = 200.0
-"""Closed chambers with plants in light have more: they leak, and leaves take up little below 100 ppm."""
+_LEAST_PPM: Final = 80.0
+"""Closed chambers with plants in light have more: they leak, and leaves take up almost nothing below it."""
 _LITTLE_S: Final = 60.0
 
 
@@ -130,7 +130,7 @@ def _too_little(readings: SensorReadings, holds: frozenset[str]) -> Interlock:
         CARBON_DIOXIDE,
         partial(readings.combined, CARBON_DIOXIDE),
         below=_LEAST_PPM,
-        hysteresis=_LEAST_PPM / 2,
+        hysteresis=_LEAST_PPM / 4,
         unit="ppm",
     )
     return WhileBeyond("carbon_dioxide_too_low", holds, [little], after_s=_LITTLE_S, holds_unknown=False)
