@@ -110,7 +110,7 @@ MESSAGES: dict[str, Any] = {"kind": "mqtt", "topic": "plug"}
         ("air_heater", PLUG, 300.0),
         ("air_heater", MESSAGES, 300.0),
         ("air_flush_on", PIN, 300.0),
-        ("air_humidifier", PIN, 300.0),
+        ("air_humidifier", PIN, 30.0),
         ("air_carbon_dioxide_valve_on", PIN, 90.0),
         ("air_heater", PIN | {"kind": "ssr"}, 0.0),
         ("air_heater", PIN | {"minimum_cycle_s": 0.0}, 0.0),

@@ -174,7 +174,7 @@ class Output(Section, frozen=True):
     minimum_cycle_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
     """Shortest time from one start to the next while a controller gives doses; longer is less wear and a
     larger ripple. Default for mechanical contacts (kind relay, and http and mqtt that only switch): 300 for
-    heaters, humidifiers and exhaust fans, 90 for a valve for CO2; 0 for others."""
+    heaters and exhaust fans, 30 for humidifiers, 90 for a valve for CO2; 0 for others."""
 
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time for which it may be on without a pause; 86400 is no limit. Default: [interlock] pump_on_s
