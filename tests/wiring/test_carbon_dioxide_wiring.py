@@ -117,7 +117,7 @@ def test_an_autotune_dose_at_the_limit_of_the_interlocks_is_accepted(tmp_path):
     load(file)
 
 
-@pytest.mark.parametrize(("ppm", "is_held"), [(40.0, True), (120.0, False)])
+@pytest.mark.parametrize(("ppm", "is_held"), [(100.0, True), (160.0, False)])
 async def test_a_reading_that_plants_never_reach_keeps_the_valve_closed(ppm, is_held):
     posted = Sensor(name="co2", kind="topic", variable="air_carbon_dioxide", stale_after_s=600)
     async with rigged(Config(sensor=(posted,), relay=(VALVE,), light=Light(enabled=False))) as rig:

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import Pumps
 
-_LEAST_PPM: Final = 80.0
-"""Closed chambers with plants in light have more: they leak, and leaves take up almost nothing below it."""
+_LEAST_PPM: Final = 150.0
+"""Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
 _LITTLE_S: Final = 60.0
 
 
@@ -130,10 +130,17 @@ def _too_little(readings: SensorReadings, holds: frozenset[str]) -> Interlock:
         CARBON_DIOXIDE,
         partial(readings.combined, CARBON_DIOXIDE),
         below=_LEAST_PPM,
-        hysteresis=_LEAST_PPM / 4,
+        hysteresis=_LEAST_PPM / 5,
         unit="ppm",
     )
-    return WhileBeyond("carbon_dioxide_too_low", holds, [little], after_s=_LITTLE_S, holds_unknown=False)
+    return WhileBeyond(
+        "carbon_dioxide_too_low",
+        holds,
+        [little],
+        after_s=_LITTLE_S,
+        holds_unknown=False,
+        failure="let fresh air in, which has 420 ppm; if it still reads less, check the sensor",
+    )
 
 
 def _of_lamp(
