@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pytest_asyncio
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
-from support.leaks import Holdings
+from support.leaks import Holdings, end_children
 from support.ports import held_port
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # In background jobs SIGINT is ignored, and each program that a test starts would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, reason in SLOW.items():
         config.addinivalue_line("markers", f"{name}: slow: {reason}")
 
@@ -86,6 +89,7 @@ def nothing_left_behind() -> Iterator[None]:
     if left:
         gc.collect()  # only if needed: it takes longer than most tests
         left = Holdings.now().more_than(before)
+        end_children(before)
     assert not left, f"left behind: {left}"
 
 

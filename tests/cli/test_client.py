@@ -6,7 +6,6 @@ import asyncio
 import base64
 import os
 import pty
-import subprocess
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from growd.client.errors import NotReachedError, RefusedError, UsageError
 from growd.client.trust import trusting_only
 from growd.config import Http
 from support.daemon import CO2, START
+from support.processes import Ending
 from support.program import GROWD
 from support.stand_in import StandIn
 from support.terminal import launched, typed
@@ -176,7 +176,7 @@ def on_a_terminal(arguments: list[str]) -> str:
     """The terminal output of a command, with "secret" typed at the prompt."""
     ours, theirs = pty.openpty()
     command = [str(GROWD), *arguments]
-    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True):
+    with Ending(command, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True):
         os.close(theirs)
         shown, has_typed = b"", False
         try:

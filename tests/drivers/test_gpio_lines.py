@@ -10,6 +10,7 @@ import pytest
 
 from growd_drivers.gpio_lines import GpiodLines, header_chip
 from support.lasting_pins import LastingPins
+from support.processes import Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,7 +63,7 @@ def test_a_busy_pin_names_its_user(pins: LastingPins, lines: GpiodLines):
         "sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", holder]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+    with Ending(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == b"held\n"
         with pytest.raises(OSError, match="it is in use by gpio-fan"):

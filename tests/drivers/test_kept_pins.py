@@ -19,6 +19,7 @@ from growd_drivers.errors import HardwareUnavailableError
 from growd_drivers.gpio_input import GpioInput
 from growd_drivers.pins import KeptPins, kept_pins, release_pins
 from support.lasting_pins import LastingPins
+from support.processes import Ending
 from support.waiting import wait_until
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def program(lasting: LastingPins, library: str, name: str) -> Iterator[tuple[sub
     valid_s, failure = FAILURES[name]
     command = [sys.executable, "-c", BEGIN + failure, library, str(valid_s)]
     environment = {**os.environ, **lasting.environment}
-    with subprocess.Popen(
+    with Ending(
         command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as running:
         assert running.stdout is not None
@@ -224,9 +225,7 @@ def test_a_pin_that_the_new_keeper_is_refused_is_brought_to_rest_as_soon_as_it_i
         assert pins.process is not None
         os.kill(pins.process, signal.SIGKILL)
         wait_until(lambda: pins.process is None or is_gone(pins.process))
-        with subprocess.Popen(
-            [sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-        ) as other:
+        with Ending([sys.executable, "-c", holder], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
             assert other.stdout is not None
             assert other.stdout.readline() == b"held\n"
             wait_until(lambda: answers(pins))

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.processes import Ending
+
 ROOT = Path(__file__).parents[2]
 STANDINS = Path(__file__).parent / "standins"
 SCRIPTS = [
@@ -47,9 +49,9 @@ class Checkout:
             check=False,
         )
 
-    def start(self, name: str, **settings: str) -> subprocess.Popen[str]:
+    def start(self, name: str, **settings: str) -> Ending[str]:
         """Start a command in its own process group, as a shell does."""
-        return subprocess.Popen(
+        return Ending(
             [self.root / name],
             env=self.environment(**settings),
             stdout=subprocess.PIPE,

@@ -19,6 +19,8 @@ from urllib.parse import unquote, urlsplit
 
 import pytest
 
+from support.processes import Ending
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -91,11 +93,11 @@ def embedded_server(
             process.kill()
 
 
-def start_node(*arguments: str, cwd: Path, stderr: int | IO[str]) -> subprocess.Popen[str]:
+def start_node(*arguments: str, cwd: Path, stderr: int | IO[str]) -> Ending[str]:
     """Start the embedded server; its stdin and stdout are pipes, as those that growd gives it."""
     node = shutil.which("node")
     assert node, "the embedded server needs Node.js: ./test brings it"
-    return subprocess.Popen(
+    return Ending(
         [node, str(EMBEDDED_SERVER), *arguments],
         cwd=cwd,
         stdin=subprocess.PIPE,

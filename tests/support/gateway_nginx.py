@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from support.ports import held_port
+from support.processes import Ending
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -65,11 +66,11 @@ async def nginx_to(
                 process.terminate()
 
 
-def _start(folder: Path) -> subprocess.Popen[str]:
+def _start(folder: Path) -> Ending[str]:
     binary = nginx_binary()
     assert binary is not None
     command = [binary, "-p", str(folder), "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
-    return subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    return Ending(command, stderr=subprocess.PIPE, text=True)
 
 
 async def _listens(process: subprocess.Popen[str], port: int) -> None:

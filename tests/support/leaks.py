@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,6 +34,14 @@ class Holdings:
             *(f"socket {name}" for name in self.sockets - before.sockets),
             *(f"child process {number}" for number in self.children - before.children),
         ]
+
+
+def end_children(before: Holdings) -> None:
+    """Kill the child processes that were not there before."""
+    for number in child_processes() - before.children:
+        with suppress(ProcessLookupError, ChildProcessError):
+            os.kill(number, signal.SIGKILL)
+            os.waitpid(number, 0)
 
 
 def open_sockets() -> set[str]:

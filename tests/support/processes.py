@@ -1,9 +1,14 @@
-"""Finds processes of this machine."""
+"""Finds processes of this machine, and ends those of a test."""
 
 from __future__ import annotations
 
 import contextlib
+import subprocess
 from pathlib import Path
+from typing import TYPE_CHECKING, AnyStr
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 def child_with(argument: str) -> int:
@@ -14,3 +19,22 @@ def child_with(argument: str) -> int:
                 if argument in (entry / "cmdline").read_text().split("\0"):
                     return int(entry.name)
     raise AssertionError(f"no process has the argument {argument}")
+
+
+class Ending(subprocess.Popen[AnyStr]):
+    """A process that is killed when its context ends with an error, such as the time limit of the test.
+
+    Otherwise the context waits for its end, within that limit. That of `subprocess.Popen` waits for ever.
+    """
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.kill()
+        try:
+            super().__exit__(kind, error, trace)
+        except BaseException:
+            self.kill()
+            self.wait()
+            raise

@@ -17,6 +17,8 @@ from support.upgrade_run import NEW, OLD, STANDINS
 
 __all__ = ["NEW", "OLD"]
 
+from support.processes import Ending
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -44,7 +46,7 @@ class Runner:
 @contextmanager
 def runner() -> Iterator[Runner]:
     paths = os.pathsep.join(filter(None, sys.path))
-    with subprocess.Popen(
+    with Ending(
         [sys.executable, str(_RUN)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

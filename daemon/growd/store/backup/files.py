@@ -210,10 +210,14 @@ def _group(number: int) -> str:
 
 def _give(target: Path, file: RecordedFile) -> None:
     """Give a file to the owner that it had, if this machine has one of that name."""
-    for name, kind in ((file.owner, "user"), (file.group, "group")):
-        if os.geteuid() == 0 and name:
-            with suppress(LookupError):
-                shutil.chown(target, **{kind: name})
+    if os.geteuid() != 0:
+        return
+    if file.owner:
+        with suppress(LookupError):
+            shutil.chown(target, user=file.owner)
+    if file.group:
+        with suppress(LookupError):
+            shutil.chown(target, group=file.group)
 
 
 def _content(file: Path, option: str) -> bytes:

@@ -1,0 +1,76 @@
+"""The suite ends, also where signals are ignored and when a test hangs."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+ROOT = Path(__file__).parents[2]
+HANGING = """
+import pathlib, subprocess, sys, pytest
+from support.processes import Ending
+
+FOR_EVER = [sys.executable, "-c", "import time; time.sleep(1e6)"]
+
+def started(process):
+    (pathlib.Path(__file__).parent / f"{process.pid}.started").touch()
+    return process
+
+@pytest.mark.timeout(2, func_only=True)
+def test_waits_inside():
+    with started(Ending(FOR_EVER, stdout=subprocess.PIPE)) as process:
+        process.stdout.read()
+
+@pytest.mark.timeout(2, func_only=True)
+def test_waits_at_the_end():
+    with started(Ending(FOR_EVER)):
+        pass
+
+def test_forgets():
+    started(subprocess.Popen(FOR_EVER))
+"""
+
+
+def pytest_run(
+    *arguments: str, before: Callable[[], object] | None = None
+) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", *arguments]
+    return subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=100, preexec_fn=before
+    )
+
+
+def is_there(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_tests_whose_processes_hang_end_and_leave_none(tmp_path: Path):
+    (tmp_path / "test_hanging.py").write_text(HANGING)
+    (tmp_path / "conftest.py").write_text(
+        f"import sys; sys.path[:0] = [{str(ROOT / 'tests')!r}]\nfrom tests.conftest import *\n"
+    )
+    ended = pytest_run(str(tmp_path), "--rootdir", str(tmp_path), "-c", str(ROOT / "pyproject.toml"))
+    assert ended.returncode == 1, ended.stdout + ended.stderr
+    started = [int(file.stem) for file in tmp_path.glob("*.started")]
+    assert len(started) == 3, ended.stdout
+    assert not any(map(is_there, started))
+
+
+def test_a_test_that_sends_a_signal_passes_where_it_is_ignored():
+    def ignore() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    name = "tests/project/test_scripts.py::test_ctrl_c_stops_the_installation_and_the_next_start_repeats_it"
+    ended = pytest_run(name, before=ignore)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
