@@ -25,7 +25,7 @@ from growd.installation.targets import Target, target_of
 from growd.installation.tree import VersionTree, merge
 from support.fresh_machine import CHECKOUT, Fresh, wheel
 
-HERE = target_of()
+HERE = target_of(Path("/nowhere"))  # of the Python that runs the tests
 
 
 @pytest.fixture

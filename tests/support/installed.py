@@ -41,7 +41,7 @@ def write_version(folder: Path, version: str, edits: Mapping[str, tuple[str, str
         text = file.read_text(encoding="utf-8")
         assert before in text, f"{name} has no {before!r}"
         file.write_text(text.replace(before, after, 1) if before else text + after, encoding="utf-8")
-    target = target_of()
+    target = target_of(Path("/nowhere"))  # of the Python that runs the tests
     launcher = folder / "bin/growd"
     launcher.parent.mkdir()
     launcher.write_text(launcher_text(version, (target.python,), sys.executable), encoding="utf-8")
