@@ -292,10 +292,12 @@ class ClientConnection(asyncio.Protocol):
 
     def _take_head(self, data: bytes) -> bytes:
         """Count bytes of a head. Returns those to pass on, none if the head was refused."""
+        lead = b""
         if not self._head_size:
-            data = data.lstrip(b"\r\n")  # RFC 9112, section 2.2
+            rest = data.lstrip(b"\r\n")  # RFC 9112, section 2.2; or the end of a head that came with others
+            lead, data = data[: -len(rest) or None], rest
             if not data:
-                return b""
+                return lead
             data = data if data.isascii() else _with_ascii_target(data)
         known = len(self._head_end)
         end = (self._head_end + data).find(_BLANK_LINE)
@@ -305,12 +307,12 @@ class ClientConnection(asyncio.Protocol):
             return b""
         if end >= 0:
             self._finish_head()
-            return data
+            return lead + data
         self._head_end = (self._head_end + data)[-len(_BLANK_LINE) + 1 :]
         if self._timer is None:
             self._start_timer()
         self._admission.hold(self, self._head_size)
-        return b"" if self._is_refused else data
+        return b"" if self._is_refused else lead + data
 
     def _count_ahead(self, size: int) -> None:
         """Stop reading when too much waits behind a request, unless aiohttp has stopped already."""
