@@ -42,10 +42,11 @@ if TYPE_CHECKING:
 FILES = Path(__file__).parents[2] / "couchdb"
 CLOUD_ADDRESS = "GROWD_TEST_COUCHDB_CLOUD"
 NEW_KEY = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2"
-AUTHORITY = "-subj /CN=growers -keyout ca.key -out ca.pem"
+AUTHORITY = "-subj /CN=growers -keyout ca.key -out ca.pem -addext keyUsage=critical,keyCertSign"
 CERTIFICATE = (
     "-subj /CN=localhost -CA ca.pem -CAkey ca.key -keyout key.pem -out cert.pem "
-    "-addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE"
+    "-addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE "
+    "-addext authorityKeyIdentifier=keyid"
 )
 QUICK = ReplicationPace(look_s=0.1, probe_s=0.3, restarts=Pauses(0.2, 1.0))
 
