@@ -4,10 +4,11 @@ import { readFileSync } from 'node:fs';
 
 import { bulkGet, missingRevs, readAllDocs, readDesignDocs } from './bulk.mjs';
 import { serveChanges } from './changes.mjs';
-import { showDatabase, startCompaction } from './compaction.mjs';
+import { startCompaction } from './compaction.mjs';
 import { getAttachment, getDocument } from './documents.mjs';
 import { checkDocs, checkDocument, checkIndex, checkNesting, checkQuery, checkRequestedDocs, checkRevisions } from './guards.mjs';
 import { HttpError, outsideAddress, sendError, sendJSON } from './http.mjs';
+import { confirmCommit, showDatabase } from './instances.mjs';
 import { checkOpened, readComplete } from './levels.mjs';
 import { joinRelated, readMultipart } from './multipart.mjs';
 import { express, expressPouchDB, getOrCreateDB } from './packages.mjs';
@@ -129,7 +130,7 @@ function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
     req.db = await openDatabase(req.params.db, false); // it may have been deleted while the body came
     next();
   };
-  addDocumentRoutes(app, open, pouchApp);
+  addDocumentRoutes(app, open);
   app.post('*', readJSON());
   serve(app, '/:db', { get: [open, showDatabase], put: [pouchApp], delete: [pouchApp], post: [checkDocument, pouchApp] });
   addQueryRoutes(app, open, stopping);
@@ -143,9 +144,8 @@ function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
     serve(app, `/:db/${path}`, { post: [checkQuery, pouchApp] });
   }
   serve(app, '/:db/_compact', { post: [open, startCompaction] });
-  for (const path of ['_view_cleanup', '_ensure_full_commit']) {
-    serve(app, `/:db/${path}`, { post: [pouchApp] });
-  }
+  serve(app, '/:db/_ensure_full_commit', { post: [open, confirmCommit] });
+  serve(app, '/:db/_view_cleanup', { post: [pouchApp] });
   for (const [path, value] of Object.entries(FIXED_SETTINGS)) {
     serve(app, `/:db/${path}`, { get: [(req, res) => sendJSON(res, 200, value)], put: [refuseNotImplemented] });
   }
@@ -165,10 +165,10 @@ function addQueryRoutes(app, open, stopping) {
   readable(['/:db/_design/:ddoc/_list/:list/:view', '/:db/_design/:ddoc/_list/:list/:other/:view'], serveList);
 }
 
-function addDocumentRoutes(app, open, pouchApp) {
+function addDocumentRoutes(app, open) {
   const multipart = readMultipart(LARGEST_BODY_BYTES);
   serve(app, DOCUMENT, {
-    get: [open, getDocument, pouchApp], // `open_revs`
+    get: [open, getDocument],
     put: [multipart, joinRelated, readJSON(), checkDocument, open, putDocument],
     delete: [open, deleteDocument],
     copy: [open, copyDocument],

@@ -9,7 +9,6 @@ import { sendJSON } from './http.mjs';
 import { compactFiles } from './levels.mjs';
 
 const CHANGES_AT_ONCE = 500;
-const STARTED = String(Date.now());
 const PROGRESS = '_local/compaction'; // PouchDB's own
 
 /** The names of the databases that are being compacted. */
@@ -27,10 +26,9 @@ export async function startCompaction(req, res) {
   sendJSON(res, 202, { ok: true });
 }
 
-/** GET of a database, with whether it is being compacted. */
-export async function showDatabase(req, res) {
-  const info = await req.db.info();
-  sendJSON(res, 200, { ...info, compact_running: running.has(req.db.name), instance_start_time: STARTED });
+/** Whether a database is being compacted. */
+export function isCompacting(db) {
+  return running.has(db.name);
 }
 
 async function compact(db) {

@@ -1,19 +1,21 @@
 // Reads of single documents and attachments, which express-pouchdb does not answer as CouchDB does.
 
+import { randomUUID } from 'node:crypto';
+
 import { checkOpenRevs } from './guards.mjs';
 import { HttpError, queryStrings, sandbox, sendJSON } from './http.mjs';
+import { mixedParts } from './multipart.mjs';
 
 const FLAGS = ['revs', 'revs_info', 'conflicts', 'latest', 'attachments'];
 
-/** GET and HEAD of one document, with its revision as ETag; `open_revs` is left to the next handler. */
-export async function getDocument(req, res, next) {
+/** GET and HEAD of one document, with its revision as ETag, or of the revisions in `open_revs`. */
+export async function getDocument(req, res) {
   const query = queryStrings(req);
+  const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
   if (query.has('open_revs')) {
-    checkOpenRevs(query.get('open_revs'));
-    next();
+    await sendRevisions(req, res, { ...options, open_revs: checkOpenRevs(query.get('open_revs')) });
     return;
   }
-  const options = Object.fromEntries(FLAGS.map((flag) => [flag, query.get(flag) === 'true']));
   const doc = await req.db.get(req.params.id, { ...options, rev: query.get('rev') ?? undefined });
   if (FLAGS.every((flag) => !options[flag])) {
     res.set('ETag', `"${doc._rev}"`); // the other forms change without a new revision
@@ -23,6 +25,23 @@ export async function getDocument(req, res, next) {
     return;
   }
   sendJSON(res, 200, doc);
+}
+
+/**
+ * Answer `open_revs` with a JSON list, or with multipart/mixed where the client asks for it.
+ *
+ * CouchDB's replicator reads design documents and documents with attachments from multipart/mixed only.
+ */
+async function sendRevisions(req, res, options) {
+  if (!/multipart\/mixed/i.test(req.get('Accept') ?? '')) {
+    sendJSON(res, 200, await req.db.get(req.params.id, options));
+    return;
+  }
+  const found = await req.db.get(req.params.id, { ...options, attachments: true, binary: true });
+  const boundary = randomUUID();
+  const body = mixedParts(boundary, found);
+  res.writeHead(200, { 'Content-Type': `multipart/mixed; boundary="${boundary}"`, 'Content-Length': body.length });
+  res.end(req.method === 'HEAD' ? undefined : body);
 }
 
 /** GET and HEAD of an attachment: the whole, or the one range asked for. */

@@ -161,12 +161,12 @@ function isAttachment(value) {
   return isObject(value) && (value.stub === true || isText(value.data) || Buffer.isBuffer(value.data));
 }
 
-/** `open_revs` of a document: "all" or a JSON list of revisions. */
+/** The value of `open_revs`: "all" or a list of revisions. */
 export function checkOpenRevs(text) {
   try {
-    const revisions = text === 'all' ? [] : JSON.parse(text);
-    if (Array.isArray(revisions) && revisions.every(isText)) {
-      return;
+    const revisions = text === 'all' ? text : JSON.parse(text);
+    if (revisions === 'all' || (Array.isArray(revisions) && revisions.every(isText))) {
+      return revisions;
     }
   } catch {
     // refused below

@@ -2,12 +2,16 @@
 //
 // The parsers of express-pouchdb throw in a callback, which ends the process, and leave files behind.
 
+import { randomUUID } from 'node:crypto';
+import { gunzipSync } from 'node:zlib';
+
 import { checkNesting } from './guards.mjs';
 import { HttpError, isObject } from './http.mjs';
 import { express } from './packages.mjs';
 
 const LINE_END = '\r\n';
 const MOST_PARTS = 1000;
+const LARGEST_ATTACHMENT_BYTES = 64 * 1024 * 1024;
 
 /** Middleware: read a multipart body of up to `limit` bytes into `req.parts`, each `{ headers, body }`. */
 export function readMultipart(limit) {
@@ -32,6 +36,16 @@ export function joinRelated(req, res, next) {
     req.body = attach(parseDocument(first.body), others);
   }
   next();
+}
+
+/**
+ * The multipart/mixed body of the revisions that `open_revs` found, each `{ ok }` or `{ missing }`.
+ *
+ * A document with attachments is a multipart/related of its own, in which they follow it as bytes.
+ */
+export function mixedParts(boundary, found) {
+  const parts = found.map(({ ok, missing }) => (ok === undefined ? missingPart(missing) : documentPart(ok)));
+  return joinParts(boundary, parts);
 }
 
 /** A parameter of a header such as Content-Disposition, or undefined. */
@@ -99,17 +113,56 @@ function attach(doc, parts) {
     if (!following.delete(name)) {
       malformed('it has more parts than attachments that follow');
     }
-    const { follows, stub, ...about } = attachments[name];
-    const length = about.encoded_length ?? about.length ?? body.length;
+    const { follows, stub, encoding, encoded_length, ...about } = attachments[name];
+    const length = encoded_length ?? about.length ?? body.length;
     if (length !== body.length) {
       malformed(`the attachment ${name} has ${body.length} bytes and not ${length}`);
     }
-    return [name, { content_type: headers.get('content-type') ?? 'application/octet-stream', ...about, data: body }];
+    const data = encoding === 'gzip' ? unzip(name, body) : body;
+    return [name, { content_type: headers.get('content-type') ?? 'application/octet-stream', ...about, data }];
   });
   if (following.size > 0) {
     malformed(`the attachment ${[...following][0]} does not follow`);
   }
   return filled.length === 0 ? doc : { ...doc, _attachments: { ...attachments, ...Object.fromEntries(filled) } };
+}
+
+/** CouchDB stores attachments of text compressed, and replicates them so. */
+function unzip(name, bytes) {
+  try {
+    return gunzipSync(bytes, { maxOutputLength: LARGEST_ATTACHMENT_BYTES });
+  } catch (error) {
+    return malformed(`the attachment ${name} can't be decompressed: ${error.message}`);
+  }
+}
+
+function documentPart({ _attachments = {}, ...doc }) {
+  const attachments = Object.entries(_attachments);
+  if (attachments.length === 0) {
+    return part(['Content-Type: application/json'], JSON.stringify(doc));
+  }
+  const followed = attachments.map(([name, { data, ...about }]) => [name, { ...about, length: data.length, follows: true }]);
+  const whole = { ...doc, _attachments: Object.fromEntries(followed) };
+  const parts = attachments.map(([name, { data, content_type }]) =>
+    part([`Content-Disposition: attachment; filename="${name}"`, `Content-Type: ${content_type}`], data),
+  );
+  const boundary = randomUUID();
+  const body = joinParts(boundary, [part(['Content-Type: application/json'], JSON.stringify(whole)), ...parts]);
+  return part([`Content-Type: multipart/related; boundary="${boundary}"`], body);
+}
+
+function missingPart(missing) {
+  return part(['Content-Type: application/json; error="true"'], JSON.stringify({ missing }));
+}
+
+function part(headers, body) {
+  return Buffer.concat([Buffer.from(headers.join(LINE_END) + LINE_END + LINE_END), Buffer.from(body)]);
+}
+
+function joinParts(boundary, parts) {
+  const delimiter = `--${boundary}`;
+  const lines = parts.flatMap((bytes) => [Buffer.from(delimiter + LINE_END), bytes, Buffer.from(LINE_END)]);
+  return Buffer.concat([...lines, Buffer.from(`${delimiter}--`)]);
 }
 
 function malformed(reason) {

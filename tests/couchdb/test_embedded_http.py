@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import itertools
 import json
 from typing import TYPE_CHECKING, Any
@@ -259,6 +260,18 @@ async def test_attachments_that_follow_their_document(node: Client, store: str) 
     assert again.status == 409
 
 
+async def test_an_attachment_that_couchdb_compressed_is_stored_as_it_was(node: Client, store: str) -> None:
+    packed = gzip.compress(TEXT * 100)
+    about = {"follows": True, "content_type": "text/plain", "length": len(TEXT) * 100}
+    packed_about = about | {"encoding": "gzip", "encoded_length": len(packed)}
+    doc = {"_rev": "1-a", "_revisions": {"start": 1, "ids": ["a"]}, "_attachments": {"t": packed_about}}
+    body = related(b"\r\n" + json.dumps(doc).encode(), b"Content-Encoding: gzip\r\n\r\n" + packed)
+    written = await node("PUT", f"{store}/doc?new_edits=false", body, headers=RELATED)
+    assert written.status == 201
+    assert (await node("GET", f"{store}/doc/t")).body == TEXT * 100
+    assert (await node("GET", f"{store}/doc")).json["_attachments"]["t"]["length"] == len(TEXT) * 100
+
+
 @pytest.mark.parametrize(
     ("body", "reason"),
     [
@@ -271,6 +284,7 @@ async def test_attachments_that_follow_their_document(node: Client, store: str) 
         (related(FOLLOWING), "a does not follow"),
         (related(FOLLOWING, b"\r\nhi", b"\r\nhi"), "more parts"),
         (related(FOLLOWING, b"\r\nhigh"), "has 4 bytes and not 2"),
+        (related(FOLLOWING.replace(b'"length"', b'"encoding": "gzip", "length"'), b"\r\nhi"), "decompressed"),
         (related(FOLLOWING, *[b"\r\n"] * 1000), "more than 1000 parts"),
         (related(b'\r\n{"_attachments": {"a": {"follows": 1}}}'), "attachment a must be a stub"),
         (related(b"\r\n" + b"[" * 5000), "nested"),
