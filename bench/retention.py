@@ -18,6 +18,7 @@ import aiohttp
 from measuring import Options, Row, limited, main
 
 from growd.config import Replication
+from growd.runtime.pace import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.points import PointMaker
@@ -78,11 +79,11 @@ async def _store(couch: Couch, names: Databases) -> None:
 
 async def _retire(couch: Couch, names: Databases) -> tuple[int, float]:
     now = START + (DAYS + 2.0) * DAY
-    feed = RollupFeed(couch, names, "svc", now=lambda: now, delay=lambda: 660.0, rest=0.0)
+    feed = RollupFeed(couch, names, "svc", now=lambda: now, delay=lambda: 660.0, pace=Pace(0.0))
     await feed.catch_up()
     database = cast("Database", _Server(couch))
     far_end = FarEnd(couch, Replication(), names, "0" * 12)
-    retirement = Retirement(database, feed, feed.points, far_end, _rest, batch=BATCH)
+    retirement = Retirement(database, feed, feed.points, far_end, Pace(0.0), batch=BATCH)
     before, began = await _file_bytes(couch, names), time.monotonic()
     number = await retirement.retire(START)
     if number != EACH_DAY:
@@ -98,9 +99,6 @@ class _Server:
 
     def __init__(self, couch: Couch) -> None:
         self.couch = couch
-
-
-async def _rest() -> None: ...
 
 
 async def _file_bytes(couch: Couch, names: Databases) -> int:

@@ -17,6 +17,7 @@ from measuring import Row, limited
 from growd.bus import Bus
 from growd.config import Replication, Retention
 from growd.runtime.clock import RealClock
+from growd.runtime.pace import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.database import Database
@@ -130,7 +131,7 @@ class _Chamber:
         self._largest = self._needed = self._stored = self._refused = 0
         names, couch = database.names, database.couch
         feed = RollupFeed(
-            couch, names, database.design, now=self._clock.time, delay=lambda: DELAY_S, rest=0.0
+            couch, names, database.design, now=self._clock.time, delay=lambda: DELAY_S, pace=Pace(0.0)
         )
         far_end = FarEnd(couch, Replication(), names, local.device)
         self._feed = feed
@@ -139,8 +140,8 @@ class _Chamber:
             local,
             self._options,
             prepared=database.prepared,
-            retirements=lambda rest: [
-                Retirement(database, feed, each, far_end, rest) for each in (feed.points, feed.events)
+            retirements=lambda pace: [
+                Retirement(database, feed, each, far_end, pace) for each in (feed.points, feed.events)
             ],
             compaction=Compaction(database, poll_s=0.1),
             measure=self._measure,

@@ -186,9 +186,9 @@ async def live(job: dict[str, Any]) -> None:
         await _end(tasks)
         await outbox.flush()
         while await shipper.drain(DRAIN_S):
-            tell("left", outbox.undelivered, shipper.fault)
+            tell("left", outbox.undelivered, str(shipper.fault))
             await asyncio.sleep(0.05)
-        tell("left", outbox.undelivered, shipper.fault)
+        tell("left", outbox.undelivered, str(shipper.fault))
 
 
 def _embedded(job: dict[str, Any]) -> EmbeddedDatabase | None:

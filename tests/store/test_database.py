@@ -228,8 +228,8 @@ async def test_waiting_for_the_embedded_server_ends_with_an_error(outbox, tmp_pa
     async with Database(files=FILES, data=tmp_path, design_name="svc") as database:  # it is not started
         shipper = Shipper(database.couch, outbox, clock, database="db", prepare=database.prepare)
         async with in_tasks(shipper):
-            await clock.until(lambda: shipper.fault is not None)
-    assert shipper.fault == "the embedded database has not come up within 0 s"
+            await clock.until(lambda: shipper.fault.failures)
+    assert str(shipper.fault) == "the embedded database has not come up within 0 s"
 
 
 async def test_a_failed_start_of_the_embedded_server_is_the_reason_of_each_error(tmp_path):

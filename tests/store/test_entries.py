@@ -155,7 +155,7 @@ async def test_a_database_that_is_made_anew_gets_what_waits(rig):
         await rig.couch.delete(rig.names.events)
         entry = await kept(journal, "second", jpeg())
         await asyncio.sleep(0)
-        while not journal.delivery.fault and journal.delivery.waiting:  # noqa: ASYNC110
+        while not journal.delivery.fault.failures and journal.delivery.waiting:  # noqa: ASYNC110
             await asyncio.sleep(0)
         journal.delivery.look_now()
         await delivered(journal)
@@ -221,7 +221,7 @@ async def test_an_entry_that_fails_again_and_again_goes_in_parts_and_stops_no_ot
         while "_attachments" not in ((found := await rig.document(entry)) or {}):
             await rig.clock.advance(RETRIES.longest_s)
         assert set(found["_attachments"]) == {"photo-1.jpg"}
-        assert "closed the connection" in journal.delivery.fault
+        assert "closed the connection" in str(journal.delivery.fault)
         assert rig.folders() == [entry.id]
 
 
@@ -241,7 +241,7 @@ async def test_it_tries_again_after_a_delay_that_grows_and_logs_once(rig, caplog
     rig.is_away = True
     async with rig.opened() as journal:
         await kept(journal)
-        await rig.clock.until(lambda: journal.delivery.fault != "")
+        await rig.clock.until(lambda: journal.delivery.fault.failures)
         (problem,) = journal.node.details()["problems"]
         assert "journal entries wait for the database: no database is running" in problem["text"]
         for delay in (RETRIES.first_s, 2 * RETRIES.first_s):
@@ -250,7 +250,7 @@ async def test_it_tries_again_after_a_delay_that_grows_and_logs_once(rig, caplog
         rig.is_away = False
         journal.delivery.look_now()
         await delivered(journal)
-        await rig.clock.until(lambda: journal.delivery.fault == "")
+        await rig.clock.until(lambda: not journal.delivery.fault.failures)
         assert journal.node.details()["problems"] == []
     assert len([one for one in caplog.records if "wait for the database" in one.message]) == 1
 

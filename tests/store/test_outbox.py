@@ -143,7 +143,7 @@ async def test_a_point_in_a_deleted_log_is_not_durable(outbox, path):
     outbox.add(point(1))
     with pytest.raises(LocalStoreError, match=r"points\.log: it was deleted or moved while growd runs"):
         await outbox.flush()
-    assert (outbox.unsaved, outbox.fault is None) == (1, False)
+    assert (outbox.unsaved, outbox.fault.failures) == (1, 1)
 
 
 async def test_a_flush_makes_all_recorded_points_durable(outbox, path):
@@ -278,7 +278,7 @@ async def test_while_the_disk_fails_points_are_sent_from_memory(local, blocks, c
             outbox.add(point(value))
         assert (outbox.undelivered, outbox.sendable, outbox.unsaved) == (4, 1, 3)
         await clock.advance(3)
-        assert outbox.fault == f"points.log: {os.strerror(error)}"
+        assert str(outbox.fault) == f"points.log: {os.strerror(error)}"
         assert (outbox.sendable, outbox.added.is_set()) == (4, True)
         batch = await outbox.next_batch(10)
         assert [entry.point.value for entry in batch] == [0, 1, 2, 3]
@@ -286,11 +286,11 @@ async def test_while_the_disk_fails_points_are_sent_from_memory(local, blocks, c
         assert await values(outbox) == [3]
         await outbox.mark_delivered(batch[3:])
         await clock.advance(3)
-        assert outbox.fault  # no write has succeeded since
+        assert outbox.fault.failures  # no write has succeeded since
         blocks.error = None
         outbox.add(point(4))
         await clock.advance(2)
-        assert (outbox.fault, await values(outbox), outbox.unsaved) == (None, [4], 0)
+        assert (str(outbox.fault), await values(outbox), outbox.unsaved) == ("", [4], 0)
         clock.unwatch(outbox._worker)
     assert [r.message.split(":")[0] for r in caplog.records] == [
         "points can't be saved and stay in memory", "points are saved again",
@@ -321,7 +321,7 @@ async def test_a_full_disk_does_not_stop_the_log_and_loses_no_point(local, path,
             assert (outbox.undelivered, outbox.unsaved, await values(outbox)) == (16, 1, list(range(16)))
             await outbox.mark_delivered(await outbox.next_batch(5))
             await add_durably(outbox, [point(16)])  # there is room in the log again
-            assert (outbox.fault, await values(outbox)) == (None, list(range(5, 17)))
+            assert (str(outbox.fault), await values(outbox)) == ("", list(range(5, 17)))
         for value in range(17, 40):
             await add_durably(outbox, [point(value)])
         assert await values(outbox) == list(range(5, 40))
@@ -442,12 +442,12 @@ async def test_points_wait_in_memory_while_another_program_locks_the_file(local,
                 await add_durably(outbox, [point(value)])  # the log needs no SQLite
             with pytest.raises(LocalStoreError, match="database is locked"):
                 await add_durably(outbox, [point(15)])
-            assert "database is locked" in outbox.fault
+            assert "database is locked" in str(outbox.fault)
             with pytest.raises(LocalStoreError, match="database is locked"):
                 await outbox.add_with(point(99), lambda _: None)
             other.execute("ROLLBACK")
             await outbox.flush()
-            assert (outbox.fault, await values(outbox)) == (None, list(range(16)))
+            assert (str(outbox.fault), await values(outbox)) == ("", list(range(16)))
 
 
 async def test_a_cancelled_flush_loses_nothing(outbox):
@@ -665,7 +665,7 @@ async def test_an_unreadable_row_does_not_stop_thinning(local, monkeypatch):
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000)])
         await local.write(lambda file: file.execute("UPDATE waiting SET point = 'x' WHERE number % 100 = 0"))
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(1000, 5000)])
-        assert outbox.fault is None
+        assert not outbox.fault.failures
         assert outbox.dropped == 10
         assert outbox.undelivered == len(await values(outbox)) == 5000 - outbox.dropped - outbox.thinned
 
@@ -703,7 +703,7 @@ async def test_other_content_of_the_file_may_exceed_the_budget(local, monkeypatc
         await add_durably(outbox, [point(value, 1e9 + value) for value in range(2000)])
         assert outbox.undelivered == 2000 - outbox.dropped - outbox.thinned
         await add_durably(outbox, [point(1)])
-        assert outbox.fault is None
+        assert not outbox.fault.failures
 
 
 async def test_a_row_whose_type_a_bad_card_changed_is_read(local):

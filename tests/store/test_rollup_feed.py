@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.runtime.pace import LONGEST_REST_S, Pace
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, RollupError
 from growd.store.rollups.feed import StillArrivingError
@@ -15,6 +16,7 @@ from support.rollups import (
     DELAY_S,
     ENVIRONMENT,
     START,
+    Killed,
     KilledCouch,
     RollupBench,
     make_databases,
@@ -250,6 +252,68 @@ async def test_a_long_past_is_read_in_pages(bench, monkeypatch):
     found = await bench.rollups()
     assert sum(sum(each.count) for each in found.values() if each.width == 300) == len(times)
     assert sum((await bench.rollup(TEMPERATURE, 3_600, START)).count) == len(times)
+
+
+async def test_progress_is_saved_while_rollups_are_computed(bench, monkeypatch):
+    monkeypatch.setattr("growd.store.rollups.feed._SPANS", 1)
+    monkeypatch.setattr("growd.store.rollups.feed._BATCHES", 2)
+    await bench.store(*(measured(TEMPERATURE, n, START + n * HOUR) for n in range(20)))
+    bench.restart(_KilledWriting(bench.couch, 12))
+    progress: list[bool] = []
+    bench.feed.on_progress = lambda *, is_written: progress.append(is_written)
+    with pytest.raises(Killed):
+        await bench.catch_up(NEXT_DAY)
+    assert progress == [False] + [True] * 5
+    bench.restart()
+    await bench.feed.load()
+    assert sum(len(starts) for starts in bench.feed.points.state.pending["300"].values()) == 10
+
+
+class _KilledWriting:
+    """A client whose process ends at the write number `at` of rollups."""
+
+    def __init__(self, couch: Couch, at: int) -> None:
+        self._couch = couch
+        self._left = at
+
+    def __getattr__(self, name: str) -> Any:
+        self._left -= name == "bulk_docs"
+        if not self._left:
+            raise Killed
+        return getattr(self._couch, name)
+
+
+async def test_it_rests_for_its_own_work_only(bench, monkeypatch):
+    monkeypatch.setattr("growd.store.rollups.feed._CHANGES", 7)
+    monkeypatch.setattr("growd.store.rollups.feed._MOST_PENDING", 5)
+    monkeypatch.setattr("growd.store.rollups.feed._SPANS", 3)
+    times = [START + 600 * n for n in range(100)]
+    await bench.store(*(measured(TEMPERATURE, n, time) for n, time in enumerate(times)))
+    busy = _Working(bench.couch)
+    bench.restart(busy, Pace(monotonic=lambda: busy.now, sleep=busy.sleep))
+    await bench.catch_up(NEXT_DAY)
+    assert busy.rested <= busy.worked
+    assert busy.longest == LONGEST_REST_S
+
+
+class _Working:
+    """A client whose requests take a second each, and one of them very long, of a time of its own."""
+
+    def __init__(self, couch: Couch) -> None:
+        self._couch = couch
+        self.worked = self.rested = self.longest = 0.0
+
+    @property
+    def now(self) -> float:
+        return self.worked + self.rested
+
+    async def sleep(self, seconds: float) -> None:
+        self.rested += seconds
+        self.longest = max(self.longest, seconds)
+
+    def __getattr__(self, name: str) -> Any:
+        self.worked += 1.0 if self.worked else 100.0
+        return getattr(self._couch, name)
 
 
 async def test_points_at_one_time_are_counted_over_a_page_end(bench, monkeypatch):

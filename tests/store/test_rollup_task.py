@@ -20,7 +20,7 @@ from support.running import running
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from growd.store.rollups.feed import RollupFeed
@@ -46,6 +46,7 @@ class Feed:
         self.points, self.events = Feed.Half(), Feed.Half()
         self.times: list[float] = []
         self.prepared = 0
+        self.on_progress: Callable[..., None] = lambda **_: None
         self.error: Exception | None = None
 
     async def prepare(self) -> None:
@@ -110,7 +111,7 @@ async def test_it_tries_again_after_growing_pauses_and_logs_once(caplog):
         rig.feed.error = None
         await rig.clock.advance(RETRIES.longest_s)
         lines = [record.message for record in caplog.records if "rollups" in record.name]
-        assert lines == [f"rollups wait for the database: {AWAY}", "rollups are up to date again"]
+        assert lines == [f"rollups wait for the database: {AWAY}", "rollups are written again"]
 
 
 async def test_it_does_not_wait_once_the_database_is_up_again():
@@ -137,6 +138,17 @@ async def test_the_status_shows_a_failure_that_lasts():
             rig.feed.error = None
             await rig.clock.advance(HOUR)
             assert rig.shown() == []
+
+
+async def test_the_first_step_that_succeeds_ends_the_fault():
+    async with rigged() as rig:
+        for error, ends in ((AWAY, (True, True)), (REFUSED, (False, True))):
+            for is_written, is_end in zip((False, True), ends, strict=True):
+                rig.feed.error = error
+                await rig.clock.advance(2 * HOUR)
+                assert rig.task.status().fault == str(error)
+                rig.feed.on_progress(is_written=is_written)
+                assert (rig.task.status().fault == "") is is_end, (error, is_written)
 
 
 async def test_the_status_shows_a_database_that_is_away_only_after_a_day():

@@ -66,7 +66,7 @@ class Rig:
             await self.until_shipped(shipper)
 
     async def until_shipped(self, shipper: Shipper) -> None:
-        await self.clock.until(lambda: self.outbox.undelivered == 0 and shipper.fault is None)
+        await self.clock.until(lambda: self.outbox.undelivered == 0 and not shipper.fault.failures)
 
     def written(self) -> list[float]:
         return [self.server.stored[point_id]["value"] for point_id in self.server.writes]
@@ -117,14 +117,14 @@ async def test_points_arrive_after_a_refused_connection(rig):
     await add_durably(rig.outbox, points(range(5)))
     shipper = rig.shipper()
     async with in_tasks(shipper):
-        await rig.clock.until(lambda: shipper.fault is not None)
-        assert "no answer from the database" in shipper.fault
+        await rig.clock.until(lambda: shipper.fault.failures)
+        assert "no answer from the database" in str(shipper.fault)
         await add_durably(rig.outbox, points(range(5, 8)))
         assert rig.outbox.undelivered == 8
         await rig.server.start()
         await rig.until_shipped(shipper)
     assert rig.written() == list(range(8))
-    assert shipper.fault is None
+    assert not shipper.fault.failures
 
 
 async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
@@ -135,7 +135,7 @@ async def test_a_failure_is_logged_once_and_the_recovery_once(rig, caplog):
     lines = [record.message for record in caplog.records if record.name == "growd.store.shipper"]
     assert len(lines) == 2
     assert lines[0].startswith("points wait, the database does not store them: the database answered POST")
-    assert lines[1].startswith("the database stores points again, after ")
+    assert lines[1].startswith("the database stores points again")
 
 
 async def test_one_bad_document_is_rejected_and_blocks_no_other(rig):
@@ -183,7 +183,7 @@ async def test_a_transient_refusal_is_retried(rig):
     shipper = rig.shipper()
     async with in_tasks(shipper):
         await rig.clock.until(lambda: len(rig.server.writes) == 3)
-        await rig.clock.until(lambda: shipper.fault is not None)
+        await rig.clock.until(lambda: shipper.fault.failures)
         rig.server.refuse = {}
         await rig.until_shipped(shipper)
     assert not shipper._transient  # removed, or it would grow for months
@@ -197,7 +197,7 @@ async def test_a_document_that_never_passes_while_others_do_is_rejected(rig):
     shipper = rig.shipper()
     async with in_tasks(shipper):
         for value in range(2, 4):  # the third try succeeds
-            await rig.clock.until(lambda: shipper.fault is not None)
+            await rig.clock.until(lambda: shipper.fault.failures)
             await add_durably(rig.outbox, points(range(value, value + 1)))
             await rig.clock.until(lambda value=value: len(rig.server.writes) == value)
         await rig.until_shipped(shipper)
@@ -340,7 +340,7 @@ async def test_a_long_pause_ends_when_the_database_is_up(rig):
     await add_durably(rig.outbox, points(range(3)))
     shipper = rig.shipper(pauses=Pauses(3600))
     async with in_tasks(shipper):
-        await rig.clock.until(lambda: shipper.fault is not None)
+        await rig.clock.until(lambda: shipper.fault.failures)
         await rig.clock.settle()
         shipper.retry_now()
         await rig.until_shipped(shipper)
@@ -466,7 +466,7 @@ async def test_long_outages_and_idle_times_do_not_trip_the_watchdog(rig):
         await add_durably(rig.outbox, points(range(3)))
         shipper.ship_now()
         for tries in range(1, 100):
-            await rig.clock.until(lambda tries=tries: shipper._failures >= tries)
+            await rig.clock.until(lambda tries=tries: shipper.fault.failures >= tries)
             assert liveness.stuck() == []
             time.now += SHIPPING_S / 2
         assert rig.outbox.undelivered == 3

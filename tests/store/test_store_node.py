@@ -109,7 +109,7 @@ async def test_status_shows_waiting_points_and_the_reason(tmp_path):
         rig.server.script.extend([status(503)] * 1000)
         await add_durably(rig.outbox, [MAKER.make("environment_1", "air_humidity", 1, 1e9)])
         async with in_tasks(rig.shipper):
-            await rig.until(lambda: rig.shipper.fault is not None)
+            await rig.until(lambda: rig.shipper.fault.failures)
             told = await rig.told()
             assert (told["waiting"], told["oldest_at"]) == (1, 1e9)
             assert "503" in told["shipping"]

@@ -12,6 +12,7 @@ import msgspec
 from yarl import URL
 
 from growd.bus.errors import UnknownNameError
+from growd.runtime.pace import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.exporting.source import PointSource
@@ -46,7 +47,7 @@ class StoredPast:
 
     def __post_init__(self) -> None:
         now, delay = (lambda: self.now), (lambda: DELAY_S)
-        self.feed = RollupFeed(self.couch, self.names, "svc", now=now, delay=delay, rest=0.0)
+        self.feed = RollupFeed(self.couch, self.names, "svc", now=now, delay=delay, pace=Pace(0.0))
 
     async def retire(self, until: int) -> None:
         """Delete the points before `until` that rollups stand for, as the retention does."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from growd.config import Replication
+from growd.runtime.pace import Pace
 from growd.store.retention.far_end import FarEnd
 from growd.store.retention.retirement import Retirement
 from support.rollups import DAY, ENVIRONMENT, RollupBench, measured
@@ -29,10 +30,6 @@ class RetiringDatabase:
     design: str = "svc"
 
 
-async def rest() -> None:
-    """Tests need no pauses."""
-
-
 def retirements(
     bench: RollupBench,
     *,
@@ -41,6 +38,7 @@ def retirements(
     replication: Replication | None = None,
     device: str = DEVICE,
     batch: int = 10,
+    pace: Pace | None = None,
 ) -> list[Retirement]:
     """Those of points and events after a restart: nothing is left in memory."""
     client = couch or bench.couch
@@ -48,7 +46,8 @@ def retirements(
     database = cast("Database", RetiringDatabase(client, is_embedded))
     far_end = FarEnd(cast("Couch", client), replication or Replication(), bench.names, device)
     feeds = bench.feed.points, bench.feed.events
-    return [Retirement(database, bench.feed, feed, far_end, rest, batch=batch) for feed in feeds]
+    pace = pace or Pace(0.0)
+    return [Retirement(database, bench.feed, feed, far_end, pace, batch=batch) for feed in feeds]
 
 
 async def retire_all(found: list[Retirement], before: float) -> int:

@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import aiohttp
 
+from growd.runtime.pace import Pace
 from growd.store.bootstrap import Databases, read_design
 from growd.store.couch import Couch
 from growd.store.points import PointMaker
@@ -71,11 +72,11 @@ class RollupBench:
     def __post_init__(self) -> None:
         self.restart()
 
-    def restart(self, couch: Couch | KilledCouch | None = None) -> None:
+    def restart(self, couch: Couch | KilledCouch | None = None, pace: Pace | None = None) -> None:
         """Forget all that is in memory, as a new process does."""
         client = cast("Couch", couch or self.couch)
         self.feed = RollupFeed(
-            client, self.names, "svc", now=lambda: self.now, delay=lambda: DELAY_S, rest=0.0
+            client, self.names, "svc", now=lambda: self.now, delay=lambda: DELAY_S, pace=pace or Pace(0.0)
         )
 
     async def catch_up(self, now: float | None = None) -> None:

@@ -635,8 +635,8 @@ def test_the_program_reports_outputs_that_may_not_be_safe(
 
 async def test_errors_at_shutdown_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     async def full(outbox: Outbox) -> None:
-        outbox.fault = "growd.sqlite3: database or disk is full"
-        raise LocalStoreError(outbox.fault)
+        outbox.fault.failed("growd.sqlite3: database or disk is full")
+        raise LocalStoreError(str(outbox.fault))
 
     async def close(local: LocalStore) -> None:
         await closes(local)

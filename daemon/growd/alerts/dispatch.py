@@ -9,6 +9,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.alerts.messages import AlertMessage
+from growd.runtime.task_fault import TaskFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +79,11 @@ class Delivery:
         self._sending = asyncio.Lock()
         self._sent_at: deque[float] = deque(maxlen=settings.most_per_hour)
         self._delay = FIRST_DELAY_S
-        self._error = ""
+        self._fault = TaskFault(
+            _log,
+            f"can't send alerts on the channel {settings.name}",
+            f"the channel {settings.name} sends alerts again",
+        )
         self._sent = 0
         if len(backlog):
             self._wanted.set()
@@ -97,9 +102,9 @@ class Delivery:
         return {
             "name": self.settings.name,
             "kind": self.settings.kind,
-            "state": "failing" if self._error else ("ok" if self._sent else "not used yet"),
+            "state": "failing" if self._fault.failures else ("ok" if self._sent else "not used yet"),
             "since": self.backlog.late_since or 0.0,
-            "error": self._error,
+            "error": str(self._fault),
             "sent": self._sent,
             "waiting": len(self.backlog),
             "left_out": self.backlog.left_out,
@@ -164,20 +169,17 @@ class Delivery:
                 raise DeliveryError(str(error) or type(error).__name__) from error
 
     def _failed(self, error: DeliveryError) -> None:
-        if not self._error:
-            _log.warning("can't send alerts on the channel %s: %s; retrying", self.settings.name, error)
         if self.backlog.late_since is None:
             self.backlog.late_since = self._wall()
             self._on_change()
-        self._error = str(error)
+        self._fault.failed(error)
         if error.is_refusal:
             self._delay = max(self._delay, REFUSED_DELAY_S)
 
     def _succeeded(self) -> None:
         self._sent += 1
-        if self._error:
-            _log.info("the channel %s sends alerts again", self.settings.name)
-        self._error, self._delay = "", FIRST_DELAY_S
+        self._fault.succeeded()
+        self._delay = FIRST_DELAY_S
 
     def _until_allowed(self) -> float:
         if len(self._sent_at) < self.settings.most_per_hour:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.host.mqtt_connection import LOST
 from growd.runtime.pauses import Pauses
+from growd.runtime.task_fault import TaskFault
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,18 +27,21 @@ _log = logging.getLogger(__name__)
 class BrokerOutages:
     """Connects again after growing pauses, and logs the begin and the end of an outage.
 
-    `name` is that of the broker in sentences; `reason` says why there is no connection, "" before the first
-    failure and while there is one. `identifier` is that of the client at the broker.
+    `name` is that of the broker in sentences. `identifier` is that of the client at the broker.
     """
 
     def __init__(self, broker: Broker, identifier: str, pauses: Pauses = PAUSES) -> None:
         self.name = f"the MQTT broker {broker.host}:{broker.port}"
-        self.reason = ""
+        self._fault = TaskFault(_log, f"{self.name} can't be reached", f"{self.name} can be reached again")
         self._timeout_s = broker.timeout_s
         self._identifier = identifier
         self._pauses = pauses
-        self._failures = 0
         self._brief = 0
+
+    @property
+    def reason(self) -> str:
+        """Why there is no connection; "" before the first failure and while there is one."""
+        return str(self._fault)
 
     async def keep(self, connect: Callable[[], Awaitable[None]]) -> None:
         """Call `connect` until cancelled. It connects, calls `end`, and raises OSError at a loss."""
@@ -48,24 +52,18 @@ class BrokerOutages:
                 await connect()
             except* OSError as errors:
                 self._begin(_first(errors), is_brief=loop.time() - began < _BRIEF_S)
-            self._failures += 1
-            await asyncio.sleep(self._pauses.after(self._failures))
+            await asyncio.sleep(self._pauses.after(max(1, self._fault.failures)))
 
     def end(self) -> None:
         """The connection is of use: the next outage begins with the first pause."""
-        self._failures = 0
-        if self.reason:
-            _log.info("%s can be reached again", self.name)
-        self.reason = ""
+        self._fault.succeeded()
 
     def _begin(self, error: OSError, *, is_brief: bool) -> None:
         reason = error.strerror or str(error) or f"no answer within {self._timeout_s:g} s"
         self._brief = self._brief + 1 if is_brief and reason == LOST else 0
         if self._brief >= _MANY:  # MQTT 3.1.1 gives no reason
             reason += f" within seconds, again and again; another client may have the id {self._identifier}"
-        if not self.reason:
-            _log.warning("%s can't be reached: %s", self.name, reason)
-        self.reason = reason
+        self._fault.failed(reason)
 
 
 def _first(errors: BaseExceptionGroup[OSError]) -> OSError:

@@ -14,6 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from growd import __version__
+from growd.runtime.task_fault import TaskFault
 from growd.status.cloud_report import CloudStatus, alerts_of, report_of
 from growd.store.couch_answers import checked, unavailable_as
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
@@ -79,7 +80,8 @@ class CloudReporter:
         if credentials is not None:
             self._headers["Authorization"] = aiohttp.encode_basic_auth(*credentials)
         self._due = 0.0  # not earlier than this, whatever changes
-        self._failures = 0  # in a row
+        cloud = f"the cloud {self.status.server}"
+        self._fault = TaskFault(_log, f"{cloud} took no report", f"{cloud} takes reports")
         self._sent_at = 0.0
         self._sent: DeviceReport | None = None
         self._sent_alerts: list[tuple[str, ...]] = []
@@ -123,9 +125,9 @@ class CloudReporter:
         except CouchUnavailableError as error:
             self._failed("away", str(error), CHANGED_S)
             return False
-        if self._failures or self.status.state == "starting":
+        if self.status.state == "starting":
             _log.info("the cloud %s takes reports", self.status.server)
-        self._failures = 0
+        self._fault.succeeded()
         self.status = CloudStatus(self.status.server, "reporting", time.time())
         return True
 
@@ -149,10 +151,7 @@ class CloudReporter:
 
     def _failed(self, state: str, fault: str, pause_s: float) -> None:
         """Try again after a pause, which differs from device to device."""
-        if not self._failures:
-            level = logging.INFO if state == "none" else logging.WARNING
-            _log.log(level, "the cloud %s took no report: %s", self.status.server, fault)
-        self._failures += 1
+        self._fault.failed(fault, logging.INFO if state == "none" else logging.WARNING)
         self._due = self._clock.monotonic() + pause_s * random.uniform(1.0, 1.25)  # noqa: S311  no secret
         self.status = replace(self.status, state=state, fault=fault)
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.runtime.liveness import STORE_S, Liveness
+from growd.runtime.task_fault import TaskFault
 from growd.runtime.worker import Worker
 from growd.store import point_tables
 from growd.store.encoding import point_to_json, to_json
@@ -105,7 +106,7 @@ class Outbox:
         self.thinned = 0
         self.dropped = 0
         self.lost = asyncio.Event()  # set when points were dropped; its reader clears it
-        self.fault: str | None = None  # why points can't be made durable
+        self.fault = TaskFault(_log, "points can't be saved and stay in memory", "points are saved again")
         self.file_fault: str | None = None  # why outcomes can't be written into growd.sqlite3
         self.notices: list[str] = []  # damage that was found at the start, for a person
         self.added = asyncio.Event()  # set when there are new points to send; its reader clears it
@@ -182,9 +183,9 @@ class Outbox:
             try:
                 while points := list(islice(self._recorded.values(), _FRAME_POINTS)):
                     await self._make_durable(points)
-                    self.fault = None  # only here: without points, nothing shows that the disk works
+                    self.fault.succeeded()  # only here: without points, nothing shows that the disk works
             except LocalStoreError as error:
-                self.fault = str(error)
+                self.fault.failed(error, logging.ERROR)
                 self.added.set()  # they are sent from memory
                 raise
             if self._are_notes_due:
@@ -225,7 +226,7 @@ class Outbox:
         in_file = await self._oldest_rows(limit) if self._waiting_rows else []
         if in_file and len(in_file) < self._waiting_rows:
             return in_file[:limit]  # rows that came meanwhile go before the points in memory
-        in_memory = chain(self._logged.values(), self._recorded.values() if self.fault else ())
+        in_memory = chain(self._logged.values(), self._recorded.values() if self.fault.failures else ())
         sendable = (point for point in in_memory if point.id not in self._rejections)
         return list(islice(chain(in_file, sendable), limit))
 
@@ -271,7 +272,7 @@ class Outbox:
     @property
     def sendable(self) -> int:
         """The number of points that `next_batch` can give."""
-        recorded = self._recorded if self.fault else {}
+        recorded = self._recorded if self.fault.failures else {}
         rejected = sum(point_id in self._logged or point_id in recorded for point_id in self._rejections)
         return self._waiting_rows + len(self._logged) + len(recorded) - rejected
 
@@ -433,7 +434,6 @@ class Outbox:
         return not (self._recorded or self._are_notes_due or self._flushing.locked())
 
     async def _keep_flushing(self, heart: Heartbeat) -> None:
-        is_failing = False
         while True:
             await self._wake.wait()
             heart.beat()
@@ -441,14 +441,8 @@ class Outbox:
             self._wake.clear()
             try:
                 await self.flush()
-            except LocalStoreError as error:
+            except LocalStoreError:
                 self._wake.set()
-                if not is_failing:
-                    _log.error("points can't be saved and stay in memory: %s", error)
-                is_failing = True
-            if is_failing and self.fault is None:
-                _log.warning("points are saved again")
-                is_failing = False
 
     # Bounds
 

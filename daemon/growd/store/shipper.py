@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import time
 from collections import Counter, deque
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
+from growd.runtime.task_fault import TaskFault
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
 from growd.store.outcomes import is_stored, is_transient, reason_of
 
@@ -73,7 +73,9 @@ class Shipper:
         watched_age: float = 5.0,
         pauses: Pauses = PAUSES,
     ) -> None:
-        self.fault: str | None = None  # why points can't be sent at present
+        self.fault = TaskFault(
+            _log, "points wait, the database does not store them", "the database stores points again"
+        )
         self.failing_since = 0.0  # UNIX seconds of the clock; 0 without a fault
         self.delivered = 0  # points
         self._couch = couch
@@ -93,8 +95,6 @@ class Shipper:
         self._oldest_since: float | None = None  # since when a point waits
         self._caught_up = asyncio.Event()
         self._pauses = pauses
-        self._failures = 0
-        self._failing_since = 0.0
         self._server_errors = 0
         self._transient: Counter[str] = Counter()
         self._prepared = prepare is None
@@ -164,7 +164,7 @@ class Shipper:
         else:
             self._outbox.added.set()  # the waiting points are due sooner now
         try:
-            if not begins_now and self._is_behind(self._watched_age) and self.fault is None:
+            if not begins_now and self._is_behind(self._watched_age) and not self.fault.failures:
                 self._caught_up.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CATCH_UP_S):
@@ -343,25 +343,18 @@ class Shipper:
     async def _back_off(self) -> None:
         self._beat()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._pauses.after(self._failures)):
+            async with asyncio.timeout(self._pauses.after(self.fault.failures)):
                 await self._wake.wait()
         self._wake.clear()  # only now: the database may have come up during the try
 
     def _report_failure(self, error: StoreError) -> None:
-        if self.fault is None:
-            self._failing_since = time.monotonic()
+        if not self.fault.failures:
             self.failing_since = self._clock.time()
-            _log.warning("points wait, the database does not store them: %s", error)
-        self.fault = str(error)
-        self._failures += 1
+        self.fault.failed(error)
 
     def _report_success(self) -> None:
-        if self.fault is not None:
-            seconds = time.monotonic() - self._failing_since
-            _log.warning("the database stores points again, after %.0f s", seconds)
-        self.fault = None
         self.failing_since = 0.0
-        self._failures = 0
+        self.fault.succeeded()
 
 
 def _halves(points: list[WaitingPoint]) -> list[list[WaitingPoint]]:

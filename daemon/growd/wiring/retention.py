@@ -11,11 +11,11 @@ from growd.store.retention.retirement import Retirement
 from growd.store.retention.sizes import disk_use
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from zoneinfo import ZoneInfo
 
     from growd.bus import Bus
     from growd.config import Config
+    from growd.runtime.pace import Pace
     from growd.store.database import Database
     from growd.store.local import LocalStore
     from growd.store.rollups.feed import RollupFeed
@@ -35,9 +35,9 @@ def configured_retention(
     """The task of retention, with quiet hours in the time zone `zone`."""
     far_end = FarEnd(database.couch, config.replication, database.names, local.device)
 
-    def retirements(rest: Callable[[], Awaitable[None]]) -> list[Retirement]:
+    def retirements(pace: Pace) -> list[Retirement]:
         return [
-            Retirement(database, rollups, feed, far_end, rest) for feed in (rollups.points, rollups.events)
+            Retirement(database, rollups, feed, far_end, pace) for feed in (rollups.points, rollups.events)
         ]
 
     return RetentionKeeper(

@@ -195,7 +195,7 @@ class Storage:
             where = self._local.path.parent
             text = f"the data folder {where} was deleted or moved; nothing is saved until growd is restarted"
             problems.append({"text": text, "is_failure": True})
-        if self.shipper.fault is not None:
+        if self.shipper.fault.failures:
             text = f"the database stores no points: {self.shipper.fault}"
             problems.append({"text": text, "is_failure": False})
         if self._was_made_again:

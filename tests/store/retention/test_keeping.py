@@ -20,7 +20,7 @@ from growd.store.retention.sizes import DatabaseFile, DiskUse
 from support.clock import ManualClock
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Callable
 
 NIGHT = 1_700_100_000 // DAY_S * DAY_S + 2 * 3_600.0  # 02:00 UTC
 GB = 1_000_000_000
@@ -36,6 +36,7 @@ class Days:
         self.finished = 0
         self.unrolled: set[str] = set()
         self.fault: Exception | None = None
+        self.before: Callable[[], object] = lambda: None
 
     async def finish(self) -> None:
         self.finished += 1
@@ -44,6 +45,7 @@ class Days:
         return next((day for day in self.days if day + DAY_S <= before), None)
 
     async def retire(self, day: int) -> int:
+        self.before()
         if self.fault is not None:
             raise self.fault
         self.days.remove(day)
@@ -70,7 +72,7 @@ class Compactions:
     def is_due(self, file: DatabaseFile | None) -> bool:
         return file is not None
 
-    async def run(self, file: DatabaseFile, _: Any) -> None:
+    async def run(self, file: DatabaseFile) -> None:
         self.number += 1
         self.unused = 0
         self.bench.use = DiskUse(file.active, file.active, 16 * GB, self.bench.free)
@@ -92,13 +94,13 @@ class Keeping:
         self.restart(options)
 
     def restart(self, options: Retention) -> None:
-        prepared = asyncio.Event()
-        prepared.set()
+        self.prepared = asyncio.Event()
+        self.prepared.set()
         self.keeper = RetentionKeeper(
             Bus(self.clock),
             self.local,
             options,
-            prepared=prepared,
+            prepared=self.prepared,
             retirements=lambda _: [self.days],  # type: ignore[list-item, return-value]
             compaction=self.compaction,  # type: ignore[arg-type]
             measure=self.measure,
@@ -232,6 +234,31 @@ async def test_an_error_of_the_database_is_shown_and_the_next_look_goes_on(tmp_p
         assert it.problems() == []
         assert it.days.days == []
         assert it.days.finished == 2  # again after the error, which may have left tombstones
+
+
+async def test_the_first_day_that_is_deleted_ends_a_fault(tmp_path):
+    async with keeping(tmp_path, range(95, 100)) as it:
+        await started(it)
+        it.days.fault = CouchUnavailableError("no answer")
+        await it.keeper.look()
+        it.days.fault = None
+        shown: list[list[str]] = []
+        it.days.before = lambda: shown.append(it.problems())
+        await it.keeper.look()
+        assert shown == [["retention does not work: no answer"], *[[]] * 4]
+
+
+async def test_it_names_what_it_waits_for(tmp_path):
+    async with keeping(tmp_path) as it:
+        it.prepared.clear()
+        task = asyncio.create_task(it.keeper.run())
+        await it.clock.settle()
+        assert it.keeper.status().waits_for == "the database"
+        it.prepared.set()
+        await it.clock.settle()
+        assert it.keeper.status().waits_for == ""
+        task.cancel()
+        await asyncio.wait([task])
 
 
 async def test_short_room_is_made_by_compaction_first(tmp_path):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.runtime.pace import Pace
 from growd.store.retention.far_end import UnconfirmedError
 from support.retention import HOUR, a_day, check_day, documents, retire_all, retirements, tombstones
 from support.rollups import DAY, DELAY_S, START, RollupBench, make_databases, measured, rollup_bench
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -87,6 +90,18 @@ async def test_a_late_point_of_a_retired_day_is_rolled_up_once_and_deleted(bench
     await bench.catch_up()
     assert await documents(bench, bench.names.points) == []
     check_day(await bench.rollups(), [*day, *late], START)
+
+
+async def test_a_batch_that_waits_for_the_rollups_says_so(bench, database_server):
+    await bench.store(*map(dict, a_day(START)))
+    pace = Pace(0.0)
+    [points, _] = retirements(bench, is_embedded=database_server.is_embedded, pace=pace)
+    async with bench.feed._lock:  # as while the rollups are brought up to date
+        retiring = asyncio.create_task(points.retire(START))
+        await until(lambda: pace.waits_for)
+        assert pace.waits_for == "the rollups"
+    await retiring
+    assert pace.waits_for == ""
 
 
 async def test_a_day_that_is_not_over_stays(bench, database_server):

@@ -14,7 +14,7 @@ from growd.store.retention.retirement import DAY_S
 from growd.store.retention.sizes import DatabaseFile, DiskUse, disk_use
 from support.couch_client import FILES
 from support.database import embedded_server
-from support.retention import documents, rest, retire_all, retirements
+from support.retention import documents, retire_all, retirements
 from support.rollups import START, RollupBench, measured, rollup_bench
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ async def test_a_compaction_of_couchdb_gives_space_back(bench, database_server, 
         async with asyncio.timeout(60):
             for file in before.files:
                 assert compaction.is_due(file)
-                await compaction.run(file, rest)
+                await compaction.run(file)
         after = await disk_use(database, tmp_path)
         assert after.used < before.used / 2
         assert await documents(bench, bench.names.points) == []
@@ -84,7 +84,7 @@ async def test_a_compaction_of_the_embedded_database_gives_space_back(tmp_path):
                 compaction = Compaction(database)
                 assert compaction.is_due(None)
                 async with asyncio.timeout(60):
-                    await compaction.run(None, rest)
+                    await compaction.run(None)
                 assert not compaction.is_due(None)
                 compaction.retired(1)
                 assert compaction.is_due(None)
@@ -129,7 +129,7 @@ async def test_a_file_whose_compaction_frees_nothing_is_left_until_it_grows():
     )
     file = DatabaseFile("points", "", 1_000, 400)
     use = DiskUse(1_000, 400, None, None, (file, DatabaseFile("events", "", 900, 100)))
-    await compaction.run(file, rest)
+    await compaction.run(file)
     assert [one.database for one in compaction.candidates(use).files] == ["events"]
     grown = use._replace(files=(file._replace(size=1_200),))
     assert compaction.candidates(grown) == grown

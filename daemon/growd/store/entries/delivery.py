@@ -10,6 +10,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.runtime.pauses import Pauses
+from growd.runtime.task_fault import TaskFault
 from growd.store.attachments import Attachment
 from growd.store.errors import (
     CouchError,
@@ -76,8 +77,9 @@ class EntryDelivery:
         self.refused: dict[str, Refusal] = {}
         self.waiting_bytes = 0
         """Of photos."""
-        self.fault = ""
-        """Why entries wait; "" if there is no fault."""
+        self.fault = TaskFault(
+            _log, "journal entries wait for the database", "the database takes journal entries again"
+        )
         self._folder = folder
         self._worker = worker
         self._couch = couch
@@ -108,24 +110,18 @@ class EntryDelivery:
 
     async def run(self) -> None:
         """Send entries until cancelled."""
-        failures = 0
         while True:
             await self._wake.wait()
             self._wake.clear()
             try:
                 await self._send_all()
             except StoreError as error:
-                if not self.fault:
-                    _log.warning("journal entries wait for the database: %s", error)
-                self.fault = str(error)
-                failures += 1
-                retry = self._clock.call_later(RETRIES.after(failures), self._wake.set)
+                self.fault.failed(error)
+                retry = self._clock.call_later(RETRIES.after(self.fault.failures), self._wake.set)
                 await self._wake.wait()
                 retry.cancel()
             else:
-                if self.fault:
-                    _log.warning("the database has the journal entries that waited")
-                self.fault, failures = "", 0
+                self.fault.succeeded()
 
     async def _send_all(self) -> None:
         """Raises the last error of an entry, after the others were sent."""
@@ -149,6 +145,7 @@ class EntryDelivery:
                     break
             else:
                 in_a_row = 0
+                self.fault.succeeded()
         if failure is not None:
             raise failure
 

@@ -315,7 +315,7 @@ class GrowersJournal:
     def _problems(self) -> list[dict[str, Any]]:
         sentences = [*self._folder.unreadable, *filter(None, [self._load_fault])]
         problems = [{"text": sentence, "is_failure": True} for sentence in sentences]
-        if self.delivery.fault:
+        if self.delivery.fault.failures:
             text = f"journal entries wait for the database: {self.delivery.fault}"
             problems.append({"text": text, "is_failure": False})
         return problems

@@ -7,8 +7,6 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from growd.store.couch import Document
     from growd.store.database import Database
     from growd.store.retention.sizes import DatabaseFile, DiskUse
@@ -46,15 +44,14 @@ class Compaction:
         """Whether a compaction may free room; `file` is the one that is worth it."""
         return self._is_new if self._database.is_embedded else file is not None
 
-    async def run(self, file: DatabaseFile | None, beat: Callable[[], Awaitable[None]]) -> None:
+    async def run(self, file: DatabaseFile | None) -> None:
         """Compact, and return when it is over. Raises `CouchError`."""
         couch, names = self._database.couch, self._database.names
         self._is_new = False
         targets = [(file.database, file.design)] if file else [(names.points, ""), (names.events, "")]
         for database, design in targets:
             await couch.compact(database, design)
-            while (info := await self._info(database, design)).get("compact_running"):
-                await beat()
+            while (info := await self._info(database, design)).get("compact_running"):  # noqa: ASYNC110
                 await asyncio.sleep(self._poll_s)
             if file:
                 self._remember(file, int(info.get("sizes", {}).get("file") or 0))

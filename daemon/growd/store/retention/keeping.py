@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from growd.bus.errors import counted
+from growd.runtime.pace import Pace
+from growd.runtime.task_fault import TaskFault
 from growd.store.errors import StoreError
 from growd.store.retention.budget import Budget, Shortage, budget, worth_compacting
 from growd.store.retention.far_end import UnconfirmedError
@@ -37,7 +38,6 @@ LOOK_S: Final = 600.0
 """How often the room is measured, and points to delete are looked for; seconds of the clock."""
 
 _STARTED: Final = "retention"
-_LONGEST_REST_S: Final = 10.0
 _REMEDY: Final = {
     Shortage.COMPACTING: "the databases are compacted",
     Shortage.RETIRING_EARLY: "points are deleted before keep_days",
@@ -50,8 +50,8 @@ _ADVICE: Final = "make room or raise the limit (docs/retention.md)"
 class RetentionKeeper:
     """The task of retention. `store_less` and `record` change what is stored, and record an event.
 
-    `retirements` are those of the databases of points; `measure` gives what the database takes. After each
-    batch it rests as long as the batch took, in real seconds, so that the database has time for others.
+    `retirements` makes those of the databases of points, which rest at the pace that it gets; `measure` gives
+    what the database takes.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class RetentionKeeper:
         options: Retention,
         *,
         prepared: asyncio.Event,
-        retirements: Callable[[Callable[[], Awaitable[None]]], Sequence[Retirement]],
+        retirements: Callable[[Pace], Sequence[Retirement]],
         compaction: Compaction,
         measure: Callable[[], Awaitable[DiskUse]],
         store_less: Callable[[Shortage], None],
@@ -72,14 +72,15 @@ class RetentionKeeper:
         self._local = local
         self._options = options
         self._prepared = prepared
-        self._retirements = retirements(self._rest)
+        self._fault = TaskFault(_log, "retention could not go on, it tries again", "retention goes on")
+        self._pace = Pace(on_rest=self._fault.succeeded)
+        self._retirements = retirements(self._pace)
         self._compaction = compaction
         self._measure = measure
         self._store_less = store_less
         self._record = record
         self._zone = zone
         self._wake = asyncio.Event()
-        self._busy_since = 0.0
         self._has_finished = False
         self._started_at: float | None = None
         self._is_announced = False
@@ -87,7 +88,6 @@ class RetentionKeeper:
         self._budget: Budget | None = None
         self._retired = 0
         self._waits_for = ""
-        self._fault = ""
         self.node = bus.node("retention")
         self.node.describe("retention", lambda: msgspec.to_builtins(self.status()))
         self.node.describe("problems", self._problems)
@@ -102,7 +102,7 @@ class RetentionKeeper:
             needed=0 if found is None else found.needs,
             limit=None if found is None or not found.cause else found.limit,
             begins_at=0.0 if self._started_at is None else self._started_at + GRACE_S,
-            waits_for=self._waits_for,
+            waits_for=self._pace.waits_for or self._waits_for,
             retired=self._retired,
             keep_days=self._options.keep_days,
         )
@@ -114,7 +114,8 @@ class RetentionKeeper:
 
     async def run(self) -> None:
         """Look each `LOOK_S` seconds until cancelled."""
-        await self._prepared.wait()
+        with self._pace.waiting("the database"):
+            await self._prepared.wait()
         while True:  # without a heartbeat: the first rollups of a large database may take hours
             await self.look()
             timer = self._clock.call_later(LOOK_S, self._wake.set)
@@ -126,16 +127,14 @@ class RetentionKeeper:
 
     async def look(self) -> None:
         """Make room if it is short, and delete the points that are due. Errors are shown in the status."""
-        self._busy_since = time.monotonic()
+        self._pace.begin()
         try:
             await self._begin()
             while await self._step():
-                pass
-            self._fault = ""
+                self._fault.succeeded()
+            self._fault.succeeded()
         except (StoreError, OSError) as error:
-            if str(error) != self._fault:
-                _log.warning("retention could not go on, it tries again: %s", error)
-            self._fault = str(error)
+            self._fault.failed(error)
             self._has_finished = False  # tombstones of the last batch may be left
 
     async def _begin(self) -> None:
@@ -166,7 +165,8 @@ class RetentionKeeper:
         worth = worth_compacting(found, self._compaction.candidates(use), self._options)
         if self._compaction.is_due(worth):
             self._enter(max(self._shortage, Shortage.COMPACTING))
-            await self._compaction.run(worth, self._rest)
+            with self._pace.waiting("the compaction of the database"):
+                await self._compaction.run(worth)
             return True
         if found.is_full:
             self._enter(Shortage.STORING_NOTHING)
@@ -252,7 +252,7 @@ class RetentionKeeper:
         if self._shortage:
             text = f"{self._shortage_text()}; {_ADVICE}"
             problems.append({"text": text, "is_failure": self._shortage is Shortage.STORING_NOTHING})
-        if self._fault:
+        if self._fault.failures:
             problems.append({"text": f"retention does not work: {self._fault}", "is_failure": False})
         is_waiting = self._started_at is not None and self._clock.time() < self._started_at + GRACE_S
         if is_waiting and self._is_announced and self._options.keep_days and self._started_at is not None:
@@ -263,11 +263,6 @@ class RetentionKeeper:
             text = f"points of {counted(hours, 'hour')} are not in their rollups, so they are not deleted"
             problems.append({"text": text, "is_failure": False})
         return problems
-
-    async def _rest(self) -> None:
-        took = time.monotonic() - self._busy_since
-        await asyncio.sleep(min(took, _LONGEST_REST_S))
-        self._busy_since = time.monotonic()
 
 
 def _date(day: int) -> str:

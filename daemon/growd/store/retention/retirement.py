@@ -11,8 +11,9 @@ from growd.store.rollups.rolled import is_retired_once_sealed, rolled_point
 from growd.store.rollups.writing import HOUR_WIDTH
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import AsyncIterator
 
+    from growd.runtime.pace import Pace
     from growd.store.couch import Document
     from growd.store.database import Database
     from growd.store.retention.far_end import FarEnd
@@ -40,8 +41,8 @@ class Retirement:
 
     Each step can be repeated: after a kill the same day is found again. In CouchDB the
     tombstones of a batch are removed for good; their ids are in a local document of the same database before,
-    so that they are found again after a kill. Tombstones of other programs stay. `rest` is called after each
-    batch. `unrolled` are the hours (ids of rollups) whose points stay until the next start, because the
+    so that they are found again after a kill. Tombstones of other programs stay. It rests at its `pace` after
+    each batch. `unrolled` are the hours (ids of rollups) whose points stay until the next start, because the
     rollup does not have them all.
     """
 
@@ -51,7 +52,7 @@ class Retirement:
         rollups: RollupFeed,
         feed: DatabaseFeed,
         far_end: FarEnd,
-        rest: Callable[[], Awaitable[None]],
+        pace: Pace,
         *,
         batch: int | None = None,
     ) -> None:
@@ -63,7 +64,7 @@ class Retirement:
         self._is_event = feed is rollups.events
         self._category = "commanded" if self._is_event else "measured"
         self._far_end = far_end
-        self._rest = rest
+        self._pace = pace
         self._batch = batch or (EMBEDDED_BATCH if database.is_embedded else BATCH)
         self._purges = not database.is_embedded
         self._sealed_until = 0
@@ -112,7 +113,8 @@ class Retirement:
     async def _delete(self, batch: dict[str, Document], day: int) -> int:
         """Delete these points; how many were deleted. A point that changed meanwhile stays."""
         await self._far_end.confirm(self.database, list(batch))
-        await self._roll_up(day)
+        with self._pace.waiting("the rollups"):
+            await self._roll_up(day)
         self.unrolled |= await self._feed.lacking(map(self._rolled, batch.values()))
         batch = {each: point for each, point in batch.items() if self._is_retired(point)}
         if not batch:
@@ -128,7 +130,7 @@ class Retirement:
         for outcome in refused:
             reason = outcome.get("reason") or outcome["error"]
             raise UnconfirmedError(f"the database {self.database} refuses to delete points: {reason}")
-        await self._rest()
+        await self._pace.rest()
         return len(deleted)
 
     async def _roll_up(self, day: int) -> None:

@@ -9,8 +9,9 @@ class RetentionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """What retention does. Sizes are bytes, times UNIX seconds.
 
     `needed` is what the database takes with room for its compaction; `limit` is None without one. Nothing is
-    deleted before `begins_at` (0: unknown yet). `waits_for` says why points that are due are not deleted.
-    `retired` counts the points that were deleted since growd started. `keep_days` is the option, 0: all stay.
+    deleted before `begins_at` (0: unknown yet). `waits_for` says why points that are due are not deleted, or
+    what the task waits for. `retired` counts the points that were deleted since growd started. `keep_days` is
+    the option, 0: all stay.
     """
 
     shortage: str

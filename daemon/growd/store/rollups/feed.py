@@ -6,12 +6,12 @@ import asyncio
 import contextlib
 import math
 import secrets
-import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from growd.runtime.pace import Pace
 from growd.store.errors import (
     CouchAnswerTooLargeError,
     CouchConflictError,
@@ -39,6 +39,7 @@ _CHANGES: Final = 500  # in one answer: some milliseconds to decode
 _PAGES: Final = 20  # of changes, after which the state is saved
 _MOST_PENDING: Final = 5_000  # spans, before they are computed
 _SPANS: Final = 50  # to compute at once
+_BATCHES: Final = 10  # of spans, after which the state is saved
 _TRIES: Final = 5  # to find a day without new points
 
 
@@ -65,7 +66,8 @@ class DatabaseFeed:
         is_event: bool,
         now: Callable[[], float],
         delay: Callable[[], float],
-        rest: float,
+        pace: Pace,
+        on_progress: Callable[..., None],
     ) -> None:
         self.database = database
         self.changes_left = 0
@@ -77,7 +79,9 @@ class DatabaseFeed:
         self._is_event = is_event
         self._now = now
         self._delay = delay
-        self._rest = rest
+        self._pace = pace
+        self._on_progress = on_progress
+        self._batches = 0  # that were computed since the state was saved
         self._pending = Pending()
         self.earliest = math.inf
         self._limit = _CHANGES
@@ -97,7 +101,7 @@ class DatabaseFeed:
         else:
             state = RollupState.of_document(document)
         self.state, self._pending = state, Pending(state.pending)
-        self.is_known = True
+        self.is_known, self._batches = True, 0
 
     async def save(self) -> None:
         """Save the state."""
@@ -107,6 +111,9 @@ class DatabaseFeed:
         if revision is None:
             raise CouchConflictError(self.state.id)
         self.state.rev = revision
+        if self._batches:
+            self._on_progress(is_written=True)
+        self._batches = 0
 
     async def catch_up(self) -> None:
         """Follow the changes that there are now, and compute what is due."""
@@ -115,7 +122,7 @@ class DatabaseFeed:
         self._first_marked = None
         pages = 0
         while True:
-            began, now, delay = time.monotonic(), self._now(), self._delay()
+            now, delay = self._now(), self._delay()
             is_end = await self._follow_page()
             if is_end and self.state.resume_at is None:
                 break
@@ -127,7 +134,7 @@ class DatabaseFeed:
                 await self._compute(now, delay)
             if is_full or is_end or pages % _PAGES == 0:
                 await self.save()
-            await asyncio.sleep(self._rest * (time.monotonic() - began))
+            await self._pace.rest()
         await self._compute(now, delay)
         self.state.looked_at = now
         self.state.complete_until = {str(width): span_of(width, max(0.0, now - delay)) for width in WIDTHS}
@@ -193,6 +200,8 @@ class DatabaseFeed:
         late = [point for row in rows if (point := self._mark(row)) is not None]
         state.seq, self._limit = answer["last_seq"], _CHANGES
         self.changes_left = int(answer.get("pending") or 0)
+        if rows:
+            self._on_progress(is_written=False)
         if late:
             state.late = await self._writer.with_late(late)
             await self.save()
@@ -252,21 +261,22 @@ class DatabaseFeed:
 
     async def _compute_due(self, width: int, now: float, delay: float) -> None:
         while spans := self._pending.due(width, now, delay, _SPANS):
-            began = time.monotonic()
             await self._writer.compute(width, spans)
             for series, start in spans:
                 self._pending.discard(width, series, start)
                 if width in _COARSER:
                     self._pending.add(_COARSER[width], series, span_of(_COARSER[width], start))
-            await asyncio.sleep(self._rest * (time.monotonic() - began))
+            self._batches += 1
+            if self._batches >= _BATCHES:
+                await self.save()
+            await self._pace.rest()
 
 
 class RollupFeed:
     """The rollups of all points: `points` follows measurements and set points, `events` follows commands.
 
-    `now` is wall time; an hour is over `delay` seconds after its end. After each request it rests for `rest`
-    times as long as that took. Every call raises `StoreError`; after an error the next call goes on from the
-    state in the database, as after a kill.
+    `now` is wall time; an hour is over `delay` seconds after its end. It rests at its `pace`. Every call
+    raises `StoreError`; after an error the next call goes on from the state in the database, as after a kill.
     """
 
     def __init__(
@@ -277,8 +287,12 @@ class RollupFeed:
         *,
         now: Callable[[], float],
         delay: Callable[[], float],
-        rest: float = 1.0,
+        pace: Pace | None = None,
     ) -> None:
+        self.pace = pace or Pace()
+        self.on_progress: Callable[..., None] = lambda **_: None
+        """Called when changes were read, and with `is_written` when rollups were written, which is saved."""
+
         def feed(database: str, name: str, *, is_event: bool) -> DatabaseFeed:
             writer = RollupWriter(
                 couch, points=database, rollups=names.rollups, design=design, is_event=is_event
@@ -292,7 +306,8 @@ class RollupFeed:
                 is_event=is_event,
                 now=now,
                 delay=delay,
-                rest=rest,
+                pace=self.pace,
+                on_progress=lambda **options: self.on_progress(**options),  # noqa: PLW0108  it is set later
             )
 
         self.points = feed(names.points, "points", is_event=False)
@@ -334,6 +349,7 @@ class RollupFeed:
     @contextlib.asynccontextmanager
     async def _turn(self) -> AsyncIterator[None]:
         async with self._lock:
+            self.pace.begin()
             await self.points.load()
             await self.events.load()
             yield

@@ -10,6 +10,7 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.runtime.pauses import Pauses
+from growd.runtime.task_fault import TaskFault
 from growd.runtime.text import duration
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
 from growd.store.rollups.document import WIDTHS
@@ -35,7 +36,7 @@ class RollupStatus(msgspec.Struct, frozen=True):
 
     `looked_at`: when they had all points of both databases. `changes_left` of the databases were not read
     yet when the last answer came. All hours before `sealed_until` are sealed in both, and points before
-    `retired_until` were retired in one of them. `fault` says why the last attempt failed, "" if it did not.
+    `retired_until` were retired in one of them. `fault` says why the last step failed, "" if it did not.
     """
 
     looked_at: float
@@ -64,15 +65,17 @@ class RollupTask:
         self._wake = asyncio.Event()
         self._started = self._clock.time()
         self._is_running = False
-        self._failures = 0
-        self._fault: StoreError | None = None
+        self._fault = TaskFault(
+            _log, "rollups wait for the database", "rollups are written again", shown_after=_FAILURES
+        )
+        feed.on_progress = self._progressed
         self.node = bus.node("rollups")
         self.node.describe("rollups", lambda: msgspec.to_builtins(self.status()))
         self.node.describe("problems", self._problems)
 
     def look_now(self) -> None:
         """The database is up again: do not wait for the next attempt."""
-        if self._failures:
+        if self._fault.failures:
             self._wake.set()
 
     async def run(self) -> None:
@@ -83,10 +86,10 @@ class RollupTask:
             try:
                 await self._catch_up()
             except StoreError as error:
-                self._report(error)
-                pause = RETRIES.after(self._failures)
+                self._fault.failed(error)
+                pause = RETRIES.after(self._fault.failures)
             else:
-                self._report(None)
+                self._fault.succeeded()
                 pause = self._until_next()
             finally:
                 self._is_running = False
@@ -101,11 +104,11 @@ class RollupTask:
             is_running=self._is_running,
             sealed_until=min(points.state.sealed_until, events.state.sealed_until),
             retired_until=max(points.state.retired_until, events.state.retired_until),
-            fault="" if self._fault is None else str(self._fault),
+            fault=str(self._fault),
         )
 
     async def _catch_up(self) -> None:
-        if self._failures or not self.feed.points.is_known:
+        if self._fault.failures or not self.feed.points.is_known:
             try:
                 await self._prepare()
             except CouchRefusedError as error:  # an account that may not set it up; all may be there
@@ -125,22 +128,16 @@ class RollupTask:
         hour = WIDTHS[HOUR_WIDTH]
         return hour - (self._clock.time() - self._delay()) % hour
 
-    def _report(self, error: StoreError | None) -> None:
-        if error is None:
-            if self._failures >= _FAILURES:
-                _log.info("rollups are up to date again")
-            self._failures = 0
-        else:
-            self._failures += 1
-            if self._failures == _FAILURES:
-                _log.warning("rollups wait for the database: %s", error)
-        self._fault = error
+    def _progressed(self, *, is_written: bool) -> None:
+        """Reading changes shows that the database answers, not that it takes rollups."""
+        if is_written or _is_away(self._fault.reason):
+            self._fault.succeeded()
 
     def _problems(self) -> list[dict[str, Any]]:
         status = self.status()
         age = self._clock.time() - (status.looked_at or self._started)
         left = f"{counted(status.changes_left, 'change')} of the database left to read"
-        if self._failures >= _FAILURES and (age > DAY or not _is_away(self._fault)):
+        if self._fault.is_lasting and (age > DAY or not _is_away(self._fault.reason)):
             text = f"rollups can't be written: {status.fault}"
         elif age > DAY:
             text = f"rollups are {duration(age)} behind: {left}"
@@ -151,6 +148,6 @@ class RollupTask:
         return [{"text": text, "is_failure": False}]
 
 
-def _is_away(error: StoreError | None) -> bool:
+def _is_away(error: object) -> bool:
     """Whether the database gives no answer; growd reports that elsewhere."""
     return isinstance(error, CouchUnavailableError) and error.status is None

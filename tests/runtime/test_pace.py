@@ -1,0 +1,54 @@
+"""Rests of tasks in the background: as long as their own work, bounded, and named while they wait."""
+
+from __future__ import annotations
+
+from growd.runtime.pace import LONGEST_REST_S, Pace
+
+
+class Seconds:
+    """A time that passes by work and by rests."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.rests: list[float] = []
+
+    def monotonic(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.rests.append(seconds)
+        self.now += seconds
+
+
+def paced(share: float = 1.0) -> tuple[Seconds, Pace]:
+    seconds = Seconds()
+    return seconds, Pace(share, monotonic=seconds.monotonic, sleep=seconds.sleep)
+
+
+async def test_a_rest_is_as_long_as_the_work_since_the_last_one():
+    seconds, pace = paced()
+    for work in (0.25, 1.0, 0.5):
+        seconds.now += work
+        await pace.rest()
+    assert seconds.rests == [0.25, 1.0, 0.5]
+
+
+async def test_a_rest_is_bounded():
+    seconds, pace = paced(3.0)
+    for work in (0.25, 130.0):
+        seconds.now += work
+        await pace.rest()
+    assert seconds.rests == [0.75, LONGEST_REST_S]
+
+
+async def test_waiting_is_named_and_is_no_work():
+    seconds, pace = paced()
+    seconds.now += 100.0  # before the work
+    pace.begin()
+    seconds.now += 0.5
+    with pace.waiting("the rollups"):
+        assert pace.waits_for == "the rollups"
+        seconds.now += 60.0
+    seconds.now += 0.25
+    await pace.rest()
+    assert (pace.waits_for, seconds.rests) == ("", [0.75])

@@ -1,0 +1,33 @@
+"""The fault of a task: the first step that succeeds ends it, and the log has its begin and its end once."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from growd.runtime.task_fault import TaskFault
+
+LOG = logging.getLogger("growd.task")
+
+
+@pytest.mark.parametrize("shown_after", [1, 3])
+def test_it_is_logged_once_and_ended_by_the_first_success(caplog, shown_after):
+    fault = TaskFault(LOG, "it waits", "it goes on", shown_after=shown_after)
+    fault.succeeded()
+    assert (str(fault), fault.failures) == ("", 0)
+    for number in range(1, 5):
+        fault.failed(OSError(f"reason {number}"))
+        assert (str(fault), fault.failures) == (f"reason {number}", number)
+        assert fault.is_lasting is (number >= shown_after)
+    fault.succeeded()
+    fault.succeeded()
+    assert (str(fault), fault.reason, fault.failures) == ("", None, 0)
+    assert [each.message for each in caplog.records] == [f"it waits: reason {shown_after}", "it goes on"]
+
+
+def test_what_was_not_shown_ends_silently(caplog):
+    fault = TaskFault(LOG, "it waits", "it goes on", shown_after=2)
+    fault.failed("busy")
+    fault.succeeded()
+    assert (str(fault), caplog.records) == ("", [])
