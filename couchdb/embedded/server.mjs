@@ -1,8 +1,10 @@
-// growd's embedded document database: `node server.mjs --data DIR [--port N] [--client-design-documents]`.
+// growd's embedded document database: `node server.mjs --data DIR [--port N] [--client-design-documents] [--no-signals]`.
 //
 // Once it listens (on the loopback address only) it prints one line on stdout, `{"port": N, "password": TEXT}`. The user
 // `growd` with that password may write design documents, clients only with `--client-design-documents`. Log lines go to
-// stderr. The server ends within a second of SIGTERM, SIGINT or the end of stdin, which a dead parent closes.
+// stderr. The server ends within a second of SIGTERM, SIGINT or the end of stdin, which a dead parent closes. With
+// `--no-signals` only the end of stdin ends it: systemd sends SIGTERM to all processes of a service, and growd still
+// stores its last points.
 // `--function-ms N` is the time limit of a validation.
 
 import { Console } from 'node:console';
@@ -22,11 +24,12 @@ const REQUESTS_TIMEOUT_MS = 500; // with the next line less than the second of a
 const CLOSING_TIMEOUT_MS = 300;
 const LARGEST_HEAD_BYTES = 192 * 1024; // the front door sends up to 128 KiB and its own headers
 const OWNER_NAME = 'growd';
-const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N] [--client-design-documents]';
+const USAGE = 'server.mjs --data DIR [--port N] [--function-ms N] [--client-design-documents] [--no-signals]';
 const OPTIONS = {
   data: { type: 'string' },
   port: { type: 'string', default: '0' },
   'client-design-documents': { type: 'boolean', default: false },
+  'no-signals': { type: 'boolean', default: false },
   'function-ms': { type: 'string', default: '5000' }, // CouchDB's `os_process_timeout`
 };
 
@@ -39,7 +42,7 @@ globalThis.console = new Console(process.stderr, process.stderr); // libraries l
 await main();
 
 async function main() {
-  const { folder, port, functions } = parseArguments();
+  const { folder, port, functions, heedsSignals } = parseArguments();
   const state = await lockDataFolder(folder).catch((error) => fail(describeLock(folder, error)));
   const Pouch = openPouchDB(folder);
   const stopping = new AbortController();
@@ -52,17 +55,19 @@ async function main() {
   server.on('error', (error) => fail(`can't listen on 127.0.0.1:${port}: ${error.message}`));
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
-  endWithParent(() => stop(server, Pouch, stopping));
+  endWithParent(() => stop(server, Pouch, stopping), heedsSignals);
   process.stdout.write(`${JSON.stringify({ port: server.address().port, password })}\n`);
 }
 
 function parseArguments() {
   try {
-    const { data, port, 'function-ms': limit, 'client-design-documents': clientDesigns } = parseArgs({ options: OPTIONS }).values;
+    const { values } = parseArgs({ options: OPTIONS });
+    const { data, port, 'function-ms': limit, 'client-design-documents': clientDesigns } = values;
     if (data === undefined || !/^\d{1,5}$/.test(port) || !/^[1-9]\d{0,5}$/.test(limit)) {
       throw new Error('--data DIR is needed, and --port and --function-ms take a number');
     }
-    return { folder: path.resolve(data), port: Number(port), functions: { limit: Number(limit), clientDesigns } };
+    const functions = { limit: Number(limit), clientDesigns };
+    return { folder: path.resolve(data), port: Number(port), functions, heedsSignals: !values['no-signals'] };
   } catch (error) {
     return fail(`${error.message} (usage: ${USAGE})`);
   }
@@ -77,10 +82,11 @@ function ownerCheck(password) {
   };
 }
 
-/** End on signals and at the end of stdin; log uncaught errors. */
-function endWithParent(end) {
-  process.on('SIGTERM', () => end());
-  process.on('SIGINT', () => end());
+/** End at the end of stdin, and on signals if it heeds them; log uncaught errors. */
+function endWithParent(end, heedsSignals) {
+  for (const signal of ['SIGTERM', 'SIGINT']) {
+    process.on(signal, () => heedsSignals && end());
+  }
   process.stdin.on('end', () => end()).on('error', () => end()).resume();
   process.on('unhandledRejection', (reason) => log(`uncaught error in a request: ${describe(reason)}`));
   process.on('rejectionHandled', () => {}); // already logged; Node would warn again

@@ -88,6 +88,21 @@ async def test_the_real_server_serves_is_restarted_and_keeps_its_data(tmp_path):
         assert document["value"] == 1
 
 
+async def test_it_answers_until_growd_ends_it_though_systemd_sends_sigterm_to_all(tmp_path, caplog):
+    embedded = database(SERVER, tmp_path / "data")
+    async with running(embedded), aiohttp.ClientSession() as session:
+        couch = Couch(session, lambda: embedded.url)
+        await asyncio.wait_for(embedded.ready(), PATIENCE_S)
+        pid = child_with(str(tmp_path / "data"))
+        for number in (signal.SIGTERM, signal.SIGINT):
+            os.kill(pid, number)
+        await couch.create("kept")  # as with the last points
+        await couch.put("kept", {"_id": "a"})
+        assert (embedded.starts, embedded.crashes) == (1, 0)
+    assert not is_there(pid)
+    assert [each.message for each in caplog.records if each.levelno > logging.INFO] == []
+
+
 def is_there(pid: int) -> bool:
     return Path(f"/proc/{pid}").exists()
 

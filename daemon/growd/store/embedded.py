@@ -57,7 +57,7 @@ class EmbeddedDatabase:
         pauses: Pauses = PAUSES,
     ) -> None:
         permitted = ("--client-design-documents",) if client_design_documents else ()
-        self._command = (node, str(script), "--data", str(data), "--port", "0", *permitted)
+        self._command = (node, str(script), "--data", str(data), "--port", "0", "--no-signals", *permitted)
         self._owner = owner
         self._clock = clock or RealClock()
         self.on_up: Callable[[], None] = lambda: None  # called each time it listens
