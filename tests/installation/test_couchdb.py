@@ -303,6 +303,34 @@ async def test_an_older_server_is_named_with_its_version():
     ]
 
 
+@pytest.mark.parametrize("is_installed", [True, False])
+async def test_only_who_has_the_installed_couchdb_is_sent_to_the_installation(*, is_installed: bool):
+    is_accepted = True
+
+    async def answer(request: aiohttp.web.Request) -> aiohttp.web.Response:
+        if not is_accepted:
+            return aiohttp.web.json_response({"error": "unauthorized", "reason": "wrong"}, status=401)
+        if request.path == "/":
+            about = {"version": "3.5.0", "vendor": {"name": "The Apache Software Foundation"}}
+            return aiohttp.web.json_response({"couchdb": "Welcome", **about})
+        if request.path.startswith("/_node"):
+            return aiohttp.web.json_response({"chttpd": {"port": "15984"}, "smoosh": {}})
+        return aiohttp.web.json_response({"error": "not_found", "reason": "missing"}, status=404)
+
+    app = aiohttp.web.Application()
+    app.router.add_get("/{path:.*}", answer)
+    async with served(app) as url:
+        login = ("growd", "x")
+        settings = (await couchdb_findings(url, login, SETTINGS, is_installed=is_installed)).faults[0]
+        is_accepted = False
+        refusal = (await couchdb_findings(url, login, SETTINGS, is_installed=is_installed)).faults[0]
+    absent = (await couchdb_findings(url, login, SETTINGS, is_installed=is_installed)).faults[0]
+    assert ("[chttpd] port is 15984" in settings) is is_installed
+    for sentence in (settings, refusal):
+        assert ("growd install --couchdb" in sentence) is is_installed
+    assert ("growd-couchdb" in absent) is is_installed
+
+
 @contextlib.asynccontextmanager
 async def served(app: aiohttp.web.Application):
     runner = aiohttp.web.AppRunner(app)

@@ -10,6 +10,9 @@ from yarl import URL
 
 from growd.cli.options import config_option, refuse, set_option
 from growd.config import Config, ConfigError, load
+from growd.installation.couchdb import URL as INSTALLED_URL
+from growd.installation.couchdb import couchdb_is_installed
+from growd.installation.machine import Machine
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
 from growd.store.bootstrap import Databases
@@ -45,10 +48,13 @@ def findings_of(config: Config, *, wait: bool = False) -> CouchdbFindings:
     login = read_credentials(couchdb.credentials_file)
     settings = (shipped_folder("couchdb")[0] / "local.d/growd.ini").read_text(encoding="utf-8")
 
+    is_installed = couchdb.url.rstrip("/") == INSTALLED_URL and couchdb_is_installed(Machine())
+
     async def ask() -> CouchdbFindings:
         if wait:
             await wait_for_couchdb(couchdb.url, login)
-        return await couchdb_findings(couchdb.url, login, settings, Databases.prefixed(couchdb.prefix))
+        names = Databases.prefixed(couchdb.prefix)
+        return await couchdb_findings(couchdb.url, login, settings, names, is_installed=is_installed)
 
     return run_on_loop(ask())
 

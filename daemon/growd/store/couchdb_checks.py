@@ -28,6 +28,7 @@ _CONNECT_S: Final = 1.0
 _LOOPBACK: Final = frozenset({"127.0.0.1", "localhost", "::1"})
 _OF_THE_ADDRESS: Final = {("chttpd", "port"), ("chttpd", "bind_address")}
 _REPAIR: Final = "`sudo growd install --couchdb` writes its settings and accounts again"
+_OWN_SETTINGS: Final = "set them in its local.d as couchdb/local.d/growd.ini has them"
 _DENIED: Final = (401, 403)
 
 
@@ -55,11 +56,17 @@ class CouchdbFindings(NamedTuple):
 
 
 async def couchdb_findings(
-    url: str, login: tuple[str, str] | None, settings: str, databases: Databases | None = None
+    url: str,
+    login: tuple[str, str] | None,
+    settings: str,
+    databases: Databases | None = None,
+    *,
+    is_installed: bool = True,
 ) -> CouchdbFindings:
-    """Check a CouchDB; `settings` is the text of growd.ini.
+    """Check a CouchDB; `settings` is the text of growd.ini. `is_installed`: growd has installed it.
 
-    Its settings are checked if the login is an administrator's.
+    Its settings are checked if the login is an administrator's. The address of one that growd has not
+    installed is its owner's choice.
     """
     shown = URL(url).with_user(None)
     async with aiohttp.ClientSession() as session:
@@ -69,26 +76,28 @@ async def couchdb_findings(
             if not supports_last(server):
                 return CouchdbFindings([_too_old(shown, server)])
             has_login = login is not None or URL(url).user is not None
-            found = await _setting_findings(couch, shown, settings, has_login=has_login)
+            found = await _setting_findings(couch, settings, has_login=has_login, is_installed=is_installed)
             notes = await _shard_notes(couch, databases or Databases())
         except CouchRefusedError as error:
-            return CouchdbFindings([_refused(shown, login, error)])
+            return CouchdbFindings([_refused(shown, login, error, is_installed=is_installed)])
         except CouchUnavailableError as error:
-            return CouchdbFindings([_unavailable(shown, error)])
+            return CouchdbFindings([_unavailable(shown, error, is_installed=is_installed)])
     return CouchdbFindings([*found, *await _address_findings(shown)], notes)
 
 
-async def _setting_findings(couch: Couch, shown: URL, settings: str, *, has_login: bool) -> list[str]:
+async def _setting_findings(couch: Couch, settings: str, *, has_login: bool, is_installed: bool) -> list[str]:
     try:
         present = await couch.settings()
     except CouchRefusedError as error:
         if error.status not in _DENIED or not has_login:
             raise
         return []  # the login is no administrator's
-    return list(_differences(present, settings, is_local=shown.host in _LOOPBACK))
+    return list(_differences(present, settings, is_installed=is_installed))
 
 
-def _differences(present: Mapping[str, Mapping[str, str]], settings: str, *, is_local: bool) -> Iterator[str]:
+def _differences(
+    present: Mapping[str, Mapping[str, str]], settings: str, *, is_installed: bool
+) -> Iterator[str]:
     wanted = configparser.ConfigParser(interpolation=None, delimiters=("=",))
     wanted.read_string(settings)
     different = [
@@ -96,10 +105,11 @@ def _differences(present: Mapping[str, Mapping[str, str]], settings: str, *, is_
         for section in wanted.sections()
         for option, value in wanted.items(section)
         if present.get(section, {}).get(option) != value
-        and (is_local or (section, option) not in _OF_THE_ADDRESS)
+        and (is_installed or (section, option) not in _OF_THE_ADDRESS)
     ]
     if different:
-        yield f"CouchDB has other settings than growd's: {', '.join(different)}; {_REPAIR}"
+        remedy = _REPAIR if is_installed else _OWN_SETTINGS
+        yield f"CouchDB has other settings than growd's: {', '.join(different)}; {remedy}"
 
 
 async def _shard_notes(couch: Couch, databases: Databases) -> list[str]:
@@ -151,14 +161,18 @@ def _too_old(shown: URL, server: Mapping[str, object]) -> str:
     return f"{shown} is {name or 'unknown'}, version {version}; growd needs Apache CouchDB 3.5 or newer"
 
 
-def _refused(shown: URL, login: tuple[str, str] | None, error: CouchRefusedError) -> str:
+def _refused(
+    shown: URL, login: tuple[str, str] | None, error: CouchRefusedError, *, is_installed: bool
+) -> str:
     if error.status not in _DENIED:
         return f"CouchDB at {shown} refused a request: {error}"
     if login is None:
         return f"CouchDB at {shown} asks for a login; set [couchdb] credentials_file"
-    return f"CouchDB at {shown} refuses the login of {login[0]!r} ({error.reason}); {_REPAIR}"
+    remedy = _REPAIR if is_installed else "correct the file of [couchdb] credentials_file"
+    return f"CouchDB at {shown} refuses the login of {login[0]!r} ({error.reason}); {remedy}"
 
 
-def _unavailable(shown: URL, error: CouchUnavailableError) -> str:
-    remedy = "see `systemctl status growd-couchdb couchdb` and start one of them"
+def _unavailable(shown: URL, error: CouchUnavailableError, *, is_installed: bool) -> str:
+    installed = "see `systemctl status growd-couchdb couchdb` and start one of them"
+    remedy = installed if is_installed else "start it, or correct [couchdb] url"
     return f"no CouchDB answers at {shown} ({error})" + (f"; {remedy}" if shown.host in _LOOPBACK else "")
