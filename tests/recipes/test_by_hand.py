@@ -68,9 +68,12 @@ async def test_a_set_point_by_hand_survives_restarts_until_released(chamber, cap
     caplog.set_level(logging.INFO, "growd")
     async with chamber.on():
         assert await chamber.post(TEMPERATURE, 21.5) == ""
+        since = chamber.desired(TEMPERATURE).time
     for _ in range(2):
+        await chamber.clock.advance(60)
         async with chamber.on():
-            assert (now(chamber), chamber.desired(TEMPERATURE).node) == (21.5, "e/set_points")
+            restored = chamber.desired(TEMPERATURE)
+            assert (restored.value, restored.node, restored.time) == (21.5, "e/set_points", since)
             (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
             assert (reported["value"], reported["by"], reported["over"]) == (21.5, "anna", "")
     assert "e: restored the set point by hand: air_temperature 21.5 degC, set by anna" in caplog.text

@@ -392,6 +392,21 @@ async def test_measurements_and_set_points_of_clients_are_marked_manual(rig):
     ]
 
 
+async def test_a_set_point_that_is_published_again_after_a_restart_is_the_same_point(rig):
+    since = rig.clock.time()
+    await rig.publish(WANTED, 20.0, node=rig.client)
+    await rig.outbox.flush()
+    rig.clock.step(60.0)
+    rig.recorder._desired.clear()  # as after a restart
+    rig.bus.node("environment_1/set_points").publisher(WANTED).publish(20.0, time=since)
+    await rig.publish(WANTED, 21.0, node=rig.client)
+    await rig.publish(WANTED, 20.0, node=rig.client)
+    await rig.outbox.flush()
+    batch = [waiting.document for waiting in await rig.outbox.next_batch(10)]
+    assert [(one["value"], one["timestamp"] - since) for one in batch] == [(20.0, 0), (21.0, 60), (20.0, 60)]
+    assert len({one["_id"] for one in batch}) == 3
+
+
 async def test_only_single_values_of_its_environments_are_stored(rig):
     await rig.publish("environment_1/measured/door_open", True)
     await rig.publish("environment_1/measured/wind", {"x": 1.0, "y": 2.0, "z": 3.0})

@@ -146,7 +146,7 @@ class SetPointsByHand:
         try:
             held = self._held[variable] = msgspec.convert(saved, SetPoint)
             if self.holds(variable, self._driver.written(variable)):
-                publisher.publish(held.value)
+                publisher.publish(held.value, time=held.since)
                 words = f"{_shown(variable, held.value)}, set by {held.by}"
                 _log.info("%s: restored the set point by hand: %s", self._environment, words)
                 return

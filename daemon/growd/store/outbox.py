@@ -389,7 +389,7 @@ class Outbox:
             for number, point in enumerate(points, first):
                 point.log_number = number
                 if self._recorded.pop(point.id, None):  # not delivered or thinned meanwhile
-                    self._logged[point.id] = point
+                    self._logged.setdefault(point.id, point)  # it may wait from before a restart
         self.added.set()
 
     async def _append(self, texts: list[str]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
 import secrets
@@ -70,8 +71,9 @@ class PointMaker:
       into one database. The colon lets that database be partitioned by device
       (docs.couchdb.org/en/3.5.x/partitioned-dbs/).
     - The time is next, so that new documents are neighbours at the end of the database's B-tree.
-    - The rest is random. A counter could make an id twice, after a step of the wall clock or with a copied
-      data folder; the database would answer "conflict", which growd takes for "stored already".
+    - The rest is random, or for a point with `is_repeated` follows from its content. A counter could make an
+      id twice, after a step of the wall clock or with a copied data folder; the database would answer
+      "conflict", which growd takes for "stored already".
 
     Times before 1970 sort as 0.
     """
@@ -96,9 +98,11 @@ class PointMaker:
         category: str = "",
         by: str = "",
         details: dict[str, float | str | None] | None = None,
+        is_repeated: bool = False,
     ) -> DataPoint:
         """A point with its final id. `InvalidPointError` for values that JSON or the views can't hold.
 
+        One that `is_repeated` has the same id each time it is made, so the database stores it once.
         NaN and infinity are refused, not turned into null: a failing sensor has a quality, and no point.
         """
         _check_name("environment", environment)
@@ -107,7 +111,7 @@ class PointMaker:
         if not isinstance(timestamp, (int, float)) or not math.isfinite(timestamp):
             raise InvalidPointError("timestamp", "must be a finite number of UNIX seconds", timestamp)
         return DataPoint(
-            self.new_id(timestamp),
+            self.new_id(timestamp, f"{environment}/{variable}={value}" if is_repeated else None),
             environment,
             variable,
             is_desired,
@@ -119,10 +123,14 @@ class PointMaker:
             details,
         )
 
-    def new_id(self, timestamp: float) -> str:
-        """An id for an event at a UNIX time."""
+    def new_id(self, timestamp: float, content: str | None = None) -> str:
+        """An id for an event at a UNIX time; with `content` always the same one."""
         milliseconds = max(0, round(timestamp * 1000))
-        return f"{self.device}:{milliseconds:013d}-{secrets.token_hex(_RANDOM_BYTES)}"
+        if content is None:
+            rest = secrets.token_hex(_RANDOM_BYTES)
+        else:
+            rest = hashlib.blake2s(content.encode(), digest_size=_RANDOM_BYTES).hexdigest()
+        return f"{self.device}:{milliseconds:013d}-{rest}"
 
 
 def _check_name(field: str, name: str) -> None:

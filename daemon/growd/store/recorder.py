@@ -51,7 +51,8 @@ class Recorder:
     - `measured`: messages of quality `ok`, rounded to the precision of the variable. Manual measurements have
       `is_manual` and are all stored. A change of the quality is a point of the category `quality` with the
       new quality as its value; the next value of quality `ok` is stored in any case.
-    - `desired`: changes; null when the set point is released. `is_manual` marks set points of clients.
+    - `desired`: changes; null when the set point is released. `is_manual` marks set points of clients, which
+      are published again after a restart with their time, in case they were not stored before it.
     - `commanded`: by a rule, in the category `commanded`; null when the command ends. `is_manual` marks
       commands of clients, also while a controller repeats them.
 
@@ -188,7 +189,9 @@ class Recorder:
         value = message.value if message.quality is Quality.OK else None
         if self._desired[source.topic].admits(value):
             is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
-            yield self._point(source, value, message, is_desired=True, is_manual=is_manual)
+            yield self._point(
+                source, value, message, is_desired=True, is_manual=is_manual, is_repeated=is_manual
+            )
 
     def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         rule = self._rule_of(source)
@@ -235,6 +238,7 @@ class Recorder:
         is_desired: bool = False,
         is_manual: bool = False,
         category: str = "",
+        is_repeated: bool = False,
     ) -> DataPoint:
         return self._maker.make(
             source.environment,
@@ -245,6 +249,7 @@ class Recorder:
             is_manual=is_manual,
             category=category,
             by=self._entry[1] if self._entry is not None and message is self._entry[0] else "",
+            is_repeated=is_repeated,
         )
 
 
