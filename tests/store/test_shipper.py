@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 from aiohttp import web
+from aiohttp.test_utils import TestServer
 from faulty_server import (
     FaultyServer,
     answer_lost,
@@ -23,7 +24,7 @@ from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
 from growd.store import point_tables
 from growd.store.couch import Couch
-from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFullError
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 from support.clock import ManualClock
@@ -109,6 +110,38 @@ async def test_a_request_that_fails_is_tried_again_and_nothing_is_lost_or_stored
     await rig.ship_all(rig.shipper(max_batch=10))
     assert rig.written() == list(range(30))
     assert rig.server.stored == {point.id: point.document() for point in made}
+    assert await rig.outbox.rejected() == []
+
+
+async def test_the_full_disk_of_a_couchdb_is_named(rig):
+    """The answers of CouchDB 3.5 on a full disk: about documents it gives no reason."""
+    is_full, trace = True, "{error,\n    {rexi_EXIT,\n        {{{{badmatch,{error,enospc}},\n  [...]"
+
+    async def answer(request: web.Request) -> web.Response:
+        if request.path == "/db/_revs_limit":
+            failed = web.json_response({"error": "badmatch", "reason": trace}, status=500)
+            return failed if is_full and request.method == "PUT" else web.json_response(1000)
+        docs = (await request.json())["docs"]
+        if is_full:
+            outcomes = [
+                {"id": doc["_id"], "error": "error", "reason": "internal_server_error"} for doc in docs
+            ]
+            return web.json_response(outcomes, status=500)
+        return web.json_response([{"ok": True, "id": doc["_id"], "rev": "1-a"} for doc in docs], status=201)
+
+    app = web.Application()
+    app.router.add_route("*", "/{path:.*}", answer)
+    async with TestServer(app) as full:
+        rig.couch = Couch(rig.session, str(full.make_url("")))
+        await add_durably(rig.outbox, points(range(30)))
+        shipper = rig.shipper()
+        async with in_tasks(shipper):
+            await rig.clock.until(lambda: shipper.fault.failures)
+            assert isinstance(shipper.fault.reason, DiskFullError)
+            assert "no room on its disk" in str(shipper.fault)
+            assert "rexi" not in str(shipper.fault)
+            is_full = False
+            await rig.until_shipped(shipper)
     assert await rig.outbox.rejected() == []
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import secrets
 from typing import TYPE_CHECKING, Any, Final
@@ -182,6 +183,12 @@ class Couch:
     async def purge(self, database: str, revisions: Mapping[str, Sequence[str]]) -> None:
         """POST /{db}/_purge: remove these leaf revisions for good; 100 documents at most."""
         await self._request("POST", _path(database, "_purge"), body=revisions)
+
+    async def check_room(self, database: str) -> None:
+        """Write what is there already: `DiskFullError`, which no answer about documents says."""
+        path = _path(database, "_revs_limit")
+        with contextlib.suppress(CouchRefusedError):  # administrators only
+            await self._request("PUT", path, body=await self._request("GET", path))
 
     async def compact(self, database: str, design: str = "") -> None:
         """POST /{db}/_compact or /{db}/_compact/{ddoc}: start a compaction, of the indexes of a design."""

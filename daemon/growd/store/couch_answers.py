@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 
-from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFullError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,8 @@ _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
 _UNREADABLE: Final = object()
+_DISK_FULL: Final = re.compile("enospc|No space left on device")
+"""In CouchDB it is inside of a trace of Erlang; LevelDB has the words of the system."""
 
 
 @contextmanager
@@ -60,6 +63,9 @@ def related_head(document: dict[str, Any], boundary: str) -> bytes:
 def checked(request: str, status: int, body: bytes) -> Any:
     """The answer. Raises `CouchUnavailableError` and `CouchRefusedError`."""
     answer = _decoded(body)
+    if status >= _SERVER_ERROR and _DISK_FULL.search(error_members(answer)[1]):
+        sentence = f"the database has no room on its disk ({request} got {status}); make room there"
+        raise DiskFullError(sentence, status)
     if status in {_TIMED_OUT, _TOO_MANY} or status >= _SERVER_ERROR:
         raise CouchUnavailableError(
             f"the database answered {request} with {_described(status, answer)}", status
@@ -81,7 +87,9 @@ def _decoded(body: bytes) -> Any:
 
 
 def error_members(answer: Any) -> tuple[str, str]:
-    """CouchDB's `error` and `reason`; empty if the answer is in another form."""
+    """CouchDB's `error` and `reason`, of the first of several documents; empty in another form."""
+    if isinstance(answer, list) and answer:
+        answer = answer[0]
     if not isinstance(answer, dict):
         return "", ""
     return str(answer.get("error", "")), str(answer.get("reason", ""))

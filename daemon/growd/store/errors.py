@@ -44,6 +44,10 @@ class CouchUnavailableError(CouchError, ConnectionError):
         self.status = status
 
 
+class DiskFullError(CouchUnavailableError):
+    """The database has no room on its disk."""
+
+
 class CouchAnswerTooLargeError(CouchUnavailableError):
     """The answer has more bytes than the client reads: ask for less."""
 

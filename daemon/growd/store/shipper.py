@@ -12,7 +12,13 @@ from growd.bus.errors import counted
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
 from growd.runtime.task_fault import TaskFault
-from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError, StoreError
+from growd.store.errors import (
+    CouchError,
+    CouchRefusedError,
+    CouchUnavailableError,
+    DiskFullError,
+    StoreError,
+)
 from growd.store.outcomes import is_stored, is_transient, reason_of
 
 if TYPE_CHECKING:
@@ -265,6 +271,8 @@ class Shipper:
         try:
             outcomes = await self._couch.bulk_docs(database, [point.document for point in points])
         except CouchUnavailableError as error:
+            if error.status == _SERVER_ERROR:
+                await self._check_room(database)
             self._server_errors = self._server_errors + 1 if error.status == _SERVER_ERROR else 0
             raise
         except CouchRefusedError as error:
@@ -274,6 +282,15 @@ class Shipper:
             raise
         self._server_errors = 0
         return outcomes
+
+    async def _check_room(self, database: str) -> None:
+        """Find out whether a full disk is the reason of an answer that has none. Raises `DiskFullError`."""
+        try:
+            await self._couch.check_room(database)
+        except DiskFullError:
+            raise
+        except CouchError as error:
+            _log.debug("can't find out whether the database has room: %s", error)
 
     async def _deliver_in_parts(self, points: list[WaitingPoint], *, any_stored: bool) -> bool:
         """Halve the batch until the documents that cause the refusal are found; reject them."""
@@ -366,4 +383,5 @@ def _may_be_content(error: CouchError) -> bool:
     """Whether one document may be the cause of the answer."""
     if isinstance(error, CouchRefusedError):
         return error.status in _ABOUT_CONTENT
-    return isinstance(error, CouchUnavailableError) and error.status == _SERVER_ERROR
+    is_full = isinstance(error, DiskFullError)
+    return isinstance(error, CouchUnavailableError) and error.status == _SERVER_ERROR and not is_full

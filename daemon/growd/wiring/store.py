@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import counted
 from growd.runtime.supervisor import Supervisor
 from growd.store.entries.journal import GrowersJournal
-from growd.store.errors import LocalStoreError
+from growd.store.errors import DiskFullError, LocalStoreError
 from growd.store.losses import Losses
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
@@ -197,7 +197,8 @@ class Storage:
             problems.append({"text": text, "is_failure": True})
         if self.shipper.fault.failures:
             text = f"the database stores no points: {self.shipper.fault}"
-            problems.append({"text": text, "is_failure": False})
+            is_full = isinstance(self.shipper.fault.reason, DiskFullError)  # nothing but a person ends it
+            problems.append({"text": text, "is_failure": is_full})
         if self._was_made_again:
             problems.append({"text": _DATABASE_MADE_AGAIN, "is_failure": False})
         return problems
