@@ -10,7 +10,7 @@ RUNNING = {"environment_1": ReportedEnvironment("lettuce_days", "running", "earl
 FAILED = ReportedAlert("critical", "environment_1/scd30_1 has failed: no answer", NOW - 240)
 
 
-def row(number, *, received=NOW - 12, revoked=0.0, group="", **report):
+def row(number, *, received=NOW - 12, ahead=0.0, revoked=0.0, group="", **report):
     document = DeviceDocument(
         f"device:{number:012x}",
         f"{number:012x}",
@@ -19,7 +19,7 @@ def row(number, *, received=NOW - 12, revoked=0.0, group="", **report):
         enrolled=1.0,
         revoked=revoked,
         received=received,
-        report=DeviceReport("host", "1.0", NOW, **report) if received else None,
+        report=DeviceReport("host", "1.0", received + ahead, **report) if received else None,
     )
     return fleet_row(document, NOW)
 
@@ -45,6 +45,16 @@ def test_devices_their_alerts_and_their_number_are_listed():
         "",
         "5 devices: 1 ok, 1 failure, 1 silent, 1 new, 1 revoked",
     ]
+
+
+def test_a_clock_that_is_far_off_is_a_warning():
+    year = 365 * 86_400
+    rows = [row(1, ahead=year), row(2, ahead=-3_600.0), row(3, ahead=60.0)]
+    assert [each.state for each in rows] == ["warning", "warning", "ok"]
+    assert row(4, ahead=year, alerts=rows[0].alerts).alerts == rows[0].alerts  # the device reports it too
+    ahead, behind = [line for line in fleet_lines(rows, NOW) if "the clock of the device" in line]
+    assert ahead.startswith("Chamber 1: warning: the clock of the device is 365 d ahead")
+    assert behind.startswith("Chamber 2: warning: the clock of the device is 1 h behind")
 
 
 def test_a_fleet_without_devices_is_a_line():

@@ -8,6 +8,7 @@ import os
 import shlex
 import signal
 import sqlite3
+import time
 import tomllib
 from contextlib import asynccontextmanager, closing
 from dataclasses import dataclass
@@ -141,8 +142,10 @@ async def test_one_command_gives_a_device_its_login_and_its_replication(fleet: F
     found = await asyncio.to_thread(os.stat, options.credentials_file)
     assert found.st_mode & 0o777 == 0o600
     client = await fleet.cloud.client(device.login())
-    report = {"name": "host", "version": "1", "time": 1.0}
-    assert (await client("PUT", "/_device", report)).status == 201
+    report = {"name": "host", "version": "1", "time": time.time()}
+    answer = await client("PUT", "/_device", report)
+    assert (answer.status, answer.json["ok"]) == (201, True)
+    assert answer.json["received"] >= report["time"]
     (row,) = await fleet.rows()
     assert (row["device"], row["name"], row["group"]) == (device.id, "Chamber 1", "school")
     assert row["state"] == "ok"
@@ -158,7 +161,7 @@ async def test_a_device_without_reports_for_15_minutes_is_silent_and_states_can_
     for each in (device, other):
         await fleet.enroll(each, code)
     client = await fleet.cloud.client(device.login())
-    await client("PUT", "/_device", {"name": "host", "version": "1", "time": 1.0})
+    await client("PUT", "/_device", {"name": "host", "version": "1", "time": time.time()})
     documents = fleet.cloud.names.devices
     found = await fleet.cloud.couch.get(documents, f"device:{device.id}")
     assert found is not None

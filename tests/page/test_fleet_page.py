@@ -69,7 +69,7 @@ def device(
     host = "127.0.0.1" if name == "Elm" else f"chamber-{number}.local"
     api = f"http://{host}:5984/_svc/api/0.0.1"
     report = DeviceReport(
-        name, "0.9.0", now, api=api, alerts=list(alerts), environments={"environment_1": place}
+        name, "0.9.0", now - ago, api=api, alerts=list(alerts), environments={"environment_1": place}
     )
     identity = f"{number:012x}"
     received = now - ago if ago else 0.0

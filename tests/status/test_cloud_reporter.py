@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import time
 from contextlib import ExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +126,14 @@ async def test_a_report_has_the_state_of_the_chamber_and_the_login():
         "value": 412.35, "quality": "ok", "unit": "ppm",
     }  # fmt: skip
     assert device.reporter.status.state == "reporting"
+
+
+@pytest.mark.parametrize(("ahead", "expected"), [(365 * 86_400.0, ["365 d ahead"]), (5.0, [])])
+async def test_a_clock_that_differs_from_the_clouds_is_a_problem(ahead, expected):
+    async with reporting((201, {"ok": True, "received": time.time() - ahead})) as device:
+        problems = device.reporter.node.details()["problems"]
+        found = [words for words in expected for each in problems if words in each["text"]]
+        assert (found, len(problems)) == (expected, len(expected))
 
 
 async def test_it_reports_once_growd_has_started():

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from growd.status.cloud_report import (
+    CLOCK,
     MOST_NAME,
     MOST_REPORT,
     DeviceReport,
@@ -15,6 +16,7 @@ from growd.status.cloud_report import (
     ReportedAlert,
     ReportedEnvironment,
     ReportedValue,
+    clock_fault,
 )
 
 __all__ = ["MOST_NAME", "MOST_REPORT", "DeviceReport", "Name"]
@@ -87,17 +89,18 @@ def fleet_row(document: DeviceDocument, now: float) -> FleetRow:
     """The row of a device at the UNIX time `now`."""
     report = document.report or DeviceReport("", document.version, 0.0)
     is_silent = bool(document.received) and now - document.received > SILENT_S
+    alerts = [*_clock_alerts(document), *report.alerts]
     return FleetRow(
         device=document.device,
         name=document.name or report.name or document.device,
         group=document.group,
-        state=_state(document, report, is_silent=is_silent),
+        state=_state(document, alerts, is_silent=is_silent),
         silent=is_silent,
         enrolled=document.enrolled,
         received=document.received,
         version=report.version,
         api=report.api,
-        alerts=report.alerts,
+        alerts=alerts,
         lag=report.lag,
         points_waiting=report.points_waiting,
         disk_free_bytes=report.disk_free_bytes,
@@ -105,14 +108,23 @@ def fleet_row(document: DeviceDocument, now: float) -> FleetRow:
     )
 
 
-def _state(document: DeviceDocument, report: DeviceReport, *, is_silent: bool) -> DeviceState:
+def _clock_alerts(document: DeviceDocument) -> list[ReportedAlert]:
+    """What the device does not know before the answer to its report, or as an older version not at all."""
+    report = document.report
+    if report is None or any(alert.text.startswith(CLOCK) for alert in report.alerts):
+        return []
+    words = clock_fault(report.time, document.received)
+    return [ReportedAlert("warning", words, 0.0)] if words else []
+
+
+def _state(document: DeviceDocument, alerts: list[ReportedAlert], *, is_silent: bool) -> DeviceState:
     if document.revoked:
         return "revoked"
     if not document.received:
         return "new"
     if is_silent:
         return "silent"
-    severities = {alert.severity for alert in report.alerts}
+    severities = {alert.severity for alert in alerts}
     if "critical" in severities:
         return "failure"
     return "warning" if "warning" in severities else "ok"

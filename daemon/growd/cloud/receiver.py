@@ -249,9 +249,10 @@ class CloudReceiver:
     async def _device(self, request: ClientRequest, device: str) -> Answer:
         _allow(request, "PUT")
         self._report_rate.check(device)
-        await self._reports.store(device, await self._read(request, DeviceReport, MOST_REPORT))
+        report = await self._read(request, DeviceReport, MOST_REPORT)
+        received = await self._reports.store(device, report)
         self._note_answer()
-        return json_answer({"ok": True}, 201)
+        return json_answer({"ok": True, "received": received}, 201)
 
     async def _list(self, request: ClientRequest) -> Answer:
         _allow(request, "GET")

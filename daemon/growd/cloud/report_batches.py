@@ -45,12 +45,16 @@ class ReportBatches:
         self._lock = asyncio.Lock()
         self._next = _Batch()
 
-    async def store(self, device: str, report: DeviceReport) -> None:
-        """Return when the report, or a newer one of the device, is stored. Raises `CouchError`."""
+    async def store(self, device: str, report: DeviceReport) -> float:
+        """Return when the report, or a newer one of the device, is stored: the time at which it came.
+
+        Raises `CouchError`.
+        """
         if len(self._next.reports) >= MOST:
             self._next = _Batch()
         batch = self._next
-        batch.reports[device] = report, self._clock.time()
+        received = self._clock.time()
+        batch.reports[device] = report, received
         async with self._lock:
             if not batch.is_done:
                 if batch is self._next:
@@ -64,6 +68,7 @@ class ReportBatches:
             raise batch.error.with_traceback(None)
         if device in batch.failed:
             raise CouchUnavailableError(f"the report of {device} was not stored: {batch.failed[device]}")
+        return received
 
     async def _write(self, reports: dict[str, tuple[DeviceReport, float]]) -> dict[str, str]:
         """Write reports, again where somebody changed a document meanwhile; what failed in the end."""

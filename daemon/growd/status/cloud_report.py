@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from growd.runtime.text import duration
 from growd.store.points import Value  # noqa: TC001  msgspec reads the types
 
 if TYPE_CHECKING:
@@ -40,17 +41,39 @@ _SIZES: Final = (  # values of each environment, alerts, and characters of recip
 _DISK_STEP: Final = 10_000_000  # bytes; a report is sent early if something in it changes
 
 
+CLOCK_S: Final = 120.0
+"""A clock that is farther off is wrong, not a report late."""
+
+
+CLOCK: Final = "the clock of the device is"
+"""The begin of the sentence about it, which the device reports too once it knows."""
+
+
 class CloudStatus(msgspec.Struct, frozen=True):
     """How the reports to the cloud at `server` go; `reported_at` in UNIX seconds of the machine, 0 for never.
 
     `state`: "starting", "reporting", "away" (no answer), "refused", or "none" if the server takes no reports.
-    `fault` says why none is taken, "" if the last one was.
+    `fault` says why none is taken, "" if the last one was. `clock` says that the clocks of the machine and of
+    the cloud differ, "" if they agree.
     """
 
     server: str
     state: Literal["starting", "reporting", "away", "refused", "none"] = "starting"
     reported_at: float = 0.0
     fault: str = ""
+    clock: str = ""
+
+
+def clock_fault(device: float, cloud: float) -> str:
+    """The difference of two clocks at the same moment, in UNIX seconds; "" if a report may take so long."""
+    off = device - cloud
+    if abs(off) <= CLOCK_S:
+        return ""
+    way = "ahead of" if off > 0 else "behind"
+    return (
+        f"{CLOCK} {duration(abs(off))} {way} that of the cloud, so its points have wrong "
+        "times and may be in another month; set the clock"
+    )
 
 
 class ReportedValue(Struct, frozen=True, omit_defaults=True):

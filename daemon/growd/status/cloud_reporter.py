@@ -7,7 +7,7 @@ import platform
 import random
 import time
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
 import msgspec
@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from growd import __version__
 from growd.runtime.task_fault import TaskFault
-from growd.status.cloud_report import CloudStatus, alerts_of, report_of
+from growd.status.cloud_report import CloudStatus, alerts_of, clock_fault, report_of
 from growd.store.couch_answers import checked, unavailable_as
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 
@@ -86,6 +86,7 @@ class CloudReporter:
         self._sent: DeviceReport | None = None
         self._sent_alerts: list[tuple[str, ...]] = []
         self.node.describe("cloud", lambda: msgspec.to_builtins(self.status))
+        self.node.describe("problems", self._problems)
 
     async def run(self) -> None:
         """Report until cancelled."""
@@ -118,7 +119,7 @@ class CloudReporter:
 
     async def _was_taken(self, session: aiohttp.ClientSession, report: DeviceReport) -> bool:
         try:
-            await self._put(session, report.encoded())
+            answer = await self._put(session, report.encoded())
         except CouchRefusedError as error:
             self._refused(error)
             return False
@@ -128,17 +129,24 @@ class CloudReporter:
         if self.status.state == "starting":
             _log.info("the cloud %s takes reports", self.status.server)
         self._fault.succeeded()
-        self.status = CloudStatus(self.status.server, "reporting", time.time())
+        received = answer.get("received") if isinstance(answer, dict) else None
+        clock = clock_fault(report.time, received) if isinstance(received, int | float) else ""
+        if clock and not self.status.clock:
+            _log.warning("%s", clock)
+        self.status = CloudStatus(self.status.server, "reporting", time.time(), clock=clock)
         return True
 
-    async def _put(self, session: aiohttp.ClientSession, body: bytes) -> None:
+    def _problems(self) -> list[dict[str, Any]]:
+        return [{"text": self.status.clock, "is_failure": False}] if self.status.clock else []
+
+    async def _put(self, session: aiohttp.ClientSession, body: bytes) -> Any:
         request, timeout = "PUT /_device", aiohttp.ClientTimeout(total=_TIMEOUT_S)
         url = f"{self.status.server}/_device"
         with unavailable_as(request, _TIMEOUT_S):
             async with session.put(
                 url, data=body, headers=self._headers, timeout=timeout, allow_redirects=False
             ) as response:
-                checked(request, response.status, await response.content.read(_MOST_ANSWER))
+                return checked(request, response.status, await response.content.read(_MOST_ANSWER))
 
     def _refused(self, error: CouchRefusedError) -> None:
         is_locked = error.status == HTTPStatus.FORBIDDEN and "temporarily locked" in error.reason
