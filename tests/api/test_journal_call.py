@@ -102,6 +102,8 @@ async def test_names_of_files_have_no_meaning(daemon, rig, name):
 @pytest.mark.parametrize(
     ("data", "status", "words"),
     [
+        (lambda: form(b""), 415, "photo 1 can't be taken: it is empty"),
+        (lambda: form(jpeg(), b""), 415, "photo 2 can't be taken: it is empty"),
         (lambda: form(b"<html>"), 415, "photo 1 can't be taken: it is not a JPEG, PNG or WebP"),
         (lambda: form(jpeg(), jpeg()[:200]), 415, "photo 2 can't be taken: it is incomplete"),
         (lambda: form(*[png()] * 9), 413, "an entry may have at most 8 photos"),

@@ -17,6 +17,7 @@ import msgspec
 from growd.runtime.atomic_file import sync_folder
 from growd.store.entries.entry import JournalEntry, Photo
 from growd.store.entries.photos import TYPES, copy_photo
+from growd.store.errors import PhotoError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -89,9 +90,10 @@ class StagedEntry:
 
     def finish_photo(self) -> None:
         """Copy the received photo without its metadata. Raises `PhotoError`."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        if self._file is None:
+            raise PhotoError("it is empty")
+        self._file.close()
+        self._file = None
         copy = self._folder / "copy"
         with self._raw.open("rb") as source, copy.open("xb+") as target:
             media = copy_photo(source, target)
