@@ -265,6 +265,7 @@ function prepare(req, res, next) {
   res.set('Cache-Control', 'must-revalidate');
   // express-pouchdb would name its own address
   res.location = (inside) => res.set('Location', outsideAddress(req) + locationPath(req, inside));
+  req.url = req.url.replace(/^[^?]*/, (path) => path.replace(/\/{2,}/g, '/')); // as CouchDB reads paths
   if (req.accepts('json')) {
     req.headers.accept = 'application/json'; // with any other value express-pouchdb answers as plain text
   }

@@ -356,7 +356,7 @@ class TestValues:
         assert refused(answer, 400, "invalid_value").startswith("timeout: expected float64 from 0 to 10 s")
 
 
-INVALID = ["a//b", "a/", "//a/b", "%2F%2Fa", "/", "a%00b", "a%0Ab", "a%0Db", "%E2%80%AE", "a" * 300]
+INVALID = ["a%2F%2Fb", "a%2F", "%2F%2Fa", "%2F", "a%00b", "a%0Ab", "a%0Db", "%E2%80%AE", "a" * 300]
 
 
 class TestNames:

@@ -89,6 +89,7 @@ class FrontDoor:
 
     async def _route(self, request: ClientRequest) -> web.StreamResponse:
         path, query = split_target(request.raw_path)
+        path = self._api.plain_path(path)
         is_api = path == self._api.root or path.startswith(self._api.root + "/")
         # a limit of requests must not leave a page half loaded
         counts = is_api and not self._api.is_page(path)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -56,6 +57,7 @@ VERSION: Final = "0.0.1"
 MOST_TOPICS: Final = 200
 """Of one stream."""
 _POSTED: Final = {"message": "Posted message to topic"}
+_SLASHES: Final = re.compile("//+")
 _log = logging.getLogger(__name__)
 
 
@@ -155,6 +157,12 @@ class Api:
     def is_page(self, path: str) -> bool:
         """Whether a path is the page or one of its files: they hold no data, so all may load them."""
         return path in self._page or path.startswith(self._folder)
+
+    def plain_path(self, path: str) -> str:
+        """A raw path without doubled slashes and, unless a page is there, without one at its end."""
+        if "//" in path:
+            path = _SLASHES.sub("/", path)
+        return path if path in self.pages else path.removesuffix("/") or "/"
 
     async def handle(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         """Answer a request whose raw path is at or beneath `root`. All errors have the same form."""
