@@ -16,6 +16,7 @@ from growd.bus.errors import ConflictError, InvalidValueError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.names import is_segment
 from growd.bus.params import Parameters
+from growd.bus.tree import size_of
 
 LONGEST = 255
 scalars = (
@@ -113,7 +114,11 @@ class ParameterTree(RuleBasedStateMachine):
         else:
             self.loop.run_until_complete(self.tree.set(name, value))
             self.model = after
-            self.kept = {leaf: old for leaf, old in self.kept.items() if not at_or_beneath(leaf, name)}
+            self.kept = {
+                leaf: old
+                for leaf, old in self.kept.items()
+                if not (at_or_beneath(leaf, name) or at_or_beneath(name, leaf))
+            }
             self.kept |= {leaf: new for leaf, new in leaves(after).items() if at_or_beneath(leaf, name)}
 
     @rule(name=few_names)
@@ -168,6 +173,7 @@ class ParameterTree(RuleBasedStateMachine):
     def lists_the_leaves_and_gets_each(self) -> None:
         expected = leaves(self.model)
         assert self.tree.names() == sorted(expected)
+        assert self.tree.size == sum(size_of(leaf, self.tree.get(leaf)) for leaf in expected)
         assert canonical({name: self.tree.get(name) for name in expected}) == canonical(expected)
 
     @invariant()
@@ -183,13 +189,10 @@ class ParameterTree(RuleBasedStateMachine):
         *above, last = name.split("/")
         place: Any = after
         for segment in above:
-            place = place.setdefault(segment, Branch())
-            if not isinstance(place, Branch):
-                return None
-        new = modelled(name, value)
-        if isinstance(place.get(last), Branch) and not isinstance(new, Branch):
-            return None
-        place[last] = new
+            if not isinstance(place.get(segment), Branch):
+                place[segment] = Branch()
+            place = place[segment]
+        place[last] = modelled(name, value)
         flat = leaves(after)
         return after if all(fits(flat.get(declared)) for declared in self.declared) else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus.errors import NotKeptError
+from growd.store import local as store_local
 from growd.store.errors import LocalStoreError
 from growd.store.journal import ROW_S, RunJournal
 from growd.store.local import LocalStore
@@ -122,6 +123,24 @@ async def test_parameters_are_saved_and_deleted_in_one_commit(path):
     await local.close()
     local = await LocalStore.open(path)
     assert await local.parameters() == {"a": "a leaf now", "x": 0.5}
+    await local.close()
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MAX_BYTES", 60), ("MAX_PARAMETERS", 3)])
+async def test_parameters_beyond_the_limits_stay_in_the_file(path, monkeypatch, limit, value):
+    local = await LocalStore.open(path)
+    saved = {"large": "x" * 30, "gain": 0.5, "note": "warm", "ünicode": "é" * 20}
+    await ParameterKeeper(local).save(saved, [])
+    await local.close()
+    monkeypatch.setattr(store_local, limit, value)
+    local = await LocalStore.open(path)
+    loaded = await local.parameters()
+    assert {"gain": 0.5, "note": "warm"}.items() <= loaded.items() < saved.items()
+    assert len(local.notices) == 1
+    await local.close()
+    monkeypatch.undo()
+    local = await LocalStore.open(path)
+    assert (await local.parameters(), local.notices) == (saved, [])
     await local.close()
 
 

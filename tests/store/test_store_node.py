@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 from faulty_server import FaultyServer, status
 
+from growd.bus.parameter_rules import MAX_BYTES
 from growd.runtime.pauses import Pauses
 from growd.status.status_node import StatusNode
 from growd.store.couch import Couch
@@ -118,6 +119,17 @@ async def test_status_shows_waiting_points_and_the_reason(tmp_path):
             assert exit_status == 0  # it waits on the disk: nothing is lost
             assert "store: 1 point waits for the next write to the database" in printed
             assert "the database has not taken points for " in printed
+
+
+async def test_status_warns_when_parameters_take_half_of_their_room(tmp_path):
+    async with rigged(tmp_path / "growd.sqlite3") as rig:
+        parameters = rig.daemon.bus.parameters
+        while parameters.size <= MAX_BYTES / 2:
+            assert json.loads((await rig.asked("status", "--json"))[1])["problems"] == []
+            await parameters.set(f"farm/{parameters.size}", "x" * 1_000_000)
+        (problem,) = json.loads((await rig.asked("status", "--json"))[1])["problems"]
+        assert not problem["is_failure"]
+        assert "parameters take 2.0 MB of 4 MB" in problem["text"]
 
 
 async def test_requests_for_the_status_look_at_a_disk_that_hangs_one_at_a_time(tmp_path, monkeypatch):

@@ -91,7 +91,7 @@ REFUSALS = {
     404: "Unknown name",
     406: "Accept allows none of the formats of a stream",
     408: "The body did not arrive in time",
-    409: "The name needs ?new=true, or conflicts with another parameter",
+    409: "The name needs ?new=true, or conflicts with a parameter of a node",
     411: "A form without a Content-Length",
     413: "The body is too large",
     415: "The Content-Type is not application/json, or a file is no photo",

@@ -89,21 +89,13 @@ class ConflictError(BusError, ValueError):
 
 
 class UndeclaredError(BusError, LookupError):
-    """A new parameter whose name is probably misspelt.
-
-    `node` is the one with this branch, "" for none. `declared` are the possible names.
-    """
+    """A new parameter in the branch of a `node`, which has `declared` others there: probably misspelt."""
 
     def __init__(self, name: str, node: str, declared: Sequence[str]) -> None:
-        prefix = f"{node}/" if node else ""
-        bare, names = name.removeprefix(prefix), [each.removeprefix(prefix) for each in declared]
-        ending = [each for each in names if each.endswith(f"/{bare}")]
-        like = ending or get_close_matches(bare, names, 1, cutoff=0.5 if node else 0.8)
-        owner = f"the node {node} has no parameter" if node else "no node has a parameter"
-        hint = f"; it has {', '.join(names)}" if node else ""
-        if like:
-            hint = f"; did you mean {prefix}{like[0]}?"
-        super().__init__(f"{owner} {shown(bare)} (new=true would add it){hint}")
+        bare, names = name.removeprefix(f"{node}/"), [each.removeprefix(f"{node}/") for each in declared]
+        like = [each for each in names if each.endswith(f"/{bare}")] or get_close_matches(bare, names, 1, 0.5)
+        hint = f"did you mean {node}/{like[0]}?" if like else f"it has {', '.join(names)}"
+        super().__init__(f"the node {node} has no parameter {shown(bare)} (new=true would add it); {hint}")
         self.name = name
         self.node = node
 

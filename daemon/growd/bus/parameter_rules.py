@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from growd.bus.errors import (
@@ -13,10 +12,10 @@ from growd.bus.errors import (
     ReadOnlyError,
     UndeclaredError,
     UnknownNameError,
-    counted,
     shown,
 )
 from growd.bus.names import MAX_NAME, is_segment
+from growd.bus.tree import size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +25,8 @@ if TYPE_CHECKING:
     from growd.bus.tree import Tree
 
 MAX_PARAMETERS: Final = 10_000
-ALIKE: Final = 0.9  # similarity of two names (difflib) at which one may be the other, misspelt
+MAX_BYTES: Final = 4_000_000
+"""Of the names and values (JSON) of all parameters."""
 
 
 class Parameter:
@@ -83,16 +83,17 @@ class ParameterRules:
     def plan_set(self, tree: Tree, name: str, value: Any, node: str | None) -> TreeChange:
         """The change when `node` (None: a client) sets `name`. Raises as `Parameters.set` does."""
         above = tree.leaf_above(name)
-        if above is not None:
-            raise ConflictError(name, f"{shown(above)} above it has a value of its own")
+        if above in self.declared:
+            raise ConflictError(name, f"the node {self.declared[above].node} has declared {shown(above)}")
         changed = self._leaves_of(name, value)
-        present = tree.at_or_beneath(name)
+        present = tree.at_or_beneath(name) if above is None else [above]
         for leaf in present:
             if leaf in self.declared:
                 changed[leaf] = self._checked(name, node, leaf, changed)
         growth = len(changed) - len(present)
         if growth > 0 and len(tree) + growth > MAX_PARAMETERS:
             raise CapacityError("parameters", MAX_PARAMETERS)
+        self._check_size(tree, changed, present)
         return TreeChange(changed, [leaf for leaf in present if leaf not in changed])
 
     def plan_delete(self, tree: Tree, name: str) -> TreeChange:
@@ -111,17 +112,11 @@ class ParameterRules:
             raise ReadOnlyError(name, parameter.node)
         return TreeChange({name: parameter.field.check(parameter.field.default)}, [])
 
-    def check_client(self, tree: Tree, name: str, changed: dict[str, Any], *, is_new: bool) -> None:
-        """Refuse probable mistakes of a client: one value for a whole branch, a misspelt name."""
-        beneath = tree.beneath(name) if name in changed else []
-        if beneath:
-            reason = f"it is a branch with {counted(len(beneath), 'parameter')}; delete it first"
-            raise ConflictError(name, reason)
-        new = [] if is_new else [leaf for leaf in changed if leaf not in tree and leaf not in self.declared]
-        for leaf in new:
-            self._check_branch(leaf)
-        if new:
-            self._check_roots(new)
+    def check_new(self, tree: Tree, changed: dict[str, Any]) -> None:
+        """Refuse new leaves in the branch of a node that has declared others there: probably misspelt."""
+        for leaf in changed:
+            if leaf not in tree and leaf not in self.declared:
+                self._check_branch(leaf)
 
     def in_the_way(self, tree: Tree, name: str) -> list[str]:
         """The leaves that have to go when `name` is declared. Raises `ConflictError` if one is declared."""
@@ -133,7 +128,6 @@ class ParameterRules:
         return leaves
 
     def _check_branch(self, leaf: str) -> None:
-        """Refuse a new leaf in the branch of a node that has declared other parameters there."""
         node = leaf
         while "/" in node:
             node = node.rpartition("/")[0]
@@ -141,18 +135,12 @@ class ParameterRules:
                 beneath = [name for name in self.declared if name.startswith(f"{node}/")]
                 raise UndeclaredError(leaf, node, sorted(beneath))
 
-    def _check_roots(self, leaves: list[str]) -> None:
-        """Refuse new leaves in an environment, or with names that end like declared ones.
-
-        A client may use any other first segment, and names of one segment.
-        """
-        roots = {node.partition("/")[0] for node in self._branches}
-        owned = [name for name, parameter in self.declared.items() if parameter.node in self._branches]
-        endings = {part for name in owned for part in _endings(name)}
-        for leaf in leaves:
-            root, slash, _ = leaf.partition("/")
-            if slash and (get_close_matches(root, roots, 1, cutoff=ALIKE) or leaf in endings):
-                raise UndeclaredError(leaf, "", sorted(self.declared))
+    def _check_size(self, tree: Tree, changed: dict[str, Any], present: list[str]) -> None:
+        """Limit what clients store. Declared leaves have limits of their own, and can always be set."""
+        growth = sum(size_of(leaf, value) for leaf, value in changed.items() if leaf not in self.declared)
+        growth -= sum(tree.size_at(leaf) for leaf in present if leaf not in self.declared)
+        if growth > 0 and tree.size + growth > MAX_BYTES:
+            raise CapacityError("bytes of parameters", MAX_BYTES)
 
     def _checked(self, name: str, node: str | None, leaf: str, changed: dict[str, Any]) -> Any:
         """The new value of a declared leaf at or beneath `name`."""
@@ -184,14 +172,6 @@ class ParameterRules:
             return
         for key, member in value.items():
             yield from self._flattened(f"{name}/{key}", member)
-
-
-def _endings(name: str) -> Iterator[str]:
-    """The endings of a name that have two segments or more."""
-    _, _, rest = name.partition("/")
-    while "/" in rest:
-        yield rest
-        _, _, rest = rest.partition("/")
 
 
 def _is_branch(name: str, value: Any) -> bool:

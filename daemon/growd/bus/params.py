@@ -72,7 +72,8 @@ class Parameters:
 
     A name is a leaf or a branch, never both. An object whose members can all be names is a branch (`a` =
     {"b": 1} is the leaf `a/b`); any other object, such as {} or {"x/y": 1}, is a leaf and is returned as it
-    was set. Setting a name replaces everything at and beneath it.
+    was set. Setting a name replaces everything at and beneath it, and a leaf above it, unless a node has
+    declared that.
 
     Sets take effect in the order of their calls, once they are saved. Those that come while the store writes
     share its next write, since each write has to reach the disk.
@@ -89,6 +90,11 @@ class Parameters:
         self._waiting: list[_Set] = []
         self._under_way: list[_Set] = []
         self._saving: asyncio.Task[None] | None = None
+
+    @property
+    def size(self) -> int:
+        """The bytes of all names and values; `MAX_BYTES` is the limit."""
+        return self._tree.size
 
     def names(self) -> list[str]:
         """The names of all leaves, sorted."""
@@ -281,8 +287,8 @@ class Parameters:
                 plan = self._rules.plan_delete(tree, name)
             else:
                 plan = self._rules.plan_set(tree, name, value, each.node)
-                if each.node is None:
-                    self._rules.check_client(tree, name, plan.changed, is_new=each.is_new)
+                if each.node is None and not each.is_new:
+                    self._rules.check_new(tree, plan.changed)
             changed |= plan.changed
             removed += plan.removed
         return TreeChange(changed, removed)

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left, insort
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 
+_encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
+def size_of(leaf: str, value: Any) -> int:
+    """The bytes of a leaf's name and of its value as JSON."""
+    return len((leaf + _encode(value)).encode(errors="surrogatepass"))
+
+
 class Tree:
-    """Leaves by their full names, `a/b/c`, sorted, so that those beneath a name are neighbours."""
+    """Leaves by their full names, `a/b/c`, sorted, so that those beneath a name are neighbours.
+
+    `size` is that of all leaves together; see `size_of`.
+    """
 
     def __init__(self, leaves: Mapping[str, Any] | None = None) -> None:
         self.leaves = dict(leaves or {})
         self._names = sorted(self.leaves)
+        self._sizes = {leaf: size_of(leaf, value) for leaf, value in self.leaves.items()}
+        self.size = sum(self._sizes.values())
 
     def copy(self) -> Tree:
         copied = Tree()
         copied.leaves, copied._names = self.leaves.copy(), self._names.copy()
+        copied._sizes, copied.size = self._sizes.copy(), self.size
         return copied
+
+    def size_at(self, leaf: str) -> int:
+        """The size of a leaf."""
+        return self._sizes[leaf]
 
     def __contains__(self, name: str) -> bool:
         return name in self.leaves
@@ -70,11 +89,15 @@ class Tree:
         if leaf not in self.leaves:
             insort(self._names, leaf)
         self.leaves[leaf] = value
+        size = size_of(leaf, value)
+        self.size += size - self._sizes.get(leaf, 0)
+        self._sizes[leaf] = size
 
     def change(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
         """Remove leaves, then set others."""
         for leaf in removed:
             del self.leaves[leaf]
+            self.size -= self._sizes.pop(leaf)
             del self._names[bisect_left(self._names, leaf)]
         for leaf, value in changes.items():
             self.put(leaf, value)

@@ -14,6 +14,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+from growd.bus.parameter_rules import MAX_BYTES, MAX_PARAMETERS
 from growd.runtime.worker import Worker
 from growd.store.block_file import Presence, sync_folder
 from growd.store.damage import SMALLEST, find_damage, has_schema, quarantine_file, salvage, with_head_of
@@ -48,6 +49,13 @@ CREATE TABLE rejected (
 _SCHEMA: Final = f"""{_POINTS}
 CREATE TABLE parameters (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+_PARAMETERS_WITHIN: Final = """
+SELECT name, value FROM parameters JOIN (
+    SELECT name AS small, sum(length(CAST(name || value AS BLOB))) OVER smallest AS total FROM parameters
+    WINDOW smallest AS (ORDER BY length(value), name)
+) ON name = small WHERE total <= ? ORDER BY total LIMIT ?
 """
 
 
@@ -144,8 +152,18 @@ class LocalStore:
         return await self._worker.run(function, *arguments)
 
     async def parameters(self) -> dict[str, Any]:
-        """All saved parameters, by name."""
-        rows = await self.read(lambda file: file.execute("SELECT name, value FROM parameters").fetchall())
+        """The saved parameters by name, the smallest first, within the limits of the bus.
+
+        Those beyond stay in the file; a sentence in `notices` counts them.
+        """
+        limits = (MAX_BYTES, MAX_PARAMETERS)
+        rows = await self.read(lambda file: file.execute(_PARAMETERS_WITHIN, limits).fetchall())
+        count = await self.read(lambda file: file.execute("SELECT count(*) FROM parameters").fetchone()[0])
+        if count > len(rows):
+            reason = f"the limits are {MAX_PARAMETERS} parameters and {MAX_BYTES} bytes"
+            self.notices.append(
+                f"{count - len(rows)} of {count} parameters in {self.path} are not used: {reason}"
+            )
         return {name: json.loads(value) for name, value in rows}
 
     @property

@@ -10,6 +10,7 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
+from growd.bus.parameter_rules import MAX_BYTES
 from growd.bus.services import SUCCESS
 from growd.store.errors import LocalStoreError
 
@@ -89,7 +90,9 @@ class StoreNode:
         self._oldest_at: float | None = None
         self._is_looking = False
         self.node = bus.node("store")
+        self._parameters = bus.parameters
         self.node.describe("store", lambda: msgspec.to_builtins(self.status()), prepare=self.look)
+        self.node.describe("problems", self._problems)
         self.node.serve(
             "store/rejected",
             "growd/ListRejected",
@@ -143,6 +146,15 @@ class StoreNode:
             oldest_at=self._oldest_at if outbox.sendable else None,
             device=self._device,
         )
+
+    def _problems(self) -> list[dict[str, Any]]:
+        size = self._parameters.size
+        if size <= MAX_BYTES / 2:
+            return []
+        used = f"parameters take {size / 1e6:.1f} MB of {MAX_BYTES / 1e6:g} MB"
+        return [
+            {"text": f"{used}; delete those that nobody needs: growd param list, growd param delete NAME"}
+        ]
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:
         try:
