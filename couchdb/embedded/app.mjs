@@ -17,7 +17,7 @@ import { Replicator } from './replicator.mjs';
 import { databaseFolders, folderName, REPLICATOR } from './storage.mjs';
 import { installValidation } from './validation.mjs';
 import { readView, serveList } from './views.mjs';
-import { copyDocument, deleteAttachment, deleteDocument, postForm, putAttachment, putDocument } from './writes.mjs';
+import { copyDocument, deleteAttachment, deleteDocument, deleteIndex, postForm, putAttachment, putDocument } from './writes.mjs';
 
 const { version } = JSON.parse(readFileSync(new URL('package.json', import.meta.url)));
 
@@ -139,7 +139,7 @@ function addDatabaseRoutes(app, openDatabase, pouchApp, stopping) {
   serve(app, '/:db/_revs_diff', { post: [checkRevisions, pouchApp] });
   serve(app, '/:db/_missing_revs', { post: [checkRevisions, open, missingRevs] });
   serve(app, '/:db/_index', { get: [pouchApp], post: [checkIndex, pouchApp] });
-  serve(app, '/:db/_index/:ddoc/:type/:name', { delete: [pouchApp] });
+  serve(app, ['/:db/_index/:ddoc/:type/:name', '/:db/_index/_design/:ddoc/:type/:name'], { delete: [open, deleteIndex] });
   for (const path of ['_find', '_explain']) {
     serve(app, `/:db/${path}`, { post: [checkQuery, pouchApp] });
   }

@@ -92,6 +92,19 @@ export async function deleteAttachment(req, res) {
   });
 }
 
+/** DELETE of an index of `_find`. Its design document goes with the last one. */
+export async function deleteIndex(req, res) {
+  const { ddoc, type, name } = req.params;
+  const doc = await req.db.get(`_design/${ddoc.replace(/^_design\//, '')}`); // or 404
+  if (type !== 'json' || !Object.hasOwn(doc.views ?? {}, name)) {
+    throw new HttpError(404, 'not_found', 'missing');
+  }
+  const { [name]: removed, ...views } = doc.views;
+  await req.db.put(Object.keys(views).length === 0 ? { ...doc, _deleted: true } : { ...doc, views });
+  await req.db.viewCleanup();
+  sendJSON(res, 200, { ok: true });
+}
+
 async function answer(req, res, status, write) {
   const written = await write();
   res.set('ETag', `"${written.rev}"`);

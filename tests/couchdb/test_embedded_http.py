@@ -410,6 +410,26 @@ async def test_the_design_document_of_an_index_is_named_with_or_without_its_pref
     assert [doc["_id"] for doc in found.json["docs"]] == ["doc"]
 
 
+@pytest.mark.parametrize("ddoc", ["i", "_design/i", "_design%2Fi"])
+async def test_an_index_is_deleted_with_or_without_the_prefix(node: Client, store: str, ddoc: str) -> None:
+    for name in ("one", "two"):
+        made = {"index": {"fields": [name]}, "ddoc": "i", "name": name}
+        assert (await node("POST", f"{store}/_index", made)).json["result"] == "created"
+    assert (await node("DELETE", f"{store}/_index/{ddoc}/json/one")).json == {"ok": True}
+    assert [*(await node("GET", f"{store}/_design/i")).json["views"]] == ["two"]
+    assert (await node("DELETE", f"{store}/_index/{ddoc}/json/two")).json == {"ok": True}
+    assert (await node("GET", f"{store}/_design/i")).status == 404
+
+
+@pytest.mark.parametrize("path", ["x/json/n", "i/json/x", "i/text/n", "doc/json/n", "_design/x/json/n"])
+async def test_an_index_that_is_missing_cannot_be_deleted(node: Client, store: str, path: str) -> None:
+    await put(node, f"{store}/doc", {"views": {"n": 1}})
+    await node("POST", f"{store}/_index", {"index": {"fields": ["n"]}, "ddoc": "i", "name": "n"})
+    answer = await node("DELETE", f"{store}/_index/{path}")
+    assert (answer.status, answer.json["error"]) == (404, "not_found")
+    assert (await node("GET", f"{store}/doc")).json["views"] == {"n": 1}
+
+
 @pytest.mark.parametrize("names", [{"ddoc": "_design/_design/x"}, {"ddoc": "a/b"}, {"name": "a/b"}])
 async def test_an_index_that_find_would_not_read_is_refused(
     node: Client, store: str, names: dict[str, str]
