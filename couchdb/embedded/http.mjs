@@ -53,7 +53,7 @@ function errorName(error, status) {
   if (!general.includes(error.name)) {
     return error.name;
   }
-  return status < 500 ? 'bad_request' : 'internal_server_error';
+  return { 500: 'internal_server_error', 502: 'bad_gateway' }[status] ?? 'bad_request';
 }
 
 export function isObject(value) {

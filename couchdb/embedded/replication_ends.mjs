@@ -112,7 +112,9 @@ export class ReplicationEnds {
     call.on('error', () => undefined); // an error after the head of the answer is also one of its body
     call.on('timeout', () => call.destroy(new Error(`no data for ${timeout / 1000} s`)));
     call.end(body);
-    const [answer] = await once(call, 'response');
+    const [answer] = await once(call, 'response').catch((error) => {
+      throw Object.assign(error, { status: 502 }); // not an error of this server
+    });
     if (answer.statusCode >= 300 && answer.statusCode < 400 && answer.headers.location !== undefined) {
       answer.destroy();
       const reason = `${url.origin} answers with a redirect (${answer.statusCode}), which is not followed; name the address it leads to`;

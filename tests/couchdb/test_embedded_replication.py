@@ -270,7 +270,7 @@ async def test_a_continuous_replication_needs_a_document(
 async def test_a_server_that_does_not_answer_is_named(node: Client, store: str, closed_port: int) -> None:
     body = job(store, f"http://name:{PASSWORD}@127.0.0.1:{closed_port}/other")
     answer = await node("POST", "/_replicate", body)
-    assert answer.status == 500
+    assert (answer.status, answer.json["error"]) == (502, "bad_gateway")
     assert str(closed_port) in answer.json["reason"]
     assert PASSWORD not in answer.json["reason"]
 
@@ -450,7 +450,7 @@ async def test_a_certificate_is_checked_when_the_settings_say_so(tmp_path: Path)
             assert (await replicate(node, body))["docs_written"] == 4
             assert (await node("PUT", VERIFY, "true")).json == ""
             refused = await node("POST", "/_replicate", body)
-            assert (refused.status, "certificate" in refused.json["reason"]) == (500, True)
+            assert (refused.status, "certificate" in refused.json["reason"]) == (502, True)
             assert (await node("PUT", CA_SETTING, "/no/such/file")).json == ""
             refused = await node("POST", "/_replicate", body)
             assert "can't read /no/such/file" in refused.json["reason"]
