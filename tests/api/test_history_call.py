@@ -95,23 +95,23 @@ async def test_the_default_is_the_last_day(daemon):
 
 
 REFUSALS = {
-    "start=yesterday": 'start: expected UNIX seconds or ISO 8601, got "yesterday"',
-    "end=nan": 'end: expected UNIX seconds or ISO 8601, got "nan"',
-    "end=true": "end: expected UNIX seconds or ISO 8601, got true",
-    "start=1_000": 'start: expected UNIX seconds or ISO 8601, got "1_000"',
-    "start=-1": "start: expected UNIX seconds or ISO 8601, got -1",
-    "start=1e300": "start: expected UNIX seconds or ISO 8601, got 1e+300",
+    "start=yesterday": 'start must be UNIX seconds or ISO 8601, not "yesterday"',
+    "end=nan": 'end must be UNIX seconds or ISO 8601, not "nan"',
+    "end=true": "end must be UNIX seconds or ISO 8601, not true",
+    "start=1_000": 'start must be UNIX seconds or ISO 8601, not "1_000"',
+    "start=-1": "start must be UNIX seconds or ISO 8601, not -1",
+    "start=1e300": "start must be UNIX seconds or ISO 8601, not 1e+300",
     "start=200&end=100": (
-        'start: expected a time before the end, 1970-01-01T00:01:40+00:00, got "1970-01-01T00:03:20+00:00"'
+        'start must be a time before the end, 1970-01-01T00:01:40+00:00, not "1970-01-01T00:03:20+00:00"'
     ),
     "start=0&end=1790000000": (
-        'start: expected at most 20 years before the end, got "1970-01-01T00:00:00+00:00"'
+        'start must be at most 20 years before the end, not "1970-01-01T00:00:00+00:00"'
     ),
-    "points=1": "points: expected int64 from 2 to 5000, got 1",
-    "points=many": 'points: expected int64 from 2 to 5000, got "many"',
-    "events=some": 'events: expected true or false, got "some"',
-    "variable=": 'variable: expected string of 1 to 200 characters, got ""',
-    "variable=temperature": 'variable: expected a variable such as air_temperature, got "temperature"',
+    "points=1": "points must be a whole number from 2 to 5000, not 1",
+    "points=many": 'points must be a whole number from 2 to 5000, not "many"',
+    "events=some": 'events must be true or false, not "some"',
+    "variable=": 'variable must be a text of 1 to 200 characters, not ""',
+    "variable=temperature": 'variable must be a variable such as air_temperature, not "temperature"',
 }
 
 

@@ -109,11 +109,11 @@ async def test_names_of_files_have_no_meaning(daemon, rig, name):
         (lambda: form(*[png()] * 9), 413, "an entry may have at most 8 photos"),
         (lambda: form(jpeg(body=17 * 1024 * 1024)), 413, "photo 1 is larger than 16777216 bytes"),
         (lambda: form(*[jpeg(body=15 * 1024 * 1024)] * 3), 413, "larger than 33554432 bytes together"),
-        (lambda: form(jpeg(), entry={"text": 5}), 400, "text: expected string"),
+        (lambda: form(jpeg(), entry={"text": 5}), 400, "text must be a text"),
         (lambda: form(jpeg(), entry={"word": "x"}), 400, 'unknown field "word"'),
         (lambda: form(jpeg(), entry=[]), 400, "the body must be an object"),
         (lambda: form(entry={}), 400, "the entry is empty"),
-        (lambda: form(entry={"measurements": {"leaf_count": 6.5}}), 400, "expected a whole number, got 6.5"),
+        (lambda: form(entry={"measurements": {"leaf_count": 6.5}}), 400, "must be a whole number, not 6.5"),
         (
             lambda: form(jpeg(), entry={"text": "x" * 70_000}),
             413,

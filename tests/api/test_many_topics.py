@@ -436,7 +436,7 @@ class TestHeartbeats:
             document = (await daemon.ask("GET", "/openapi.json")).json
         parameters = document["paths"]["/stream"]["get"]["parameters"]
         (schema,) = (each["schema"] for each in parameters if each["name"] == "heartbeat")
-        assert (schema["default"], schema["anyOf"][0]["minimum"]) == (1, 1)
+        assert (schema["default"], schema["minimum"]) == (1, 1)
 
     async def test_a_line_of_its_own(self, daemon, clock):
         async with opened(daemon, CO2, heartbeat=5, accept=LINES) as lines:
@@ -635,14 +635,14 @@ class TestRefusals:
             (f"topic={CO2}&topic=", 400, "invalid_name", 'the name "" is not valid: it is empty'),
             (f"topic={CO2}&topic=a//b", 400, "invalid_name", "it has an empty segment"),
             ("topic=%FF", 400, "invalid_name", "it holds a character that can't be printed"),
-            ("topic=" + "a" * 257, 400, "invalid_value", "topic: expected string of at most 256 characters"),
-            ("topic=a&" * 201, 400, "invalid_value", "topic: expected at most 200 values, got 201"),
-            (f"topic={CO2}&throttle=-1", 400, "invalid_value", "throttle: expected float64 from 0 to 3600"),
-            (f"topic={CO2}&throttle=3601", 400, "invalid_value", "3600 s, got 3601"),
-            (f"topic={CO2}&throttle=NaN", 400, "invalid_value", 'got "NaN"'),
-            (f"topic={CO2}&throttle=", 400, "invalid_value", 'to 3600 s, got ""'),
-            (f"topic={CO2}&heartbeat=0", 400, "invalid_value", "heartbeat: expected float64 from 1 to 3600"),
-            (f"topic={CO2}&heartbeat=soon", 400, "invalid_value", 'got "soon"'),
+            ("topic=" + "a" * 257, 400, "invalid_value", "topic must be a text of at most 256 characters"),
+            ("topic=a&" * 201, 400, "invalid_value", "topic must be at most 200 values, not 201"),
+            (f"topic={CO2}&throttle=-1", 400, "invalid_value", "throttle must be a number from 0 to 3600"),
+            (f"topic={CO2}&throttle=3601", 400, "invalid_value", "3600 s, not 3601"),
+            (f"topic={CO2}&throttle=NaN", 400, "invalid_value", 'not "NaN"'),
+            (f"topic={CO2}&throttle=", 400, "invalid_value", 'to 3600 s, not ""'),
+            (f"topic={CO2}&heartbeat=0", 400, "invalid_value", "heartbeat must be a number from 1 to 3600"),
+            (f"topic={CO2}&heartbeat=soon", 400, "invalid_value", 'not "soon"'),
         ],
     )  # fmt: skip
     async def test_a_query_that_does_not_fit(self, daemon, query, status, code, said):
@@ -655,7 +655,7 @@ class TestRefusals:
     async def test_a_format_that_has_no_topics(self, daemon, accept):
         answer = await daemon.ask("GET", f"/stream?topic={CO2}", headers={"Accept": accept})
         assert answer.status == 406
-        assert "expected one of text/event-stream, application/x-ndjson, got" in answer.json["ERROR"]
+        assert "must be one of text/event-stream, application/x-ndjson, not" in answer.json["ERROR"]
 
     @pytest.mark.parametrize("method", ["POST", "HEAD", "DELETE"])
     async def test_another_method(self, daemon, method):

@@ -163,7 +163,7 @@ class TestFormats:
     async def test_a_format_that_no_stream_has_is_refused(self, daemon, accept):
         answer = await daemon.ask("GET", f"/topic_stream/{CO2}", headers={"Accept": accept})
         assert answer.status == 406
-        assert "expected one of application/x-ndjson, text/event-stream, text/plain" in answer.json["ERROR"]
+        assert "must be one of application/x-ndjson, text/event-stream, text/plain" in answer.json["ERROR"]
 
     async def test_accept_may_come_in_several_headers(self, daemon):
         daemon.sensor[CO2].publish(1)

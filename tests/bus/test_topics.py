@@ -138,7 +138,7 @@ async def test_a_message_that_is_not_ok_may_have_no_value(co2, quality):
 async def test_an_invalid_value_changes_nothing(bus, co2, value, quality):
     kept = co2.publish(400)
     with bus.node("filter").subscribe(CO2) as subscription:
-        with pytest.raises(InvalidValueError, match="data: expected float64 from 0 to 40000 ppm"):
+        with pytest.raises(InvalidValueError, match="data must be a number from 0 to 40000 ppm"):
             co2.publish(value, quality)
         assert values(subscription) == []
     assert bus.topics.get(CO2).last is kept
@@ -150,7 +150,7 @@ async def test_invalid_arguments_change_nothing(bus, wanted):
     with bus.node("controller").subscribe(wanted) as subscription:
         with pytest.raises(InvalidArgumentsError, match="takes 1 argument"):
             client.publish_arguments(wanted, [1, 2])
-        with pytest.raises(InvalidValueError, match="got 40001"):
+        with pytest.raises(InvalidValueError, match="not 40001"):
             client.publish_arguments(wanted, [40_001])
         assert values(subscription) == []
     assert bus.topics.get(wanted).last is None
@@ -183,9 +183,9 @@ async def test_a_message_of_several_fields_is_an_object(bus):
 async def test_a_topic_has_one_type(bus, co2):
     again = bus.node("replay").advertise("/" + CO2, FLOAT64.within(0, 40_000, "ppm"))
     assert again.topic is co2.topic
-    for other in (INT64, FLOAT64, FLOAT64.within(0, 5_000, "ppm"), STRING):
+    for number, other in enumerate((INT64, FLOAT64, FLOAT64.within(0, 5_000, "ppm"), STRING)):
         with pytest.raises(NameTakenError, match=CO2):
-            bus.node(f"other {other}").advertise(CO2, other)
+            bus.node(f"other {number}").advertise(CO2, other)
     assert co2.topic.publishers == ["replay", "scd30"]
 
 

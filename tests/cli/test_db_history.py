@@ -83,8 +83,8 @@ async def test_a_range_without_points(daemon):
 @pytest.mark.parametrize(
     ("words", "status", "sentence"),
     [
-        (("temperature", *RANGE), 1, 'expected a variable such as air_temperature, got "temperature"'),
-        (("--start", "yesterday", *RANGE[4:]), 1, "start: expected UNIX seconds or ISO 8601"),
+        (("temperature", *RANGE), 1, 'must be a variable such as air_temperature, not "temperature"'),
+        (("--start", "yesterday", *RANGE[4:]), 1, "start must be UNIX seconds or ISO 8601"),
         (("--environment", "nowhere"), 1, 'there is no environment named "nowhere"'),
         (("--points", "1"), 2, "--points"),
         (("--csv", "--json"), 2, "--csv can't be used with --json"),

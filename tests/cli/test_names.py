@@ -88,7 +88,7 @@ async def test_a_parameter_is_set_to_json_or_to_text(daemon: Daemon, words: list
 async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon: Daemon):
     printed = await at(daemon, "param", "set", INTERVAL, "1")
     assert (printed.status, printed.out) == (1, "")
-    assert printed.err == f"growd: {INTERVAL}: expected float64 from 2 to 1800 s, got 1\n"
+    assert printed.err == f"growd: {INTERVAL} must be a number from 2 to 1800 s, not 1\n"
     printed = await at(daemon, "param", "set", "environment_1/current_recipe", "mine")
     assert printed.status == 1
     assert "is read-only: the node scd30 sets it" in printed.err
@@ -190,7 +190,7 @@ async def test_a_refusing_service_is_a_failure(daemon: Daemon):
     assert (printed.status, printed.json["success"]) == (1, False)
     printed = await at(daemon, "service", "call", CALIBRATE, "2")
     assert printed.status == 1
-    assert printed.err == "growd: reference: expected float64 from 400 to 2000 ppm, got 2\n"
+    assert printed.err == "growd: reference must be a number from 400 to 2000 ppm, not 2\n"
     assert len(daemon.runner.calls) == 2
 
 

@@ -67,17 +67,17 @@ async def test_a_correction_shows_both_texts(daemon: Daemon):
     ("arguments", "status", "words"),
     [
         ((), 1, "the entry is empty: give a text, a measurement or a photo"),
-        (("x", "--measure", "height=3"), 1, 'such as plant_height, got "height"'),
+        (("x", "--measure", "height=3"), 1, 'such as plant_height, not "height"'),
         (
             ("x", "--measure", "plant_height=-3"),
             1,
-            "plant_height: expected float64 from 0 to 1000 cm, got -3",
+            "plant_height must be a number from 0 to 1000 cm, not -3",
         ),
         (("x", "--measure", "plant_height"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--measure", "plant_height=high"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--photo", "missing.jpg"), 2, "'missing.jpg' does not exist"),
         (("x", "--at", "soon"), 2, "soon is not a time"),
-        (("x", "--at", "2100-01-01"), 1, "time: expected 0 or UNIX seconds until now"),
+        (("x", "--at", "2100-01-01"), 1, "time must be 0 or UNIX seconds until now"),
         (("x", "--environment", "kitchen"), 1, 'there is no environment named "kitchen"'),
     ],
 )

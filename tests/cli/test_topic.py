@@ -220,11 +220,11 @@ async def test_arguments_become_values_of_the_topic(
 @pytest.mark.parametrize(
     ("name", "values", "words"),
     [
-        (LIGHT, ["bright"], 'data: expected float64 from 0 to 200000 lux, got "bright"'),
-        (LIGHT, ["NaN"], 'data: expected float64 from 0 to 200000 lux, got "NaN"'),
-        (LIGHT, ["-5"], "got -5"),
+        (LIGHT, ["bright"], 'data must be a number from 0 to 200000 lux, not "bright"'),
+        (LIGHT, ["NaN"], 'data must be a number from 0 to 200000 lux, not "NaN"'),
+        (LIGHT, ["-5"], "not -5"),
         (POSITION, ["1", "2"], "geometry_msgs/Vector3 takes 3 arguments"),
-        ("chamber/door_open", ["1"], "data: expected bool, got 1"),
+        ("chamber/door_open", ["1"], "data must be true or false, not 1"),
     ],
 )
 async def test_a_refused_message_has_the_message_of_the_daemon(

@@ -135,7 +135,7 @@ async def test_a_set_point_is_set_and_released(daemon: Daemon, client: AsyncGrow
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000
     with pytest.raises(NotFoundError, match="environment_1 has no set point of light; "):
         await client.set_point("environment_1", "light", 8_000)
-    with pytest.raises(RefusedError, match="expected float64 from 0 to 200000 lux") as refused:
+    with pytest.raises(RefusedError, match="must be a number from 0 to 200000 lux") as refused:
         await client.set_point("environment_1", "light_illuminance", -1)
     assert (refused.value.status, refused.value.code) == (400, "invalid_value")
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000

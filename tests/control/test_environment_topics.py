@@ -58,11 +58,11 @@ def test_a_second_declaration_changes_nothing(bus):
     ("topic", "arguments", "sentence"),
     [
         ("e/desired/light_illuminance", [200_001], "from 0 to 200000 lux"),
-        ("e/commanded/light_intensity_red", [-0.1], r"from 0 to 1, got -0\.1"),
-        ("e/commanded/air_temperature", [-1.1], r"from -1 to 1, got -1\.1"),
-        ("e/commanded/light_channels", [0.1, 1.1, 0.1], "y: expected float64 from 0 to 1, got 1.1"),
-        ("e/notes", [1], "expected string of 1 to 2000 characters"),
-        ("e/notes", [""], 'expected string of 1 to 2000 characters, got ""'),
+        ("e/commanded/light_intensity_red", [-0.1], r"from 0 to 1, not -0\.1"),
+        ("e/commanded/air_temperature", [-1.1], r"from -1 to 1, not -1\.1"),
+        ("e/commanded/light_channels", [0.1, 1.1, 0.1], "y must be a number from 0 to 1, not 1.1"),
+        ("e/notes", [1], "must be a text of 1 to 2000 characters"),
+        ("e/notes", [""], 'must be a text of 1 to 2000 characters, not ""'),
     ],
 )
 def test_a_value_out_of_the_topics_range_is_refused(bus, topic, arguments, sentence):

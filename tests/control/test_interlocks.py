@@ -216,9 +216,9 @@ class TestInputUnknown:
     async def test_no_interval_that_a_client_may_set_trips_it(self, interval_s, slowest, too_slow):
         async with stage(chamber(replace(AIR, interval_s=interval_s))) as on:
             parameter = "environment_1/samplers/air/interval"
-            with pytest.raises(InvalidValueError, match=f"to {slowest:g} s, got {too_slow:g}"):
+            with pytest.raises(InvalidValueError, match=f"to {slowest:g} s, not {too_slow:g}"):
                 await on.bus.parameters.set(parameter, too_slow)
-            with pytest.raises(InvalidValueError, match="expected float64 from"):
+            with pytest.raises(InvalidValueError, match="must be a number from"):
                 await on.bus.parameters.set(parameter, 0.05)
             await on.clock.advance(KNOWN_S + 2 * interval_s)
             on.want(VALVE_ON, 1)

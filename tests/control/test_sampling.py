@@ -270,7 +270,7 @@ async def test_a_value_out_of_range_is_a_fault_of_that_variable_alone(value):
         assert bus.topics.get("e/raw/air_temperature").last.quality is Quality.OK
         diagnostic = bus.topics.get("e/diagnostics/scd30").last.value
         assert diagnostic["level"] == 1
-        assert "air_carbon_dioxide: expected float64 from 0 to 40000 ppm" in diagnostic["message"]
+        assert "air_carbon_dioxide must be a number from 0 to 40000 ppm" in diagnostic["message"]
 
 
 async def test_no_reading_yet_is_warm_up_and_is_retried_soon():

@@ -146,7 +146,7 @@ async def test_a_set_point_takes_effect_and_comes_back_to_its_author(tmp_path: P
 @pytest.mark.parametrize(
     ("topic", "body", "why"),
     [
-        (f"{SET_POINT}/set", "900", "desired air_temperature: expected float64 from -40 to 85 degC, got 900"),
+        (f"{SET_POINT}/set", "900", "desired air_temperature must be a number from -40 to 85 degC, not 900"),
         (f"{SET_POINT}/set", "NaN", "must be a number"),
         (f"{SET_POINT}/set", "warm", "must be a number"),
         (f"{SET_POINT}/set", "true", "must be a number"),

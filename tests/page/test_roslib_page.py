@@ -86,7 +86,7 @@ async def use(page: Page, daemon: Daemon) -> None:
     assert daemon.bus.topics.get(LIGHT).last is last
     await page.get_by_label("Light in lux").fill("-1")
     await page.get_by_role("button", name="Set").click()
-    await expect(said).to_have_text("data: expected float64 from 0 to 200000 lux, got -1")
+    await expect(said).to_have_text("data must be a number from 0 to 200000 lux, not -1")
 
 
 async def test_a_site_that_is_not_named_is_refused(browser: Browser) -> None:

@@ -70,7 +70,7 @@ async def test_other_texts_name_no_run(archive, with_runs, text):
 
 
 async def test_a_short_form_of_several_runs_names_them(archive, with_runs):
-    with pytest.raises(InvalidValueError, match=r"one run, but 2 fit: .*2222, .*1111"):
+    with pytest.raises(InvalidValueError, match=r"the id of one run .2 begin with it: .*2222, .*1111"):
         await archive.find("aaaa")
 
 

@@ -276,14 +276,14 @@ async def test_an_entry_is_published_once_it_is_on_the_disk(rig):
 @pytest.mark.parametrize(
     ("fields", "error", "words"),
     [
-        ({"measurements": {"plant_height": -1}}, InvalidValueError, "plant_height: expected .* got -1"),
-        ({"measurements": {"plant_height": "high"}}, InvalidValueError, 'got "high"'),
-        ({"measurements": {"height": 1}}, InvalidValueError, 'such as plant_height, got "height"'),
+        ({"measurements": {"plant_height": -1}}, InvalidValueError, "plant_height must be .* not -1"),
+        ({"measurements": {"plant_height": "high"}}, InvalidValueError, 'not "high"'),
+        ({"measurements": {"height": 1}}, InvalidValueError, 'such as plant_height, not "height"'),
         ({"measurements": {"air_flush_on": 1}}, InvalidValueError, "measured by hand"),
         ({"measurements": {"air_temperature": 20}}, NotOpenError, "environment_1/measured/air_temperature"),
         ({"measurements": {str(n): 1 for n in range(51)}}, InvalidValueError, "at most 50"),
-        ({"time": NOW + 1}, InvalidValueError, "time: expected 0 or UNIX seconds until now"),
-        ({"corrects": "x"}, InvalidValueError, "corrects: expected the id of an entry"),
+        ({"time": NOW + 1}, InvalidValueError, "time must be 0 or UNIX seconds until now"),
+        ({"corrects": "x"}, InvalidValueError, "corrects must be the id of an entry"),
         ({"corrects": "x", "time": 1.0}, InvalidArgumentsError, "a correction has a text"),
     ],
 )

@@ -245,29 +245,31 @@ class TestRefusals:
         await past.store(measured(WARMTH, 20, T))
         with pytest.raises(UnknownNameError, match="there is no environment named"):
             await past.ask(T, T + 60, environment="nowhere")
-        with pytest.raises(InvalidValueError, match=r'variable: .*air_temperature.*, got "temperature"'):
+        with pytest.raises(
+            InvalidValueError, match=r'variable must be .*air_temperature.*, not "temperature"'
+        ):
             await past.ask(T, T + 60, "temperature")
-        with pytest.raises(InvalidValueError, match=r'air_temperature.*, got "qqqqqqqq"'):
+        with pytest.raises(InvalidValueError, match=r'air_temperature.*, not "qqqqqqqq"'):
             await past.ask(T, T + 60, "qqqqqqqq")
 
     async def test_too_much_at_once(self, past):
-        with pytest.raises(InvalidValueError, match="variable: expected at most 50"):
+        with pytest.raises(InvalidValueError, match="variable must be at most 50"):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(51)])
-        with pytest.raises(InvalidValueError, match="points: expected at most 400 for 50 variables"):
+        with pytest.raises(InvalidValueError, match="points must be at most 400 for 50 variables"):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(50)], points=5_000)
 
     async def test_too_much_at_once_without_a_choice_of_variables(self, past, monkeypatch):
         monkeypatch.setattr(module, "MOST_BUCKETS", 1_000)
         await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T))
         assert len((await past.ask(T, T + 60, points=500))["series"]) == 2
-        with pytest.raises(InvalidValueError, match="points: expected at most 500 for 2 variables, got 600"):
+        with pytest.raises(InvalidValueError, match="points must be at most 500 for 2 variables, not 600"):
             await past.ask(T, T + 60, points=600)
         assert (await past.ask(T, T + 60, points=600, with_series=False))["series"] == []
 
     async def test_too_many_variables_in_the_database(self, past, monkeypatch):
         monkeypatch.setattr(module, "MOST_VARIABLES", 2)
         await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T), measured("light_par", 1, T))
-        with pytest.raises(InvalidValueError, match="variable: expected at most 2 by name, got 3"):
+        with pytest.raises(InvalidValueError, match="variable must be at most 2 by name, not 3"):
             await past.ask(T, T + 60)
         assert len((await past.ask(T, T + 60, WARMTH, CO2))["series"]) == 2
 

@@ -260,7 +260,7 @@ async def test_an_mhz19_that_is_configured_is_read_and_asked_over_http(
         assert chip.memory.self_calibration
         async with client.post(f"{node}/calibrate_span", json=[999]) as answer:
             assert answer.status == 400
-            assert "reference: expected int64 from 1000 to 10000 ppm" in (await answer.json())["ERROR"]
+            assert "reference must be a whole number from 1000 to 10000 ppm" in (await answer.json())["ERROR"]
         machines[0].faults.inject(Fault("unplugged", "mhz19"))
         await heard(client, "environment_1/diagnostics/air", is_failed)
         async with client.post(f"{node}/set_automatic_baseline", json=[False]) as answer:
@@ -473,7 +473,7 @@ async def test_the_scd30_is_set_as_configured_and_asked_over_http(
             assert "air must measure for 120 s without a gap" in (await answer.json())["message"]
         async with client.post(calibrate, json=[2001]) as answer:
             assert answer.status == 400
-            assert "reference: expected int64 from 400 to 2000 ppm" in (await answer.json())["ERROR"]
+            assert "reference must be a whole number from 400 to 2000 ppm" in (await answer.json())["ERROR"]
         assert chip.memory.forced_recalibration_ppm == 400
 
 

@@ -202,7 +202,9 @@ def field_schema(field: Field) -> dict[str, Any]:
 
 
 def _number_schema(field: Field) -> dict[str, Any]:
-    """A number, or true and false for 1 and 0 if these are in range."""
+    """A number; where it takes flags, also true and false if 1 and 0 are in range."""
+    if not field.takes_flags:
+        return {"type": "number"} | _bounds(field)
     low, high = field.minimum, field.maximum
     fit = [flag for flag in (False, True) if (low is None or low <= flag) and (high is None or high >= flag)]
     if len(fit) == 1:

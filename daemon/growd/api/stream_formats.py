@@ -138,7 +138,7 @@ def negotiate(accept: str, forms: Sequence[F]) -> F:
     best = max(forms, key=lambda form: _preference(form, ranges))  # the first of several
     if not _preference(best, ranges)[0]:
         known = ", ".join(form.media[0] for form in forms)
-        raise ApiError(406, "not_acceptable", f"Accept: expected one of {known}, got {shown(accept)}")
+        raise ApiError(406, "not_acceptable", f"Accept must be one of {known}, not {shown(accept)}")
     return best
 
 

@@ -48,7 +48,7 @@ class InvalidValueError(BusError, ValueError):
     """An invalid value: `field` is its name, `expected` describes valid values."""
 
     def __init__(self, field: str, expected: str, value: Any) -> None:
-        super().__init__(f"{field}: expected {expected}, got {shown(value)}")
+        super().__init__(f"{field} must be {expected}, not {shown(value)}")
         self.field = field
         self.expected = expected
         self.value = value

@@ -30,6 +30,16 @@ class Kind(StrEnum):
     JSON = "json"
 
 
+WORDS: Final = {
+    Kind.FLOAT64: "a number",
+    Kind.INT64: "a whole number",
+    Kind.BOOL: "true or false",
+    Kind.STRING: "a text",
+    Kind.JSON: "a JSON value",
+}
+"""The types as people call them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Field:
     """A name, a type, and a range.
@@ -37,6 +47,7 @@ class Field:
     `minimum` and `maximum` bound a number, inclusive; `unit` and `note`, why it has this range, are for
     texts. A field with a `default` is
     optional. `min_length` and `max_length` bound a string, in characters, and `choices` are the only strings.
+    A float64 that `takes_flags` may be a boolean: true is 1, false is 0.
     """
 
     name: str
@@ -50,6 +61,7 @@ class Field:
     doc: str = ""
     note: str = ""
     choices: tuple[str, ...] = ()
+    takes_flags: bool = False
 
     @property
     def required(self) -> bool:
@@ -62,8 +74,7 @@ class Field:
     def check(self, value: Any) -> Any:
         """`value` in this field's type, or `InvalidValueError`.
 
-        A float64 may be a boolean, as from the control panel of openag_brain: true is 1, false is 0. An int64
-        may be 3.0, since JSON has one kind of number.
+        An int64 may be 3.0, since JSON has one kind of number.
         """
         kind = self.kind
         if kind is Kind.FLOAT64:
@@ -94,18 +105,19 @@ class Field:
         return checked
 
     def expected(self) -> str:
-        """The valid values as a text: "float64 from 0 to 40000 ppm"."""
+        """The valid values in words: "a number from 0 to 40000 ppm"."""
         if self.choices:
             return " or ".join(self.choices)
+        words = WORDS[self.kind]
         if self.kind is Kind.STRING:
             length = f"{self.min_length} to" if self.min_length else "at most"
-            return f"{self.kind} of {length} {self.max_length} characters"
+            return f"{words} of {length} {self.max_length} characters"
         bounds = self._bounds()
-        if bounds:
-            unit = "" if self.unit in _PLAIN_UNITS else self.unit
-            note = f"({self.note})" if self.note else ""
-            return " ".join(filter(None, (self.kind, bounds, unit, note)))
-        return f"a finite {self.kind}" if self.kind is Kind.FLOAT64 else str(self.kind)
+        if not bounds:
+            return words
+        unit = "" if self.unit in _PLAIN_UNITS else self.unit
+        note = f"({self.note})" if self.note else ""
+        return " ".join(filter(None, (words, bounds, unit, note)))
 
     def _bounds(self) -> str:
         if self.minimum is not None and self.maximum is not None:
@@ -117,7 +129,7 @@ class Field:
         return ""
 
     def _number(self, value: Any) -> float:
-        if not isinstance(value, (int, float)):
+        if not isinstance(value, (int, float)) or (isinstance(value, bool) and not self.takes_flags):
             raise self._wrong(value)
         try:
             number = float(value)

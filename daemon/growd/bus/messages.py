@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from growd.bus.errors import InvalidArgumentsError, counted, shown
-from growd.bus.fields import Field, Kind
+from growd.bus.fields import WORDS, Field, Kind
 from growd.runtime.quality import Quality as Quality  # noqa: PLC0414, TC001  msgspec reads it; others import it here
 
 if TYPE_CHECKING:
@@ -79,16 +79,17 @@ class MessageType:
         return MessageType(self.name, (field.within(minimum, maximum, unit, note),))
 
     def signature(self) -> str:
-        return "[" + ", ".join(f"{field.name}: {field.kind}" for field in self.fields) + "]"
+        return "[" + ", ".join(f"{field.name}: {WORDS[field.kind]}" for field in self.fields) + "]"
 
 
-FLOAT64 = MessageType("std_msgs/Float64", (Field("data", Kind.FLOAT64),))
+# the control panel of openag_brain sends true and false for numbers
+FLOAT64 = MessageType("std_msgs/Float64", (Field("data", Kind.FLOAT64, takes_flags=True),))
 INT64 = MessageType("std_msgs/Int64", (Field("data", Kind.INT64),))
 BOOL = MessageType("std_msgs/Bool", (Field("data", Kind.BOOL),))
 STRING = MessageType("std_msgs/String", (Field("data", Kind.STRING),))
 VECTOR3 = MessageType(
     "geometry_msgs/Vector3",
-    (Field("x", Kind.FLOAT64), Field("y", Kind.FLOAT64), Field("z", Kind.FLOAT64)),
+    tuple(Field(name, Kind.FLOAT64, takes_flags=True) for name in "xyz"),
 )
 DIAGNOSTIC_STATUS = MessageType(
     "diagnostic_msgs/DiagnosticStatus",

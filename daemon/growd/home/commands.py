@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.bus.errors import BusError
+from growd.bus.errors import BusError, InvalidValueError
 from growd.home.discovery import NO_RECIPE, PRESS
 from growd.host.hold import Holder
 from growd.runtime.text import printable
@@ -146,11 +146,13 @@ class Commands:
     async def _publish(self, topic: Topic, body: bytes) -> str:
         """A set point or a command: a number, or null to release it."""
         value = None if body in _RELEASES else _number(body)
+        name = topic.name.partition("/")[2].replace("/", " ")
         try:
             message = self._node.publish_arguments(topic.name, [value])
+        except InvalidValueError as error:
+            raise CommandRefusedError(str(InvalidValueError(name, error.expected, value))) from None
         except BusError as error:
-            name = topic.name.partition("/")[2].replace("/", " ")
-            raise CommandRefusedError(f"{name}: {str(error).removeprefix('data: ')}") from None
+            raise CommandRefusedError(f"{name}: {error}") from None
         return await topic.answer(message, _AUTHOR)
 
     async def _hold(self, body: bytes) -> str:

@@ -109,7 +109,9 @@ class RunArchive:
         rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)
         ids = [row["id"] for row in rows if row["id"].rpartition("-")[2].startswith(text.lower())]
         if len(ids) > 1:
-            raise InvalidValueError("run", f"one run, but {len(ids)} fit: {', '.join(ids[:5])}", text)
+            raise InvalidValueError(
+                "run", f"the id of one run ({len(ids)} begin with it: {', '.join(ids[:5])})", text
+            )
         return await self._couch.get(self._runs, ids[0]) if ids else None
 
 
