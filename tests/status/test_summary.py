@@ -15,6 +15,7 @@ from growd.cli.status_table import report
 from growd.status.model import (
     ComponentStatus,
     DeviceStatus,
+    InterlockStatus,
     Problem,
     RecipeStatus,
     Stage,
@@ -23,12 +24,16 @@ from growd.status.model import (
 from growd.status.status_node import StatusNode
 from growd.status.summary import health, readiness, service_line
 from support.daemon import Daemon, serving
-from support.status import EMPTY, NEVER, STORE
+from support.status import EMPTY, FULL, NEVER, STORE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
 WELL = replace(EMPTY, store=STORE)
+HEATER = next(output for output in FULL.outputs if output.name == "heater")
+STUCK = InterlockStatus(
+    "e/heater_not_confirmed", True, "it stays on", False, 1.0, is_failure=True, stays_on=True
+)
 
 
 @pytest.mark.parametrize(
@@ -41,9 +46,16 @@ WELL = replace(EMPTY, store=STORE)
         ({"components": [ComponentStatus("recorder", 3, "no", is_failing=True)]}, "failing"),
         ({"store": replace(STORE, is_losing=True)}, "losing points"),
         ({"devices": [DeviceStatus("e/air", "failed", 0.0, "no", NEVER)]}, ""),
+        ({"outputs": [HEATER]}, ""),
+        ({"outputs": [HEATER, replace(HEATER, level=None)]}, "unsafe"),
+        ({"outputs": [replace(HEATER, level=None)], "stage": "starting"}, ""),
+        ({"unsafe": ["e/actuators/heater"]}, "unsafe"),
+        ({"interlocks": [STUCK]}, "unsafe"),
+        ({"interlocks": [replace(STUCK, tripped=False)]}, ""),
+        ({"interlocks": [replace(STUCK, stays_on=False)]}, ""),
     ],
 )
-def test_health_is_lost_by_stuck_loops_failing_components_and_lost_points_only(change, expected):
+def test_health_is_lost_by_what_does_not_work_but_not_by_a_sensor(change, expected):
     assert health(replace(WELL, **change)) == expected
 
 

@@ -444,6 +444,30 @@ async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
         assert ("gpio-18", "refused") not in remaining
 
 
+async def test_health_is_lost_while_an_output_cannot_be_switched_off(tmp_path: Path):
+    async def until_healthy(expected: tuple[int, str]) -> None:
+        answered = None
+        async with asyncio.timeout(PATIENCE_S):
+            while answered != expected:
+                async with client.get("/_svc/health") as answer:
+                    answered = (answer.status, await answer.text())
+
+    fault = {"device": "gpio-18", "kind": "refused"}
+    async with serving(offline_app(load(None, (*SETTINGS, "simulator.speed=20")), tmp_path)) as client:
+        async with client.post("topic/environment_1/desired/light_illuminance", json=[5000]) as answer:
+            assert answer.status == 200
+        await heard(client, "environment_1/light_channels", lambda message: message["value"]["x"] > 0)
+        await until_healthy((200, "ok\n"))
+        async with client.post("service/simulator/inject_fault", json=fault) as answer:
+            assert answer.status == 200
+        await until_healthy((503, "unsafe\n"))
+        notices = (await informed(client, "status", "status"))["notices"]
+        assert [each["severity"] for each in notices if each["kind"] == "device"] == ["failure"]
+        async with client.post("service/simulator/clear_faults", json=fault) as answer:
+            assert answer.status == 200
+        await until_healthy((200, "ok\n"))
+
+
 async def injected(client: aiohttp.ClientSession, fault: dict[str, Any]) -> str:
     """The reason why a fault is refused."""
     async with client.post("service/simulator/inject_fault", json=fault) as answer:

@@ -106,8 +106,8 @@ class InterlockStatus(msgspec.Struct, frozen=True):
 
     One that `is_expected` is part of normal operation. `reason` of one that has not tripped is a pause, such
     as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
-    cannot end. One that `is_quiet` has tripped only because growd has just started. `holds`: the outputs that
-    it may hold, by name, or by their own variables.
+    cannot end; with `stays_on` it is an output that stays on. One that `is_quiet` has tripped only because
+    growd has just started. `holds`: the outputs that it may hold, by name, or by their own variables.
     """
 
     name: str
@@ -119,6 +119,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     is_expected: bool = False
     is_failure: bool = False
     is_quiet: bool = False
+    stays_on: bool = False
     holds: list[str] = []
 
 
@@ -381,6 +382,13 @@ class Status(msgspec.Struct, frozen=True):
     def held(self) -> list[str]:
         """The holds in sentences."""
         return [hold.sentence(is_safe=not self.unsafe) for hold in self.holds]
+
+    @property
+    def has_unsafe_output(self) -> bool:
+        """Whether an output may be on that growd wants off."""
+        is_unknown = self.stage == "running" and any(output.level is None for output in self.outputs)
+        stays_on = any(lock.tripped and lock.stays_on for lock in self.interlocks)
+        return bool(self.unsafe) or is_unknown or stays_on
 
     @property
     def failures(self) -> list[str]:

@@ -15,11 +15,13 @@ if TYPE_CHECKING:
 
 
 def health(status: Status) -> str:
-    """Why the process should be restarted: a stuck loop, a failing component, lost points; else empty."""
+    """What does not work: "stuck" loops, "failing" parts, "unsafe" outputs, "losing points"; else empty."""
     if status.stuck:
         return "stuck"
     if any(component.is_failing for component in status.components):
         return "failing"
+    if status.has_unsafe_output:
+        return "unsafe"
     return "losing points" if status.store is not None and status.store.is_losing else ""
 
 

@@ -140,9 +140,14 @@ class Interlock(ABC):
         """Release at a user's request."""
 
     @property
+    def stays_on(self) -> bool:
+        """Whether it found an output that stays on although it is written off."""
+        return False
+
+    @property
     def is_failure(self) -> bool:
-        """Whether it found a failure that growd cannot end, such as an output that stays on."""
-        return self.needs_reset
+        """Whether it found a failure that growd cannot end."""
+        return self.needs_reset or self.stays_on
 
     @property
     def problem(self) -> str:

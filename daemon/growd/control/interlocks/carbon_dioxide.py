@@ -216,7 +216,7 @@ class StaysHigh(Interlock):
             )
 
     @property
-    def is_failure(self) -> bool:
+    def stays_on(self) -> bool:
         return bool(self.reason)
 
 

@@ -75,7 +75,7 @@ class NotConfirmed(Interlock):
         return self._device if self.reason and self._is_stuck else ""
 
     @property
-    def is_failure(self) -> bool:
+    def stays_on(self) -> bool:
         return bool(self.stuck)
 
     def _reads_on(self, now: float) -> bool | None:

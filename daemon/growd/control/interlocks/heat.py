@@ -187,6 +187,10 @@ class StillRising(PersistentInterlock):
         self._course.clear()
 
     @property
+    def stays_on(self) -> bool:
+        return bool(self.reason)
+
+    @property
     def problem(self) -> str:
         if not self._is_chilled_in_vain:
             return ""

@@ -375,6 +375,7 @@ class Interlocks:
                 **self._state(each),
                 "is_expected": each.is_expected,
                 "is_failure": each.is_failure,
+                "stays_on": each.stays_on,
                 "is_quiet": each.is_quiet,
                 "holds": sorted(each.devices or each.holds),
                 "limits": [
