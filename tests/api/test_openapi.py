@@ -136,6 +136,16 @@ class TestDocument:
         daemon.bus.topics.open(CO2)
         assert "post" in (await daemon.ask("GET", "/openapi.json")).json["paths"][f"/topic/{CO2}"]
 
+    async def test_all_is_described_and_all_tags_are_declared(self, document):
+        assert {"title", "version", "description", "contact"} <= document["info"].keys()
+        declared = {tag["name"] for tag in document["tags"] if tag["description"]}
+        used = set()
+        for path in document["paths"].values():
+            for operation in path.values():
+                assert operation["description"].startswith(operation["summary"].rstrip("."))
+                used.update(operation["tags"])
+        assert used == declared
+
     async def test_operations_have_names_of_their_own(self, document):
         names = [
             operation["operationId"] for item in document["paths"].values() for operation in item.values()

@@ -129,6 +129,32 @@ RELEASE: Final = {
     "minItems": 1,
     "maxItems": 1,
 }
+TAGS: Final = {
+    "param": "Parameters: a tree of names with JSON values",
+    "service": "Services: calls with arguments and a reply",
+    "topic": "Topics: what is measured, desired and commanded",
+    "topic_stream": "The messages of a topic as they come",
+    "stream": "The messages of many topics over one connection",
+    "topic_data": "One message of a topic",
+    "history": "Stored points and events of a range of time",
+    "runs": "The runs of recipes",
+    "run": "The record of a run",
+    "journal": "Notes, measurements by hand and photos",
+    "photo": "Photos of the journal",
+    "figures": "The figures of a run",
+    "report": "The report of a run",
+    "compare": "Several runs side by side",
+    "node": "Nodes: the parts of growd",
+    "session": "The login",
+    "openapi.json": "The description of the API",
+}
+"""The tags of operations, which are their resources."""
+PERMISSIONS: Final = {
+    "": "It answers everybody.",
+    "read": "With logins it needs the permission to read.",
+    "operate": "With logins it needs the permission to operate.",
+    "administer": "With logins it needs the permission to administer.",
+}
 BODY_REFUSALS: Final = (408, 413, 415, 503)  # of every operation that takes a body
 
 
@@ -145,8 +171,15 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
         paths |= {f"/topic/{quote(name)}": _topic(bus.topics.get(name)) for name in bus.topics.names()}
     return {
         "openapi": "3.1.0",
-        "info": {"title": "growd", "version": __version__, "summary": "REST API 0.0.1 of a growing chamber"},
+        "info": {
+            "title": "growd",
+            "version": __version__,
+            "summary": "REST API 0.0.1 of a growing chamber",
+            "description": "Parameters, services, topics and nodes of the chamber, and what it has stored.",
+            "contact": {"name": "growd"},
+        },
         "servers": [{"url": prefix}],
+        "tags": [{"name": name, "description": words} for name, words in TAGS.items()],
         "paths": paths,
         "components": {
             "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},
@@ -221,8 +254,9 @@ def _operation(operation: Operation) -> dict[str, Any]:
     parameters = [_query_parameter(field) for field in operation.query]
     if operation.kind:
         parameters.insert(0, _path_parameter(operation.kind))
+    permission = "read" if operation.method == "GET" else "operate"
     described: dict[str, Any] = {
-        "summary": operation.summary,
+        **_told(operation.summary, "" if operation.is_open else permission),
         "operationId": f"{operation.method.lower()}_{operation.resource}_{operation.kind}".strip("_"),
         "tags": [operation.resource],
         "parameters": parameters,
@@ -233,6 +267,10 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.is_open:
         described["security"] = []
     return described
+
+
+def _told(summary: str, permission: str) -> dict[str, str]:
+    return {"summary": summary, "description": f"{summary.rstrip('.')}. {PERMISSIONS[permission]}"}
 
 
 def _refusals(operation: Operation) -> set[int]:
@@ -249,15 +287,16 @@ def _service(service: Service) -> dict[str, Any]:
     identifier = service.name.replace("/", "_")
     reply = _members(service.reply)
     reply["properties"]["success"] = {"const": True}
+    permission = "administer" if service.is_administrative else "read" if service.only_reads else "operate"
     return {
         "get": {
-            "summary": f"Describe {service.name}",
+            **_told(f"Describe {service.name}", "read"),
             "operationId": f"get_service_{identifier}",
             "tags": ["service"],
             "responses": _responses("service", {404}),
         },
         "post": {
-            "summary": service.doc or f"Call {service.name}",
+            **_told(service.doc or f"Call {service.name}", permission),
             "operationId": f"call_{identifier}",
             "tags": ["service"],
             "requestBody": {
@@ -287,7 +326,7 @@ def _topic(topic: Topic) -> dict[str, Any]:
     }
     operations: dict[str, Any] = {
         "get": {
-            "summary": f"Describe {topic.name}",
+            **_told(f"Describe {topic.name}", "read"),
             "operationId": f"get_topic_{identifier}",
             "tags": ["topic"],
             "responses": _responses("topic", {404}),
@@ -297,7 +336,7 @@ def _topic(topic: Topic) -> dict[str, Any]:
     if topic.is_open:
         posted = {"anyOf": [body, RELEASE]} if topic.is_releasable else body
         operations["post"] = {
-            "summary": f"Publish a {topic.type.name}",
+            **_told(f"Publish a {topic.type.name}", "operate"),
             "operationId": f"publish_{identifier}",
             "tags": ["topic"],
             "requestBody": {"required": True, "content": {JSON_TYPE: {"schema": posted}}},
