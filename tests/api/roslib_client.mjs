@@ -36,6 +36,17 @@ seen.topic_type = await promised((done, failed) => ros.getTopicType(co2.name, do
 seen.services = await promised((done, failed) => ros.getServices(done, failed));
 seen.service_type = await promised((done, failed) => ros.getServiceType(start.name, done, failed));
 seen.nodes = await promised((done, failed) => ros.getNodes(done, failed));
+seen.for_type = await promised((done, failed) => ros.getTopicsForType(type, done, failed));
+seen.publishers = await promised((done, failed) => co2.getPublishers(done, failed));
+seen.message = await promised((done, failed) => ros.getMessageDetails(type, done, failed));
+seen.typedef = ros.decodeTypeDefs(seen.message);
+seen.raw = await promised((done, failed) => ros.getTopicsAndRawTypes(done, failed));
+seen.services_for_type = await promised((done, failed) => ros.getServicesForType(start.serviceType, done, failed));
+seen.request = await promised((done, failed) => ros.getServiceRequestDetails(start.serviceType, done, failed));
+seen.response = await promised((done, failed) => ros.getServiceResponseDetails(start.serviceType, done, failed));
+seen.node = await promised((done, failed) => ros.getNodeDetails("/scd30", done, failed));
+seen.actions = await promised((done, failed) => ros.getActionServers(done, failed));
+seen.unknown = await promised((done, failed) => ros.getMessageDetails("a/B", done, failed));
 seen.parameters = await promised((done, failed) => ros.getParams(done, failed));
 
 ros.close();

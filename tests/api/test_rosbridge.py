@@ -14,7 +14,7 @@ from aiohttp import WSMsgType
 from growd.access.origins import WebPolicy
 from growd.api.operations import Limits
 from growd.api.requests import SMALL
-from growd.api.rosbridge import _ROSAPI, MOST_CALLS, MOST_SUBSCRIPTIONS
+from growd.api.rosbridge import MOST_CALLS, MOST_SUBSCRIPTIONS, ROSAPI
 from growd.bus.messages import Quality
 from growd.server.client_limits import ClientLimits, Clients
 from support.checkout import ROOT
@@ -318,9 +318,11 @@ class TestServices:
 
     def test_the_documentation_names_all_services_of_rosapi(self):
         text = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
-        (sentence,) = re.findall(r"Of `rosapi` there are (.*?); calls of others are refused", text)
+        (sentence,) = re.findall(
+            r"Of `rosapi` there is what roslib calls: (.*?); calls of others are refused", text
+        )
         named = re.findall(r"`(\w+)`", sentence)
-        assert [f"rosapi/{name}" for name in named] == list(_ROSAPI)
+        assert [f"rosapi/{name}" for name in named] == list(ROSAPI)
 
 
 class TestBounds:

@@ -50,3 +50,13 @@ async def test_what_pages_do_with_roslib(daemon):
     assert seen["service_type"] == "growd/StartRecipe"
     assert seen["nodes"] == ["/http", "/recipe_runner", "/scd30"]
     assert "/sensors/scd30/interval" in seen["parameters"]
+    assert {f"/{CO2}", f"/{LIGHT}"} <= {*seen["for_type"]}
+    assert (seen["publishers"], seen["typedef"]) == (["/scd30"], {"data": "float64"})
+    raw = dict(zip(seen["raw"]["topics"], seen["raw"]["typedefs_full_text"], strict=True))
+    assert raw["/chamber/position"] == "float64 x\nfloat64 y\nfloat64 z"
+    assert seen["services_for_type"] == [f"/{START}"]
+    assert seen["request"]["typedefs"][0]["fieldnames"] == ["recipe_id"]
+    assert seen["response"]["typedefs"][0]["fieldtypes"] == ["bool", "string"]
+    assert f"/{CO2}" in seen["node"]["publishing"]
+    assert seen["actions"] == []
+    assert seen["unknown"] == {"refusal": 'there is no message type named "a/B"'}

@@ -20,6 +20,7 @@ from msgspec.json import encode
 from growd.api.broadcast import bound_buffers, transport_of
 from growd.api.operations import own_name
 from growd.api.requests import SMALL, decoded
+from growd.api.rosapi import ROSAPI
 from growd.bus.errors import BusError, ClosedError, InvalidArgumentsError, NotOpenError, counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
@@ -30,7 +31,7 @@ from growd.server.connections import connection_of
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from growd.api.operations import Api
     from growd.bus.messages import Message, MessageType
@@ -162,11 +163,11 @@ class RosbridgeClient:
     async def _answer_call(self, identity: str, service: str, args: Any) -> None:
         async with self._refusing({"op": "call_service", "id": identity, "service": service}):
             name = service.removeprefix("/")
-            call = self._rosapi if name in _ROSAPI else partial(self._ask, "POST", "service")
+            call = self._rosapi if name in ROSAPI else partial(self._ask, "POST", "service")
             await self._respond(identity, service, await call(name, args), result=True)
 
     async def _rosapi(self, name: str, args: Any) -> Any:
-        names, handler = _ROSAPI[name]
+        names, handler = ROSAPI[name]
         service = Service(name, "", "rosapi", handler, tuple(Field(each, Kind.STRING) for each in names))
         given = [own_name(*each) for each in service.bind(args).items()]
         answer = handler(self._api.bus, self._change, *given)
@@ -279,21 +280,3 @@ _FIELDS: Final[dict[str, tuple[Field, ...]]] = {
     "set_level": (Field("level", Kind.STRING, choices=LEVELS),),
 }
 """The operations of clients, and what `RosbridgeClient` takes of them after the `id`."""
-_ROSAPI: Final[dict[str, tuple[tuple[str, ...], Callable[..., Any]]]] = {
-    "rosapi/topics": (
-        (),
-        lambda on, _: {
-            "topics": [f"/{name}" for name in on.topics.names()],
-            "types": [on.topics.get(name).type.name for name in on.topics.names()],
-        },
-    ),
-    "rosapi/topic_type": (("topic",), lambda on, _, name: {"type": on.topics.get(name).type.name}),
-    "rosapi/services": ((), lambda on, _: {"services": [f"/{name}" for name in on.services.names()]}),
-    "rosapi/service_type": (("service",), lambda on, _, name: {"type": on.services.get(name).request_type}),
-    "rosapi/nodes": ((), lambda on, _: {"nodes": [f"/{name}" for name in on.node_names()]}),
-    "rosapi/get_param_names": ((), lambda on, _: {"names": [f"/{name}" for name in on.parameters.names()]}),
-    "rosapi/get_param": (("name",), lambda on, _, name: {"value": encode(on.parameters.get(name)).decode()}),
-    "rosapi/set_param": (("name", "value"), lambda _, change, *given: change("POST", *given)),
-    "rosapi/delete_param": (("name",), lambda _, change, name: change("DELETE", name)),
-}
-"""Services of ROS's node rosapi: their arguments, and what answers them on the bus."""
