@@ -29,6 +29,7 @@ from growd.config import Config, ConfigError, Replication, load
 from growd.config.base import NAME
 from growd.config.editing import with_texts
 from growd.installation.machine import CONFIGURATION, DATA, InstallError, Machine
+from growd.installation.running import start_service
 from growd.runtime.atomic_file import write_atomically
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
@@ -203,7 +204,7 @@ class _Place:
         if self.config is not None or not machine.is_live:
             return
         try:
-            machine.run(["systemctl", "restart", "growd.service"])
+            start_service(machine, restart=True)
         except InstallError as error:
             refuse(error)
 

@@ -15,6 +15,8 @@ from copy import copy
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
+from growd.host.standard_error import MarkedErrors, is_journal
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
@@ -43,8 +45,9 @@ def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> boo
     if sys.stderr is None:
         sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  open as long as growd runs
     to_journal = is_journal(sys.stderr, environment) and JOURNAL.exists()
+    stream = (sys.__stderr__ if isinstance(sys.stderr, MarkedErrors) else None) or sys.stderr
     handler: logging.Handler = (
-        JournalHandler(JOURNAL) if to_journal else terminal_handler(sys.stderr, environment)
+        JournalHandler(JOURNAL) if to_journal else terminal_handler(stream, environment)
     )
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[OncePerMinute(handler)])
     logging.getLogger("asyncio").setLevel(logging.WARNING)
@@ -59,19 +62,6 @@ def timed_by(now: Callable[[], float]) -> Iterator[None]:
         yield
     finally:
         _Plain.converter = logging.Formatter.converter
-
-
-def is_journal(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether systemd has connected the stream to the journal (JOURNAL_STREAM, systemd.exec(5)).
-
-    The variable alone is not enough: a process whose stream was redirected inherits it.
-    """
-    device, _, inode = environment.get("JOURNAL_STREAM", "").partition(":")
-    try:
-        status = os.fstat(stream.fileno())
-        return (status.st_dev, status.st_ino) == (int(device), int(inode))
-    except (OSError, ValueError):
-        return False
 
 
 def terminal_handler(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from growd.installation.machine import SOCKET_WANTED, InstallError
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 SERVICE: Final = "growd.service"
 SOCKET: Final = "growd.socket"
+_ERRORS: Final = ("--priority=err", "--output=cat", "--quiet", "--no-pager")
+_SENTENCE: Final = "growd: "
 COMMAND_S: Final = 180.0
 """Time limit of a program that an upgrade runs: growd ends within 15 s, and `growd safe` within seconds."""
 
@@ -58,6 +61,24 @@ def output_of(command: Sequence[str], limit_s: float = COMMAND_S) -> str:
     return done.stdout
 
 
+def last_words(machine: Machine, since: float) -> str:
+    """Why a growd ended that was started at `since` (UNIX seconds), by the journal; "" if that is unknown.
+
+    The first sentence with "growd: " says it, since `growd safe` and a restart follow. Without one it is the
+    last error, as of a traceback.
+    """
+    machine.ask(["journalctl", "--sync"])
+    # not --unit=growd, which has systemd's own "Failed to start growd.service" too
+    unit = f"_SYSTEMD_UNIT={SERVICE}"
+    shown = machine.ask(["journalctl", unit, f"--since=@{int(since)}", *_ERRORS])
+    lines = shown.splitlines()
+    for number, line in enumerate(lines):
+        if line.startswith(_SENTENCE):
+            faults = takewhile(lambda each: each.startswith("  "), lines[number + 1 :])
+            return " ".join((line.removeprefix(_SENTENCE), "; ".join(map(str.strip, faults)))).strip()
+    return lines[-1].strip() if lines else ""
+
+
 @dataclass(frozen=True)
 class ServiceState:
     """`active` is systemd's ActiveState; `invocation` changes with each start, also with a restart."""
@@ -72,7 +93,8 @@ class ServiceState:
 
     @property
     def has_ended(self) -> bool:
-        return self.active in {"failed", "inactive"}
+        """Also while systemd runs `growd safe`, or waits before the restart, which forgets the result."""
+        return self.active in {"failed", "inactive"} or self.result != "success"
 
 
 class GrowdService:

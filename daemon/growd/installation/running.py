@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import ssl
+import time
 import tomllib
 import urllib.error
 import urllib.request
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from growd.installation.get_pip import without_login
+from growd.installation.growd_service import SERVICE, last_words
 from growd.installation.machine import CONFIGURATION, InstallError
 from growd.runtime.clock import RealClock
 
@@ -25,7 +27,6 @@ PATIENCE_S: Final = 60.0
 
 _REFUSED: Final = (401, 403)
 _PAUSE_S: Final = 0.5
-_JOURNAL: Final = ("journalctl", "--unit=growd", "--lines=20", "--output=cat", "--priority=err", "--no-pager")
 _STATUS: Final = ("systemctl", "show", "--property=StatusText", "--value", "growd.service")
 
 
@@ -40,12 +41,13 @@ def address_in(text: str) -> str:
 
 
 def start_service(machine: Machine, *, restart: bool) -> None:
-    """Start the service. Raises `InstallError` with the last errors in the journal."""
+    """Start the service. Raises `InstallError` with what growd said of its end."""
+    began = time.time()
     try:
-        machine.run(["systemctl", "restart" if restart else "start", "growd.service"])
+        machine.run(["systemctl", "restart" if restart else "start", SERVICE])
     except InstallError:
-        said = machine.ask([*_JOURNAL]).splitlines()[-1:] or ["journalctl -u growd says why"]
-        raise InstallError(f"growd is installed, but its service does not start: {said[0]}") from None
+        said = last_words(machine, began) or "journalctl -u growd says why"
+        raise InstallError(f"{SERVICE} does not start: {said}") from None
 
 
 def wait_for_answer(machine: Machine, clock: Clock | None = None) -> list[str]:

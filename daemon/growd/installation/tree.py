@@ -49,8 +49,10 @@ HOME = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 own = "%d.%d" % sys.version_info[:2]
 if own not in PYTHONS:
-    sys.exit("growd {version} in %s is for Python %s, and %s is Python %s: install growd again"
-             % (HOME, " or ".join(PYTHONS), sys.executable, own))
+    stream = os.fstat(2)
+    is_journal = os.environ.get("JOURNAL_STREAM") == "%d:%d" % (stream.st_dev, stream.st_ino)
+    sys.exit("%sgrowd {version} in %s is for Python %s, and %s is Python %s: install growd again"
+             % ("<3>" if is_journal else "", HOME, " or ".join(PYTHONS), sys.executable, own))
 if os.path.exists(HOME + "/node/bin/node"):
     os.environ["PATH"] = HOME + "/node/bin:" + os.environ.get("PATH", "/usr/bin:/bin")
 sys.path.insert(0, HOME + "/lib")

@@ -26,7 +26,7 @@ from growd.host.data_folder import as_owner
 from growd.host.failed_upgrade import leave_note
 from growd.host.hold import Hold, Holder, release_hold, save_hold
 from growd.installation.data_formats import BACKUPS, back_up, discard, restore, unreadable
-from growd.installation.growd_service import GrowdService, driver_warnings, output_of
+from growd.installation.growd_service import GrowdService, driver_warnings, last_words, output_of
 from growd.installation.health import GrowdHealth, ProbeError
 from growd.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
 from growd.installation.versions import (
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from growd.installation.growd_service import ServiceState
     from growd.installation.machine import Machine
     from growd.installation.versions import Version
 
@@ -240,6 +241,7 @@ class UpgradeRun:
     def _watch(self, upgrade: Upgrade, target: Version) -> None:
         """Start the new version and watch it. Raises `TrialError`."""
         self._say(f"Starting growd {target.version}.")
+        began = time.time()
         invocation = self._start(target)
         self._say(f"Watching it for {upgrade.trial_s:g} s.")
         trial = _Trial(upgrade, target.version)
@@ -248,7 +250,7 @@ class UpgradeRun:
         while True:
             state = self._service.state()
             if not state.runs or state.invocation != invocation:
-                raise TrialError(f"growd {target.version} ended during the trial ({state.result})")
+                raise self._ended(f"growd {target.version} ended during the trial", state, began)
             left = end - self._monotonic()
             try:
                 trial.take(self._daemon.health())
@@ -267,20 +269,27 @@ class UpgradeRun:
     def _start(self, version: Version) -> str:
         """Start the service; its invocation once it runs. Raises `TrialError`."""
         before = self._service.state().invocation
+        began = time.time()
         self._service.start()
-        began = ""
+        first = ""
         end = self._monotonic() + START_S
         while True:
             state = self._service.state()
             if state.invocation != before:
-                began = began or state.invocation
-            if state.active == "failed" or (began and (state.has_ended or state.invocation != began)):
-                raise TrialError(f"growd {version.version} ended at its start ({state.result})")
+                first = first or state.invocation
+            if state.active == "failed" or (first and (state.has_ended or state.invocation != first)):
+                raise self._ended(f"growd {version.version} ended at its start", state, began)
             if state.runs:
                 return state.invocation
             if self._monotonic() > end:
                 raise TrialError(f"growd {version.version} did not start within {START_S:g} s")
             self._sleep(_POLL_S)
+
+    def _ended(self, words: str, state: ServiceState, began: float) -> TrialError:
+        """With systemd's result, unless that of a later start has replaced it, and what growd said."""
+        result = "" if state.result == "success" else f" ({state.result})"
+        said = last_words(self._machine, began)
+        return TrialError(f"{words}{result}{f': {said}' if said else ''}")
 
     def _accept(self, upgrade: Upgrade, source: Version) -> None:
         choose(self._machine, PREVIOUS, source)

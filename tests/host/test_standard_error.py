@@ -1,0 +1,69 @@
+"""What programs of growd write to standard error has the priority err in the journal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from growd.installation.tree import launcher_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GROWD = (sys.executable, "-m", "growd")
+
+
+def lines_in_the_journal(file: Path, *command: str | Path) -> list[str]:
+    """The lines on standard error of a program that fails, which systemd has connected to the journal."""
+    with file.open("w") as journal:
+        status = os.fstat(journal.fileno())
+        environment = {**os.environ, "JOURNAL_STREAM": f"{status.st_dev}:{status.st_ino}"}
+        done = subprocess.run(
+            command, stderr=journal, stdout=subprocess.DEVNULL, env=environment, check=False
+        )
+    assert done.returncode
+    return file.read_text().splitlines()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("run", "--set", "http.port=x", "--set", "store.no_such=1"),  # a configuration with two faults
+        ("run", "--data", "/proc/none"),  # a start that fails
+        ("run", "--no-such-option"),
+        ("safe", "--config", "/no/such/file"),
+    ],
+)
+def test_each_line_of_a_failed_start_is_an_error(tmp_path: Path, arguments: tuple[str, ...]):
+    lines = lines_in_the_journal(tmp_path / "journal", *GROWD, *arguments, *data(tmp_path, arguments))
+    assert lines
+    assert all(line.startswith("<3>") for line in lines)
+    assert not any("<3>" in line[1:] for line in lines)
+
+
+def data(folder: Path, arguments: tuple[str, ...]) -> tuple[str, ...]:
+    return () if "--data" in arguments else ("--data", str(folder / "data"))
+
+
+def test_a_python_that_is_missing_is_an_error(tmp_path: Path):
+    launcher = tmp_path / "growd"
+    launcher.write_text(launcher_text("1.0.0", ("2.7",), sys.executable))
+    (line,) = lines_in_the_journal(tmp_path / "journal", sys.executable, launcher)
+    assert line.startswith("<3>growd 1.0.0 in ")
+
+
+def test_elsewhere_the_lines_are_as_they_are(tmp_path: Path):
+    environment = {**os.environ, "JOURNAL_STREAM": "1:2"}  # inherited
+    done = subprocess.run(
+        [*GROWD, "run", "--set", "http.port=x", "--data", tmp_path],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+    )
+    assert done.returncode
+    assert done.stderr.startswith("growd: ")
