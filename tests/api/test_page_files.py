@@ -226,7 +226,7 @@ async def test_missing_libraries_are_named_until_they_are_installed(site, folder
     answer = await site.get("/_svc/")
     assert (answer.status, answer.headers["Content-Type"]) == (503, "text/plain; charset=utf-8")
     assert site.text.startswith(f"The page can't be shown: {library}: No such file or directory.\n")
-    assert "./run or npm ci --prefix page installs" in site.text
+    assert f"npm ci --omit=dev --prefix {folder}" in site.text
     assert (await site.get("/_svc/page/x/main.js")).status == 404
     library.write_text(text)
     assert (await site.get("/_svc/")).status == 200

@@ -240,6 +240,20 @@ async def test_a_missing_node_is_reported(tmp_path, caplog):
     assert f"can't be started with {tmp_path}/node: No such file or directory" in sentence
 
 
+async def test_missing_packages_of_npm_are_one_sentence_with_the_command_that_installs_them(tmp_path, caplog):
+    installed = tmp_path / "installed"  # as pip installs it
+    shutil.copytree(SERVER.parent, installed, ignore=shutil.ignore_patterns("node_modules"))
+    embedded = database(installed / SERVER.name, tmp_path / "data")
+    sentence = await failure(embedded, caplog)
+    command = re.search(r"`npm ci --omit=dev --prefix (.+)`", sentence)
+    assert command
+    assert Path(command[1], "package-lock.json").exists()
+    assert [record for record in caplog.records if "embedded database: " in record.getMessage()] == []
+    Path(command[1], "node_modules").symlink_to(SERVER.parent / "node_modules")
+    async with running(embedded):
+        await embedded.ready()
+
+
 async def test_the_last_line_of_a_failed_start_is_the_reason(tmp_path, caplog):
     script = stand_in(tmp_path, "print('the folder is in use', file=sys.stderr)", "sys.exit(1)")
     sentence = await failure(database(script, tmp_path), caplog)

@@ -16,7 +16,7 @@ from growd.runtime.event_loop import allow_open_files, run_on_loop
 from growd.server.listener import AddressError
 from growd.server.served_page import ServedPage
 from growd.store.errors import CouchError
-from growd.wiring.files import shipped_folder
+from growd.wiring.files import page_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -84,7 +84,7 @@ def receive(
     server = server_of(couchdb, credentials, prefix)
     logs.set_up(verbose=verbose)
     allow_open_files()
-    folder, is_edited = shipped_folder("page")
+    folder, is_edited = page_folder()
     page = ServedPage(folder, is_edited=is_edited)
     with plain_errors():
         try:

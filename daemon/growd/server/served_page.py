@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs, web
 
 from growd.bus.errors import shown
+from growd.runtime.npm import npm_command
 from growd.server.accept import weights
 from growd.server.errors import ApiError
 
@@ -88,8 +89,7 @@ class ServedPage:
         except OSError as error:
             sentence = (
                 f"The page can't be shown: {error.filename}: {error.strerror}.\n"
-                "In a checkout, ./run or npm ci --prefix page installs what is missing. "
-                "All else of growd works without it.\n"
+                f"Run {npm_command(self._folder)}. All else of growd works without it.\n"
             )
             return web.Response(text=sentence, status=503)
         headers = {"Content-Security-Policy": _DOCUMENTS[name], hdrs.CACHE_CONTROL: "no-cache"}

@@ -12,6 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from growd.runtime.clock import RealClock
+from growd.runtime.npm import lacks_packages, npm_command
 from growd.runtime.pauses import Pauses
 from growd.store.errors import EmbeddedDatabaseError
 
@@ -58,6 +59,7 @@ class EmbeddedDatabase:
     ) -> None:
         permitted = ("--client-design-documents",) if client_design_documents else ()
         self._command = (node, str(script), "--data", str(data), "--port", "0", "--no-signals", *permitted)
+        self._folder = script.parent
         self._owner = owner
         self._clock = clock or RealClock()
         self.on_up: Callable[[], None] = lambda: None  # called each time it listens
@@ -173,6 +175,11 @@ class EmbeddedDatabase:
                 await asyncio.wait([asking])
 
     async def _spawn(self) -> asyncio.subprocess.Process:
+        if await asyncio.to_thread(lacks_packages, self._folder):
+            raise EmbeddedDatabaseError(
+                f"the embedded database lacks its npm packages: run {npm_command(self._folder)}, "
+                "or name a CouchDB in [couchdb] url"
+            )
         pipe = subprocess.PIPE
         try:
             return await asyncio.create_subprocess_exec(

@@ -21,7 +21,7 @@ from growd.server.client_limits import ClientLimits, Clients
 from growd.server.connections import ConnectionLimits
 from growd.server.tls import Certificate
 from growd.wiring.access import access_control
-from growd.wiring.files import shipped_folder
+from growd.wiring.files import page_folder
 from growd.wiring.history import configured_history
 from growd.wiring.runs import run_archive, run_reports
 
@@ -95,7 +95,7 @@ async def serving(
     connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
     door = FrontDoor(api, answering, connections, guard)
     MonitoringPages(status).open(api, door)
-    folder, is_edited = await asyncio.to_thread(shipped_folder, "page")
+    folder, is_edited = await asyncio.to_thread(page_folder)
     PageFiles(api, folder, is_edited=is_edited)
 
     offer_reloads(reloader, guard, clients, api)
