@@ -245,11 +245,9 @@ async def test_missing_packages_of_npm_are_one_sentence_with_the_command_that_in
     shutil.copytree(SERVER.parent, installed, ignore=shutil.ignore_patterns("node_modules"))
     embedded = database(installed / SERVER.name, tmp_path / "data")
     sentence = await failure(embedded, caplog)
-    command = re.search(r"`npm ci --omit=dev --prefix (.+)`", sentence)
-    assert command
-    assert Path(command[1], "package-lock.json").exists()
+    assert f"`npm ci --omit=dev --prefix {installed}`" in sentence
     assert [record for record in caplog.records if "embedded database: " in record.getMessage()] == []
-    Path(command[1], "node_modules").symlink_to(SERVER.parent / "node_modules")
+    (installed / "node_modules").symlink_to(SERVER.parent / "node_modules")
     async with running(embedded):
         await embedded.ready()
 

@@ -30,7 +30,7 @@ def shipped_folder(name: str) -> tuple[Path, bool]:
 
 
 def page_folder() -> tuple[Path, bool]:
-    """The folder of the page, as `shipped_folder` has it. Logs a warning if libraries are missing. Blocking."""
+    """The folder of the page, as `shipped_folder` has it. Logs missing libraries. Blocking."""
     folder, is_edited = shipped_folder("page")
     if lacks_packages(folder):
         _log.warning("the page lacks its npm packages: run %s", npm_command(folder))
