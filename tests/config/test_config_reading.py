@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import tomllib
 from typing import TYPE_CHECKING, Any
 
@@ -311,6 +312,23 @@ def test_a_variable_for_one_option_overrides_one_for_its_table():
             'growd.toml:2: is not TOML: Invalid value; text needs quotation marks: name = "..."',
         ),
         ("[simulator]\nenabled = True\n", "; write enabled = true, if it is a switch"),
+        ("[interlock]\nlight_off_degc = 38,5\n", "growd.toml:2: is not TOML: .*light_off_degc = 38.5"),
+        ("[http]\nname = “fan”\n", 'growd.toml:2: is not TOML: .*; “ is a typographic .* plain "'),
+        ("[http]\nname = „fan“ # “\n", 'growd.toml:2: is not TOML: .*; „ is a typographic .* plain "'),
+        ("[http]\nname\u00a0= 'ü'\n", "growd.toml:2: is not TOML: .*NO-BREAK SPACE.* type it again"),
+        (
+            "[[relay]]\nname = Lüfter\n",
+            'growd.toml:2: is not TOML: .*; text needs quotation marks: name = "..."',
+        ),
+        (
+            "[[relay]]\nname = 'Lüfter 2'\npin = 4\nvariable = 'air_flush_on'\n",
+            "growd.toml:2: .*; write Luefter_2,",
+        ),
+        (
+            "[[relay]]\nname = 'f'\npin = 'GPIO24'\nvariable = 'air_flush_on'\n",
+            "growd.toml:3: .*; write pin = 24",
+        ),
+        ("[[relay]]\nname = 'f'\npin = 30\nvariable = 'air_flush_on'\n", "growd.toml:3: .*; pins are GPIO"),
         ("[http\n", "growd.toml:1: is not TOML: Expected ']'"),
         (
             "[[sensor]]\nname = 'a'\nkind = 'scd30'\naddress = '0x61'\n",
@@ -334,7 +352,14 @@ def test_a_common_mistake_gets_a_correction(file: Path, text: str, words: str):
     file.write_text(text)
     with pytest.raises(ConfigError) as caught:
         load(file, environ={}, checks=DEVICE_CHECKS)
-    assert words in str(caught.value)
+    assert words in str(caught.value) or re.search(words, str(caught.value))
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_file_in_another_encoding_gets_its_line_and_the_remedy(file: Path, encoding: str):
+    file.write_bytes(b"[http]\n" + "name = 'é' # Lüfter\n".encode(encoding))
+    with pytest.raises(ConfigError, match=r"growd.toml:2: is not UTF-8: .* save the file as UTF-8"):
+        load(file, environ={})
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from growd.bus.errors import counted
 from growd.cli.asking import is_running
 from growd.cli.client import HINTS, address_of
 from growd.cli.database_check import findings_of, print_findings
@@ -108,6 +109,12 @@ def _check_configuration(
 ) -> None:
     """Check it and, with `hardware`, the devices. Ends the program if something is wrong."""
     given = () if faults is None else (f"simulator.faults={faults}",)
+    warnings: list[str] = []
+
+    def warn(sentence: str) -> None:
+        warnings.append(sentence)
+        _print_warning(sentence)
+
     try:
         file = configuration_at(Path("/"), config)
         if config is None and file is not None:
@@ -118,7 +125,7 @@ def _check_configuration(
             flags={"simulator.faults": "--faults"} if given else {},
             checks=DEVICE_CHECKS,
             doubts=DOUBTS,
-            warn=_print_warning,
+            warn=warn,
             with_drivers=True,
         )
         _check_files(configuration)
@@ -133,7 +140,8 @@ def _check_configuration(
         click.echo(f"{name}: {sentence}")
     for credential in systemd_credentials(configuration):
         click.echo(f"{credential}: not checked; only the service can read systemd credentials")
-    click.echo(f"The configuration is valid, for {hardware_of(configuration)}.")
+    doubtful = f", with {counted(len(warnings), 'warning')}" if warnings else ""
+    click.echo(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}.")
 
 
 def _check_files(config: Config) -> None:

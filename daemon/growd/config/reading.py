@@ -24,6 +24,7 @@ from growd.config.checks import inconsistencies
 from growd.config.device_checks import device_conflicts
 from growd.config.devices import Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source
+from growd.config.hints import hint_for, not_toml
 from growd.config.lines import lines_of
 from growd.config.outputs import Output
 from growd.config.own_options import declared_by, failed_drivers, load_kinds, own_kind, type_of, with_own
@@ -31,7 +32,7 @@ from growd.config.root import Config
 from growd.config.secrets import secret_path
 from growd.config.types import described
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
-from growd.own_kinds import OUTPUTS, SENSORS, measuring_anything, offers, reason_of
+from growd.own_kinds import measuring_anything, reason_of
 
 if TYPE_CHECKING:
     import pathlib
@@ -59,22 +60,6 @@ FILES: Final = frozenset(
     }
 )
 """Options that are file names."""
-
-_SWITCHES: Final = {
-    "true": "true",
-    "yes": "true",
-    "on": "true",
-    "false": "false",
-    "no": "false",
-    "off": "false",
-}
-_NUMBER: Final = re.compile(r"0x[0-9a-fA-F]+|-?\d+(\.\d+)?")
-
-HEADER_PINS: Final = {29: 5, 31: 6, 32: 12, 33: 13, 35: 19, 36: 16, 37: 26, 38: 20, 40: 21}
-"""Header pins of a Raspberry Pi whose numbers are not GPIO (BCM) numbers, and their GPIO numbers."""
-
-_BARE_TEXT: Final = re.compile(r"\s*([\w.-]+)\s*=\s*([A-Za-z_/][^\s\"'#]*)\s*(?:#.*)?")
-"""An option with a string without quotation marks."""
 
 
 def load(
@@ -195,22 +180,6 @@ def _value_of(text: str) -> Any:
     return found["value"] if len(found) == 1 else text  # several lines are not a value
 
 
-def _not_toml(path: pathlib.Path, error: Exception) -> str:
-    """The error with its line, and a hint for strings without quotation marks."""
-    found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
-    if found is None:
-        return f"{path}: is not TOML: {error}"
-    number, reason = int(found[1]), str(error)[: found.start()]
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
-    bare = _BARE_TEXT.fullmatch(lines[number - 1].rstrip("\r"))
-    if bare and bare[2].lower() in _SWITCHES:
-        hint = f"; write {bare[1]} = {_SWITCHES[bare[2].lower()]}, if it is a switch"
-    else:
-        # without the text, which may hold a password
-        hint = f'; text needs quotation marks: {bare[1]} = "..."' if bare else ""
-    return f"{path}:{number}: is not TOML: {reason}{hint}"
-
-
 def _resolve_files(values: Any, folder: pathlib.Path) -> None:
     """Resolve file names relative to the folder of the configuration.
 
@@ -256,7 +225,7 @@ class _Tree:
         except OSError as error:
             raise ConfigError(f"{self.path}: can't be read: {error.strerror}") from None
         except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
-            raise ConfigError(_not_toml(self.path, error)) from None
+            raise ConfigError(not_toml(self.path, error)) from None
         self._lines = lines_of(text)
         _resolve_files(self.values, self.path.parent)
 
@@ -433,7 +402,7 @@ class _Reader:
     def _wrong(self, path: OptionPath, expected: str, value: Any) -> None:
         is_secret = path[-1] in _SECRET or (isinstance(value, str) and _LOGIN.search(value))
         got = "a value that may contain a password" if is_secret else repr(value)
-        self._note(path, f"must be {expected}, got {got}{_hint(path, expected, value)}")
+        self._note(path, f"must be {expected}, got {got}{hint_for(path, expected, value)}")
 
     def _unknown(self, name: str, known: list[str], kind: type[Any], path: OptionPath) -> None:
         in_chamber = path[:1] == ("chamber",) and len(path) == 2  # noqa: PLR2004  chamber, id
@@ -458,33 +427,6 @@ class _Reader:
             if place is None:
                 break
         return ""
-
-
-def _hint(path: OptionPath, expected: str, value: Any) -> str:
-    """How to write the value that was probably meant, or ""."""
-    option = path[-1]
-    if isinstance(value, str) and expected.startswith(("a number", "a whole number")):
-        return f"; write {value} without quotation marks" if _NUMBER.fullmatch(value) else ""
-    if isinstance(value, str) and expected.startswith("a list, "):
-        return f'; write {option} = ["{value}"]' if "@" not in value or option == "recipients" else ""
-    if option == "pin" and isinstance(value, int) and value in HEADER_PINS:
-        return f"; pins are GPIO (BCM) numbers: pin {value} of the header is GPIO {HEADER_PINS[value]}"
-    if option == "kind" and ("sensor" in path or "output" in path):
-        return _installed_kinds("sensor" in path) + _OTHER_KINDS
-    if path == ("chamber",) and isinstance(value, list):
-        return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
-    return ""
-
-
-def _installed_kinds(is_sensor: bool) -> str:  # noqa: FBT001  of one group or the other
-    """The kinds that installed packages bring, for the end of a sentence; "" if there are none."""
-    names = dict.fromkeys(offer.name for offer in offers(SENSORS if is_sensor else OUTPUTS))
-    return f"; packages bring {', '.join(names)}" if names else ""
-
-
-_OTHER_KINDS: Final = (
-    "; another kind needs a driver: sudo growd install --with PACKAGE==VERSION (docs/drivers.md)"
-)
 
 
 def section_in(kind: Any) -> type[Any] | None:
