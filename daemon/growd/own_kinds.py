@@ -15,6 +15,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.device_kinds import OUTPUT_KINDS, OWN_OUTPUTS, SENSOR_KINDS
+from growd.runtime.text import words_of
 from growd.variables import VARIABLES
 from growd_drivers.kinds import (
     API_VERSION,
@@ -302,9 +303,7 @@ def _in_time(function: Callable[[], Any], failure: str) -> Any:
     thread.start()
     thread.join(LOAD_S)
     if errors:
-        error = errors[0]
-        words = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-        raise _UnusableError(f"{failure}: {words}")
+        raise _UnusableError(f"{failure}: {words_of(errors[0])}")
     if not outcome:
         raise _UnusableError(f"{failure}: it took longer than {LOAD_S:g} s")
     return outcome[0]

@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.host import logs
-from growd.host.logs import JournalHandler, OncePerMinute, is_journal, terminal_handler, timed_by
+from growd.host.logs import (
+    MOST_CHARACTERS,
+    JournalHandler,
+    OncePerMinute,
+    is_journal,
+    terminal_handler,
+    timed_by,
+)
+from growd.runtime.text import excerpt, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,8 +136,26 @@ def test_a_message_with_any_text_is_one_entry(journal: Journal, log: logging.Log
     log.addHandler(JournalHandler(journal.path))
     log.info("%s", text)
     entry = journal.next()
-    assert entry["MESSAGE"] == text.encode(errors="replace").decode()
+    assert entry["MESSAGE"] == printable(excerpt(text, MOST_CHARACTERS))
     assert entry["PRIORITY"] == "6"
+
+
+HOSTILE = "\x1b[2J\u202e" + 100_000 * "x" + "\x9b the end"
+
+
+def test_text_of_others_is_escaped_and_limited_everywhere(journal: Journal, log: logging.Logger):
+    stream = io.StringIO()
+    for handler in (JournalHandler(journal.path), terminal_handler(stream)):
+        log.addHandler(handler)
+    log.error("failed: %s", HOSTILE)
+    raised = ValueError(HOSTILE)
+    log.error("failed", exc_info=raised)
+    for number, line in enumerate(stream.getvalue().split("\n", 1)):
+        for text in (line, journal.next()["MESSAGE"]):
+            assert all(sign.isprintable() or (number and sign == "\n") for sign in text)
+            assert len(text) < 2 * MOST_CHARACTERS
+            assert r"\x1b[2J\u202exx" in text
+            assert "the end" in text
 
 
 def test_a_full_journal_socket_does_not_block_and_lost_records_are_counted(journal, log):

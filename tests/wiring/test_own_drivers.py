@@ -328,6 +328,35 @@ async def test_any_error_of_a_driver_is_a_failure_of_its_device(statement, odd, 
     await failing(config, f"the driver of air failed: {BROKEN[statement]}")
 
 
+HOSTILE = {
+    "raise ValueError('\\x1b[2J\\n' + 100_000 * 'x')": r"ValueError: \x1b[2J xxx",
+    "raise DriverError('\\x1b[2J\\n' + 100_000 * 'x', device='a')": r"\x1b[2J xxx",
+    "raise WrongDeviceError('\\x1b[2J\\n' + 100_000 * 'x', device='a', found=1, expected=2)": r"\x1b[2J xxx",
+    "raise type('E', (Exception,), {'__str__': lambda _: 1 / 0})": "the driver of air failed: E",
+}
+
+
+@pytest.mark.parametrize("statement", HOSTILE)
+async def test_an_error_with_hostile_text_is_one_short_printable_line(statement, odd, tmp_path, caplog):
+    source = GOOD.replace("return SimpleNamespace(celsius=21.5)", statement)
+    odd(f"from growd_drivers.errors import DriverError, WrongDeviceError\n{source}")
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    async with rigged(config) as rig:
+        await rig.clock.advance(10)
+        device = rig.device("samplers/air")
+        assert device["state"] == "failed"
+        assert HOSTILE[statement] in device["message"]
+        for text in (
+            device["message"],
+            device["counters"]["last_error"],
+            rig.last("diagnostics/air").value["message"],
+        ):
+            assert text.isprintable()
+            assert len(text) < 2_000
+        (line,) = (record for record in caplog.records if "environment_1/air" in record.getMessage())
+        assert len(line.getMessage()) < 2_000
+
+
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "1e300", "-300"])
 async def test_a_value_out_of_range_is_a_fault_of_its_variable(value, odd, tmp_path):
     odd(GOOD.replace("21.5", value))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import DIAGNOSTIC_STATUS, MessageType
 from growd.control.topics import EVENT, counters, diagnostics, events
+from growd.runtime.text import one_line
 
 if TYPE_CHECKING:
     from growd.bus import Node
@@ -52,6 +53,7 @@ class Health:
 
     The state is published when it changes, the counters then and each minute on the topic's `/counters`. A
     failure and its recovery are logged once each, and are events. The node information `device` has it all.
+    Messages may be of drivers and devices: each becomes one printable line.
     """
 
     def __init__(self, node: Node, environment: str, device: str, clock: Clock) -> None:
@@ -82,23 +84,23 @@ class Health:
 
     def warming_up(self, message: str) -> None:
         """The device answers, but has no reading yet."""
-        self._set_state(State.WARM_UP, message)
+        self._set_state(State.WARM_UP, one_line(message))
 
     def failed_once(self, message: str) -> None:
         """A first failure: counted, not logged."""
-        self._failed_with(message)
+        message = self._failed_with(message)
         if self.state is not State.FAILED:
             self._set_state(State.DEGRADED, message)
 
     def degraded(self, message: str) -> None:
         """The call succeeded in part."""
-        self._failed_with(message)
+        message = self._failed_with(message)
         self._set_state(State.DEGRADED, message)
         self._log_trouble(message)
 
     def failed(self, message: str) -> None:
         """The device has failed."""
-        self._failed_with(message)
+        message = self._failed_with(message)
         if self.state is not State.FAILED:
             self._is_logged = False  # worse than a logged degradation
             self._counted["outages"] += 1
@@ -118,11 +120,14 @@ class Health:
             "counters": self._counts(),
         }
 
-    def _failed_with(self, message: str) -> None:
+    def _failed_with(self, message: str) -> str:
+        """Count a failure. Returns the message in one line."""
+        message = one_line(message)
         self._counted["failures"] += 1
         self._last_error = (message, self._clock.time())
         if self._trouble_since is None:
             self._trouble_since = self._clock.monotonic()
+        return message
 
     def _set_state(self, state: State, message: str) -> None:
         if state is self.state:

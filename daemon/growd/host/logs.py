@@ -16,15 +16,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from growd.host.standard_error import MarkedErrors, is_journal
+from growd.runtime.text import excerpt, printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from types import TracebackType
+    from typing import TypeAlias
 
     from logging_journald import JournaldTransport
+
+    Raised: TypeAlias = (
+        tuple[type[BaseException], BaseException, TracebackType | None] | tuple[None, None, None]
+    )
 
 JOURNAL: Final = Path("/run/systemd/journal/socket")
 FIELDS: Final = ("device", "environment", "topic")
 """Attributes of a record (`extra=`) that become fields of the journal, in capitals."""
+
+MOST_CHARACTERS: Final = 8_192
+"""Of a message, and of a traceback. Of longer ones the middle is left out."""
 
 QUIET_S: Final = 60.0
 MOST_REMEMBERED: Final = 256
@@ -88,6 +98,7 @@ class JournalHandler(logging.Handler):
         super().__init__()
         self._lost = 0
         self._transport = _transport(path)
+        self.setFormatter(_Printable())
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
@@ -184,13 +195,22 @@ class _Seen:
         return record
 
 
-class _Plain(logging.Formatter):
-    """One line per message: text from outside can't forge another line or control a terminal."""
+class _Printable(logging.Formatter):
+    """Text from outside, also in a traceback, can't control a terminal, and is limited."""
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
-        record.message = "".join(
-            sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in record.message
-        )
+        record.message = printable(excerpt(record.message, MOST_CHARACTERS))
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Raised) -> str:  # noqa: N802  likewise
+        return printable(excerpt(super().formatException(ei), MOST_CHARACTERS))
+
+
+class _Plain(_Printable):
+    """One line per message: text from outside can't forge another line either."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  logging's own name
+        record.message = record.message.replace("\n", "\\n")
         return super().formatMessage(record)
 
 

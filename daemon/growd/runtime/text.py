@@ -66,3 +66,25 @@ def printable(text: str) -> str:
         sign if sign.isprintable() or sign == "\n" else sign.encode("unicode_escape").decode()
         for sign in text
     )
+
+
+def excerpt(text: str, most: int) -> str:
+    """The text, without its middle if it has more than `most` characters."""
+    if len(text) <= most:
+        return text
+    return f"{text[: most // 2]} ... {len(text) - most} characters ... {text[-(most // 2) :]}"
+
+
+def one_line(text: str, most: int = 1_000) -> str:
+    """An excerpt of a text from outside, in one line and printable."""
+    return printable(" ".join(excerpt(text, most).split()))
+
+
+def words_of(error: BaseException) -> str:
+    """The kind of an error and what it says, in one line; an error of foreign code may fail at that too."""
+    kind = type(error).__name__
+    try:
+        words = str(error)
+    except Exception:  # noqa: BLE001  see above
+        words = ""
+    return one_line(f"{kind}: {words}" if words else kind)

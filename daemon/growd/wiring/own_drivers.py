@@ -7,8 +7,10 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from growd.config.outputs import OwnOutput
+from growd.control.errors import DEVICE_ERRORS
 from growd.device_kinds import OWN_OUTPUTS
 from growd.own_kinds import reason_of
+from growd.runtime.text import words_of
 from growd_drivers.errors import DriverError, HardwareUnavailableError, SettingError
 
 if TYPE_CHECKING:
@@ -55,11 +57,10 @@ class OwnDriverGuard(PlainGuard):
         self._under_way.add(call)
         try:
             return function()
-        except DriverError:
-            raise
         except BaseException as error:
-            kind, words = type(error).__name__, str(error)
-            sentence = f"the driver of {self._device} failed: {kind}{f': {words}' if words else ''}"
+            if isinstance(error, DriverError) and isinstance(error, DEVICE_ERRORS):
+                raise
+            sentence = f"the driver of {self._device} failed: {words_of(error)}"
             raise OwnDriverError(sentence, device=self._device) from error
         finally:
             self._under_way.discard(call)
