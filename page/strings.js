@@ -235,6 +235,8 @@ export const STRINGS = {
   recipe_duplicate: ["Duplicate", "Duplizieren"],
   recipe_delete: ["Delete", "Löschen"],
   recipe_delete_sure: ["Delete {name} from the library? Past runs keep their copy.", "{name} aus der Bibliothek löschen? Frühere Läufe behalten ihre Kopie."],
+  recipe_keep: ["Keep this version", "Diese Fassung behalten"],
+  recipe_keep_sure: ["Keep revision {revision}, and delete the other versions?", "Revision {revision} behalten und die anderen Fassungen löschen?"],
   recipe_deleted: ["{name} has been deleted", "{name} wurde gelöscht"],
   recipe_valid: ["can run", "lauffähig"],
   recipe_invalid: ["has errors", "hat Fehler"],

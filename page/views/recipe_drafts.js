@@ -10,7 +10,7 @@ const DRAFT = "growd recipe ";
 export const documentPath = (id) => `recipes/${encodeURIComponent(id)}`;
 
 /** A recipe as people see it, without what the database adds. */
-export const content = ({ _id, _rev, ...rest }) => rest;
+export const content = ({ _id, _rev, _conflicts, ...rest }) => rest;
 
 // What is typed and not saved stays in the browser: {id, text, rev, saved}, with the revision and the text that it
 // changes. The key is the id of the recipe, or one that no recipe has.

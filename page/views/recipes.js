@@ -182,7 +182,7 @@ function Recipe({ environment, id }) {
   const [problem, setProblem] = useState("");
   const [{ at, offset }, setBegin] = useState({ at: 0, offset: 0 });
   useEffect(() => {
-    database("GET", documentPath(id)).then(setRecipe, ({ message }) => setProblem(message));
+    database("GET", `${documentPath(id)}?conflicts=true`).then(setRecipe, ({ message }) => setProblem(message));
   }, []);
   const answer = usePlan(environment, { recipe_id: id, start: at || offset ? (at || growdTime.value) - offset : 0 }, `${at} ${offset}`);
   const plan = answer?.plan;
@@ -193,10 +193,15 @@ function Recipe({ environment, id }) {
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   };
   const remove = async () => {
-    await database("DELETE", `${documentPath(id)}?rev=${recipe._rev}`);
-    go(environment);
+    await keepOnly();
     return { message: t("recipe_deleted", { name: id }) };
   };
+  const versions = [recipe?._rev, ...(recipe?._conflicts ?? [])]; // several if it is in conflict
+  const keepOnly = async (kept) => {
+    for (const rev of versions) if (rev !== kept) await database("DELETE", `${documentPath(id)}?rev=${rev}`);
+    go(environment);
+  };
+  const open = async (rev) => go(environment, { edit: newDraft(`${id}_2`, written(content(await database("GET", `${documentPath(id)}?rev=${rev}`)))) });
   const pick = (offset) => setBegin({ at, offset });
   return html`<p><a href=${href(environment, "recipes")}>← ${t("recipe_all")}</a></p>
     <section class="card"><h2>${facts(recipe?.name) || id}</h2>
@@ -205,6 +210,10 @@ function Recipe({ environment, id }) {
       <p>${facts(recipe?.description)}</p>
       ${answer && !plan && html`<p class="bad">${answer.findings.length ? t("recipe_cannot") : answer.message}</p>`}
       <${Findings} findings=${answer?.findings ?? []} />
+      ${versions.length > 1 && versions.map((rev) => html`<div class="row" key=${rev}>
+        <span>${t("recipe_revision", { revision: short(rev) })}</span>
+        <${Action} run=${() => open(rev)}>${t("recipe_duplicate")}<//>
+        <${Action} confirm=${t("recipe_keep_sure", { revision: short(rev) })} run=${() => keepOnly(rev)}>${t("recipe_keep")}<//></div>`)}
       ${recipe && html`<div class="row">
         ${mayOperate() && html`<button onClick=${() => go(environment, { edit: id })}>${t("recipe_edit")}</button>
           <button onClick=${() => go(environment, { edit: newDraft(`${id}_2`, text) })}>${t("recipe_duplicate")}</button>`}

@@ -6,6 +6,8 @@ import json
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
+import aiohttp
+
 from support.program import home_on, started
 from support.terminal import typed
 
@@ -21,12 +23,9 @@ RECIPE = {
 
 
 @asynccontextmanager
-async def daemon_with_recipes(tmp_path, database_server):
+async def daemon_with_recipes(tmp_path, database_server, home):
     """Yields `ask(*arguments, status=0)`, which runs `growd recipe`, and its options and environment."""
-    async with (
-        home_on(database_server, shared=True) as home,
-        started(tmp_path / "data", *home.arguments) as program,
-    ):
+    async with started(tmp_path / "data", *home.arguments) as program:
         await program.until_there(f"{home.recipes}/demo_day", home.headers)
         where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
         user, password = database_server.auth or ("", "")
@@ -43,7 +42,10 @@ async def daemon_with_recipes(tmp_path, database_server):
 async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_server):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(RECIPE))
-    async with daemon_with_recipes(tmp_path, database_server) as (ask, where, login):
+    async with (
+        home_on(database_server, shared=True) as home,
+        daemon_with_recipes(tmp_path, database_server, home) as (ask, where, login),
+    ):
         assert "stored two/days, revision 1-" in await ask("put", str(file))
         file.write_text(json.dumps(RECIPE | {"name": "better"}))
         assert "stored two/days, revision 2-" in await ask("put", str(file))
@@ -61,6 +63,7 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
             "format": "phased",
             "duration": 6 * 86_400.0,
             "state": "running",
+            "conflicts": [],
         }
         assert "has skipped to the phase growth" in await ask("skip", "2")
         assert "has been paused" in await ask("pause")
@@ -81,7 +84,10 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
 async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, database_server):
     file = tmp_path / "mine.json"
     file.write_text(json.dumps(RECIPE))
-    async with daemon_with_recipes(tmp_path, database_server) as (ask, _, _):
+    async with (
+        home_on(database_server, shared=True) as home,
+        daemon_with_recipes(tmp_path, database_server, home) as (ask, _, _),
+    ):
         await ask("put", str(file))
         for verb in ("show", "change"):
             assert "no recipe is running" in await ask(verb, status=1)
@@ -111,3 +117,60 @@ async def test_a_recipe_is_started_later_changed_and_shown(tmp_path, database_se
         assert "\nrunning, at 3 d" in shown
         assert "  800\n" in shown
         assert shown.endswith("\nNo set point changes in the next 24 h.\n")
+
+
+async def replicate_both(database, headers, recipe_id):
+    """Store two versions of a recipe, as a replication does if two places edited it."""
+    versions = [
+        {
+            "_id": recipe_id, "_rev": f"2-{letter * 4}", "format": "simple",
+            "_revisions": {"start": 2, "ids": [letter * 4, "aa"]},
+            "operations": [[0, "air_carbon_dioxide", value], [36_000, "air_carbon_dioxide", 420]],
+        }
+        for letter, value in (("b", 900), ("c", 500))
+    ]  # fmt: skip
+    body = {"new_edits": False, "docs": versions}
+    async with (
+        aiohttp.ClientSession(headers=headers) as session,
+        session.post(f"{database}/_bulk_docs", json=body) as answer,
+    ):
+        assert answer.status == 201, await answer.text()
+
+
+async def test_a_recipe_in_conflict_is_reported_until_one_version_is_kept(tmp_path, database_server):
+    async with (
+        home_on(database_server, shared=True) as home,
+        daemon_with_recipes(tmp_path, database_server, home) as (ask, where, login),
+    ):
+        await replicate_both(f"{database_server.url}/{home.recipes}", home.headers, "both")
+
+        async def reports():
+            """Which outputs name the conflict."""
+            listed = json.loads(await ask("list", "--json"))
+            status = await typed("status", *where, **login)
+            return {
+                "list": any(each["conflicts"] for each in listed),
+                "check": "growd recipe resolve both" in await ask("check", "both"),
+                "status": "growd recipe resolve both" in status.out,
+            }
+
+        assert "growd recipe resolve both" in await ask("start", "both")
+        assert await reports() == {"list": True, "check": True, "status": True}
+        shown = await ask("resolve", "both")
+        assert [line.split()[0] for line in shown.splitlines() if line[0] == "2"] == ["2-cccc:", "2-bbbb:"]
+        assert "900" in shown
+        assert "is not one of 2-cccc, 2-bbbb" in await ask("resolve", "both", "2-", status=1)
+        await ask("stop")
+
+        await ask("resolve", "both", "2-b")
+        await ask("start", "both")
+        assert await reports() == {"list": False, "check": False, "status": False}
+        plan = json.loads(await ask("show", "both", "--json"))
+        assert plan["set_points"][0]["points"][0]["value"] == 900
+
+        await replicate_both(f"{database_server.url}/{home.recipes}", home.headers, "again")
+        file = tmp_path / "again.json"
+        file.write_text(json.dumps(RECIPE | {"_id": "again"}))
+        await ask("put", str(file))
+        assert "resolve" not in await ask("check", "again")
+        assert "there is no recipe nowhere" in await ask("resolve", "nowhere", status=1)

@@ -365,3 +365,23 @@ async def test_a_draft_of_a_browser_that_keeps_nothing_is_still_edited(
         await expect(page.get_by_text("The browser cannot keep a draft").first).to_be_visible()
         await press(page, "Save")
         await expect(page.get_by_text("demo_day has been saved")).to_be_visible()
+
+
+async def test_a_version_of_a_recipe_in_conflict_is_kept(growd: Program, browser: Browser) -> None:
+    await growd.until_there(LETTUCE)
+    versions = [
+        {
+            "_id": "both", "_rev": f"2-{letter * 4}", "_revisions": {"start": 2, "ids": [letter * 4, "aa"]},
+            "format": "simple", "operations": [[0, "light_illuminance", value], [60, "light_illuminance", 0]],
+        }
+        for letter, value in (("b", 9_000), ("c", 100))
+    ]  # fmt: skip
+    await asked(growd, "POST", "recipes/_bulk_docs", {"new_edits": False, "docs": versions})
+    async with recipes(growd, browser, "?recipe=both") as page:
+        await expect(page.get_by_text("edited in two places")).to_be_visible()
+        other = page.locator(".row", has_text="revision 2-bbbb")
+        await other.get_by_role("button", name="Keep this version").click()
+        await confirm(page)
+        await expect(page.get_by_role("heading", name="Recipes")).to_be_visible()
+    left = await asked(growd, "GET", "recipes/both?conflicts=true")
+    assert (left["_rev"], left.get("_conflicts")) == ("2-bbbb", None)

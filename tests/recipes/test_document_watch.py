@@ -57,3 +57,15 @@ async def test_a_look_up_that_is_overtaken_by_another_recipe_counts_for_nothing(
     may_end.set()
     await looking
     assert running.runner.node.details()["recipe"]["changed"] == ""
+
+
+async def test_other_versions_are_a_problem_while_the_recipe_runs_and_are_not_recorded(on):
+    on.recipes["day"] = DAY | {"_id": "day", "_rev": "2-b", "_conflicts": ["2-a"]}
+    assert "growd recipe resolve day" in (await on.start("day"))["message"]
+    await on.runner.node.prepare()
+    (problem,) = on.runner.node.details()["problems"]
+    assert (not problem["is_failure"], "growd recipe resolve day" in problem["text"]) == (True, True)
+    assert "_conflicts" not in on.journal.run["recipe"]
+    await on.ask("stop_recipe")
+    await on.runner.node.prepare()
+    assert on.runner.node.details()["problems"] == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import difflib
 import getpass
 import importlib.util
 import json
@@ -12,6 +13,7 @@ import sys
 import time
 from datetime import datetime, timedelta
 from http import HTTPStatus
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -22,7 +24,7 @@ import msgspec
 from growd.bus.errors import counted
 from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import DaemonOptions, client_options, environment_option, json_option, refuse
-from growd.cli.output import output_options, print_result, table
+from growd.cli.output import echo_lines, output_options, print_result, table
 from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
 from growd.client.errors import GrowdError, RefusedError
 from growd.config import Chamber
@@ -33,7 +35,7 @@ from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from datetime import tzinfo
 
     from click.shell_completion import CompletionItem
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
     from growd.client.connection import DaemonClient
 
 _DATABASE: Final = "recipes"
+_HEADS: Final = ("---", "+++")  # lines of a difference that name files
+_MOST_LINES: Final = 100  # of a difference
 
 
 class _Answer(msgspec.Struct):
@@ -63,16 +67,21 @@ class _Rows(msgspec.Struct):
 
 
 class _Listed(msgspec.Struct):
-    """A recipe in the list: `duration` is in seconds, None if it has errors."""
+    """A recipe in the list: `duration` is in seconds, None if it has errors.
+
+    `conflicts` are the revisions of other versions in the database.
+    """
 
     recipe: str
     format: str
     duration: float | None
     state: str
+    conflicts: list[str]
 
     def cells(self) -> tuple[str, ...]:
         lasts = "invalid" if self.duration is None else duration(self.duration)
-        return self.recipe, self.format, lasts, self.state
+        conflict = f"in conflict: {1 + len(self.conflicts)} versions" if self.conflicts else ""
+        return self.recipe, self.format, lasts, ", ".join(filter(None, (self.state, conflict)))
 
 
 class _Written(msgspec.Struct):
@@ -213,10 +222,10 @@ def schema(*, name: str) -> None:
 @output_options
 @client_options
 def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: bool) -> None:
-    """List the recipes in the database, and which one runs."""
+    """List the recipes in the database, which one runs, and which ones are in conflict."""
     where = _environment_of(daemon, environment)
     with daemon.client() as client:
-        path = f"{_database(daemon)}/_all_docs?include_docs=true"
+        path = f"{_database(daemon)}/_all_docs?include_docs=true&conflicts=true"
         rows = client.database("GET", path, kind=_Rows).rows
         present = client.get("topic_data", f"{where}/recipe_state", kind=_Message, query="last=true").result
     found = [
@@ -225,6 +234,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
             str((row.doc or {}).get("format", "")),
             _duration(row.doc),
             present.state if row.id == present.recipe_id else "",
+            (row.doc or {}).get("_conflicts", []),
         )
         for row in rows
         if not row.id.startswith("_design/")
@@ -240,8 +250,9 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
 def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
     """Check a recipe and store it in the database.
 
-    The id is the document's `_id`, or else the name of the file. A recipe of the same id is replaced; if it
-    runs, the run keeps the old revision. A recipe with errors is not stored.
+    The id is the document's `_id`, or else the name of the file. A recipe of the same id is replaced, with
+    all its versions in conflict; if it runs, the run keeps the old revision. A recipe with errors is not
+    stored.
     """
     document, repeated = read_file(file)
     wrong = repeated + errors(check(document))
@@ -252,11 +263,41 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
     service = f"{_environment_of(daemon, environment)}/check_recipe"
     with daemon.client() as client:
         path = f"{_database(daemon)}/{quote(recipe_id, safe='')}"
-        answer = client.database("PUT", path, {**_revision(client, path), **document}, kind=_Written)
+        replaced = _stored(client, path) or {}
+        revision = {"_rev": replaced["_rev"]} if replaced else {}
+        answer = client.database("PUT", path, {**revision, **document}, kind=_Written)
+        _delete(client, path, replaced.get("_conflicts", []))
         # by its id: a recipe may be larger than the body of a request to the API
         checked = client.call(service, {"recipe_id": recipe_id}, kind=_Answer)
     echo_findings(checked.findings, err=True)
     click.echo(f"growd: stored {recipe_id}, revision {answer.rev}", err=True)
+
+
+@recipe.command()
+@click.argument("recipe_id", metavar="ID", shell_complete=_complete_ids)
+@click.argument("revision", metavar="[REVISION]", default="")
+@client_options
+def resolve(*, daemon: DaemonOptions, recipe_id: str, revision: str) -> None:
+    """Show the versions of a recipe in conflict, or keep the one of REVISION.
+
+    A recipe is in conflict if it was edited in two places, between two replications. The database then keeps
+    both versions, and growd runs the first one. With REVISION, or its beginning, the other versions are
+    deleted, here and by the next replication elsewhere. `growd recipe put` keeps a new version instead.
+    """
+    path = f"{_database(daemon)}/{quote(recipe_id, safe='')}"
+    with daemon.client() as client:
+        found = _stored(client, path)
+        if found is None:
+            refuse(f"there is no recipe {recipe_id}")
+        revisions = [found["_rev"], *found.get("_conflicts", [])]
+        if not revision:
+            echo_lines(_versions(client, path, revisions))
+            return
+        kept = [each for each in revisions if each.startswith(revision)]
+        if len(kept) != 1:
+            refuse(f"revision {revision} is not one of {', '.join(revisions)}")
+        _delete(client, path, [each for each in revisions if each not in kept])
+    click.echo(f"growd: kept revision {kept[0]} of {recipe_id}", err=True)
 
 
 @recipe.command()
@@ -456,15 +497,33 @@ def _with_similar_ids(refusal: str, recipe_id: str, daemon: DaemonOptions) -> st
     return refusal
 
 
-def _revision(client: DaemonClient, path: str) -> dict[str, Any]:
-    """The `_rev` of the document to replace, if there is one."""
+def _stored(client: DaemonClient, path: str) -> dict[str, Any] | None:
+    """The document of a recipe, with the revisions of `_conflicts`, or None."""
     try:
-        found = client.database("GET", path, kind=dict[str, Any])
+        return client.database("GET", f"{path}?conflicts=true", kind=dict[str, Any])
     except RefusedError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-        return {}
-    return {"_rev": found["_rev"]}
+        return None
+
+
+def _delete(client: DaemonClient, path: str, revisions: list[str]) -> None:
+    for each in revisions:
+        client.database("DELETE", f"{path}?rev={quote(each)}", kind=_Written)
+
+
+def _versions(client: DaemonClient, path: str, revisions: list[str]) -> Iterator[str]:
+    """The revisions, the first in force, and how the others differ from it."""
+    texts = []
+    for revision in revisions:
+        document = client.database("GET", f"{path}?rev={quote(revision)}", kind=dict[str, Any])
+        del document["_rev"]
+        texts.append(json.dumps(document, indent=2, sort_keys=True).splitlines())
+    yield f"{revisions[0]}: growd runs this version"
+    for revision, text in zip(revisions[1:], texts[1:], strict=True):
+        yield f"{revision}: differs in"
+        differences = difflib.unified_diff(texts[0], text, n=1, lineterm="")
+        yield from islice((f"  {line}" for line in differences if line[:3] not in _HEADS), _MOST_LINES)
 
 
 def read_file(file: Path) -> tuple[Any, list[RecipeFinding]]:

@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.recipes.doubts import conflict_in
 from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.run import Run
 
@@ -32,6 +33,7 @@ class DocumentWatch:
         self._present = present
         self._of: tuple[str, str] | None = None  # the recipe and revision that was looked up
         self._found = ""  # the revision in the database
+        self._conflict = ""  # the words on other versions there
         self._due = 0.0
 
     async def look_up(self) -> None:
@@ -41,7 +43,7 @@ class DocumentWatch:
             return
         of = (present.recipe_id, present.revision)
         if of != self._of:
-            self._of, self._found = of, ""
+            self._of, self._found, self._conflict = of, "", ""
         elif self._clock.monotonic() < self._due:
             return
         self._due = self._clock.monotonic() + LOOK_UP_S
@@ -49,7 +51,14 @@ class DocumentWatch:
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
                 document = await self._library.read(present.recipe_id)
             if self._of == of:  # another recipe may have begun meanwhile
-                self._found = str(document.get("_rev", ""))
+                self._found, self._conflict = str(document.get("_rev", "")), conflict_in(document)
+
+    def problem(self) -> str:
+        """The words on other versions of the recipe in the database, "" without any."""
+        present = self._present()
+        if present is None or self._of != (present.recipe_id, present.revision) or not self._conflict:
+            return ""
+        return f"recipe {present.recipe_id}: {self._conflict}"
 
     def described(self) -> dict[str, Any]:
         """The recipe; `changed` is the revision in the database if it is another.

@@ -54,6 +54,23 @@ def doubts(form: RecipeFormat, recipe: dict[str, Any], plan: Plan) -> Iterator[R
             yield warning(f"/{form.root}", words)
 
 
+def conflict_in(recipe: dict[str, Any]) -> str:
+    """The words on other versions of a recipe that the database keeps, "" without any.
+
+    They come from replications: two places edited one recipe
+    (docs.couchdb.org/en/3.5.x/replication/conflicts.html).
+    """
+    others = recipe.get("_conflicts")
+    if not isinstance(others, list) or not others:
+        return ""
+    versions = "another version" if len(others) == 1 else f"{len(others)} other versions"
+    name = recipe.get("_id", "ID")
+    return (
+        f"the database has {versions} of this recipe, which was edited in two places: growd recipe resolve "
+        f"{name} lists them, and keeps one"
+    )
+
+
 def check_openag_unit(place: str, variable: str, remedy: str) -> Iterator[RecipeFinding]:
     """Warn if a variable without a named unit had another one in openag_brain."""
     theirs = UNLIKE_OPENAG.get(variable)

@@ -11,7 +11,7 @@ import msgspec
 
 from growd.bus.errors import shown
 from growd.recipes import flexformat, phased, simple
-from growd.recipes.doubts import doubts
+from growd.recipes.doubts import conflict_in, doubts
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import (
     MAX_FINDINGS,
@@ -123,6 +123,8 @@ def _check(recipe: Any) -> Iterator[RecipeFinding]:
     if not isinstance(recipe, dict):
         yield error("", f"expected a recipe as an object, got {shown(recipe)}")
         return
+    if words := conflict_in(recipe):
+        yield warning("", words)
     name = recipe.get("format")
     known = ", ".join(FORMATS)
     if name is None:

@@ -45,8 +45,8 @@ _START: Final = Field(
 class Library:
     """Reads recipes with `fetch`; checks them against `reach`, the range of the actuators (None: any).
 
-    `fetch(recipe_id)` returns the recipe document. It raises LookupError if there is none, and OSError or
-    RuntimeError if the database fails.
+    `fetch(recipe_id)` returns the recipe document, with the `_conflicts` of the database. It raises
+    LookupError if there is none, and OSError or RuntimeError if the database fails.
 
     Services: `<environment>/check_recipe` returns the errors and warnings on a recipe, from the database or
     in the request; `<environment>/recipe_plan` returns the plan of one, by default of the running recipe.
@@ -122,12 +122,17 @@ class Library:
             ) from error
 
     async def interpret(self, recipe_id: str, recipe: dict[str, Any]) -> tuple[Plan, list[RecipeFinding]]:
-        """The plan of a recipe and the warnings. Raises `RecipeRefusedError` with all errors."""
+        """The plan of a recipe and the warnings. Raises `RecipeRefusedError` with all errors.
+
+        Removes `_conflicts`, which are of the database, so that runs do not keep them.
+        """
         try:
             # in a thread: a large recipe takes too long for the event loop
-            return await asyncio.to_thread(interpret, recipe, self.reach)
+            found = await asyncio.to_thread(interpret, recipe, self.reach)
         except InvalidRecipeError as error:
             raise RecipeRefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
+        recipe.pop("_conflicts", None)
+        return found
 
     async def _answer_check(self, recipe_id: str, recipe: Any) -> dict[str, Any]:
         try:

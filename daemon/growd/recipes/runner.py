@@ -104,8 +104,8 @@ class RecipeRunner:
         )
         RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
         library.serve(self.node, environment, bus.clock, lambda: self._active or self._orders.waiting)
-        watch = DocumentWatch(library, bus.clock, environment, self._present)
-        self.node.describe("recipe", watch.described, prepare=watch.look_up)
+        self._watch = DocumentWatch(library, bus.clock, environment, self._present)
+        self.node.describe("recipe", self._watch.described, prepare=self._watch.look_up)
 
     async def run(self) -> None:
         """Resume the saved run, then publish set points until cancelled."""
@@ -548,6 +548,8 @@ class RecipeRunner:
             why = self._unsaved_by_hand
             found.append((f"set points by hand can't be saved and are lost if growd ends: {why}", False))
         found += self._orders.problems()
+        if conflict := self._watch.problem():
+            found.append((conflict, False))
         return [{"text": f"{self._environment}: {text}", "is_failure": failure} for text, failure in found]
 
     def _is_progress_due(self, active: ActiveRun) -> bool:

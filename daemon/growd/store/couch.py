@@ -85,10 +85,10 @@ class Couch:
         """DELETE /{db}."""
         await self._request("DELETE", _path(database))
 
-    async def get(self, database: str, document_id: str) -> Document | None:
+    async def get(self, database: str, document_id: str, **query: Any) -> Document | None:
         """GET /{db}/{docid}: the document, or None if there is none."""
         try:
-            return _object(await self._request("GET", _path(database, document_id)))
+            return _object(await self._request("GET", _path(database, document_id), query=query))
         except CouchRefusedError as error:
             if error.status == _NOT_FOUND:
                 return None

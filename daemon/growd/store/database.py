@@ -180,7 +180,7 @@ class Database:
         return f": {self._embedded.fault}" if self._embedded.fault else ""
 
     async def recipe(self, recipe_id: str) -> dict[str, Any]:
-        """A recipe by its id. Raises LookupError if there is none, and `CouchError`.
+        """A recipe by its id, with `_conflicts`. Raises LookupError if there is none, and `CouchError`.
 
         Waits up to `START_S` seconds for the embedded server to start.
         """
@@ -194,7 +194,7 @@ class Database:
                     "it is not up yet; try again in some seconds, and see growd status if it does not start"
                 )
                 raise CouchUnavailableError(sentence)
-        recipe = await self.couch.get(self.names.recipes, recipe_id)
+        recipe = await self.couch.get(self.names.recipes, recipe_id, conflicts=True)
         if recipe is None:
             raise LookupError(recipe_id)
         return recipe
