@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 
-from growd.cli.note import _past
-from support.daemon import Daemon, serving
+from support.daemon import Daemon, describe_zone, serving
 from support.journal import journal_rig
 from support.photos import jpeg, png
 from support.terminal import typed
@@ -27,6 +24,7 @@ async def daemon(database_server: DatabaseServer, tmp_path: Path) -> AsyncIterat
     async with journal_rig(database_server, tmp_path) as rig:
         await rig.prepare()
         async with serving(rig=rig) as daemon:
+            describe_zone(daemon.bus, "UTC")
             yield daemon
 
 
@@ -97,32 +95,3 @@ async def test_files_that_are_no_photos_or_too_large_are_refused(daemon: Daemon,
     )
     printed = await note(daemon, "add", "--photo", str(tmp_path / "large.jpg"))
     assert (printed.status, printed.err) == (1, "growd: photo 1 is larger than 16777216 bytes\n")
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("1700000000.5", 1_700_000_000.5),
-        ("10:00", datetime(2026, 11, 23, 10, tzinfo=UTC).timestamp()),
-        ("13:00", datetime(2026, 11, 22, 13, tzinfo=UTC).timestamp()),
-        ("2026-11-20 18:00", datetime(2026, 11, 20, 18, tzinfo=UTC).timestamp()),
-        ("2026-11-20T18:00+02:00", datetime(2026, 11, 20, 16, tzinfo=UTC).timestamp()),
-    ],
-)
-def test_a_time_of_day_is_the_last_one(text: str, expected: float):
-    assert _past(text, UTC, datetime(2026, 11, 23, 12, tzinfo=UTC).timestamp()) == expected
-
-
-def test_the_end_of_a_list_is_after_its_start():
-    now = datetime(2026, 11, 23, 19, tzinfo=UTC).timestamp()
-    start = _past("18:00", UTC, now)
-    assert _past("20:00", UTC, now, after=start) == start + 2 * 3_600
-    assert _past("18:30", UTC, now, after=start) == start + 1_800
-    start = _past("22:00", UTC, now)  # yesterday
-    assert _past("06:00", UTC, now, after=start) == start + 8 * 3_600
-
-
-@pytest.mark.parametrize("text", ["nan", "-1", "inf", "25:00", "", "0000-01-01"])
-def test_other_words_are_no_times(text: str):
-    with pytest.raises(click.BadParameter, match="is not a time"):
-        _past(text, UTC, 1_700_000_000.0)

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-from datetime import datetime
-from zoneinfo import ZoneInfo
 
-import click
 import pytest
 from click.testing import CliRunner
 
 from growd.cli.main import main
-from growd.cli.recipe import moment_of
 from growd.cli.recipe_plan import lasting
 from growd.recipes.interpreter import schema_of
 from support.couch_client import FILES
@@ -43,33 +39,6 @@ def written(tmp_path):
 @pytest.fixture(autouse=True)
 def no_daemon(monkeypatch):
     monkeypatch.setenv("GROWD_URL", NOWHERE)
-
-
-@pytest.mark.parametrize(
-    ("text", "time"),
-    [
-        ("1795500000", 1_795_500_000),
-        ("2026-11-24 06:00", 1_795_496_400),
-        ("2026-11-24T06:00Z", 1_795_500_000),
-        ("2026-11-24", 1_795_474_800),
-    ],
-)
-def test_a_time_is_in_the_zone_of_the_chamber_unless_it_names_its_own(text, time):
-    assert moment_of(text, ZoneInfo("Europe/Berlin"), 1_795_400_000) == time
-
-
-@pytest.mark.parametrize(("now", "day"), [("05:59", 24), ("06:00", 25), ("23:00", 25)])
-def test_a_time_of_day_is_the_next_one(now, day):
-    zone = ZoneInfo("Europe/Berlin")
-    present = datetime.fromisoformat(f"2026-11-24T{now}").replace(tzinfo=zone).timestamp()
-    found = datetime.fromtimestamp(moment_of("06:00", zone, present), zone)
-    assert found == datetime(2026, 11, day, 6, tzinfo=zone)
-
-
-@pytest.mark.parametrize("text", ["soon", "25:00", "nan", "inf", "2026-13-01", "0001-01-01", ""])
-def test_other_words_are_not_a_time(text):
-    with pytest.raises(click.BadParameter, match="is not a time: use UNIX seconds"):
-        moment_of(text, None, 0.0)
 
 
 # --- Files, without a daemon

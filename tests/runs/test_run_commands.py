@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from support.daemon import describe_zone
 from support.history import ENVIRONMENT, measured
 from support.terminal import typed
 
@@ -47,9 +48,10 @@ async def ask(daemon, stored):
         measured("fault", "scd30: no answer", T + 30, category="event"),
     )
 
+    describe_zone(daemon.bus, "Europe/Berlin")
+
     async def ask(*arguments, status=0):
-        zone = ("--set", 'environment.time_zone="Europe/Berlin"')
-        printed = await typed("run", *arguments, "--url", daemon.origin, *zone)
+        printed = await typed("run", *arguments, "--url", daemon.origin)
         assert printed.status == status, printed
         return printed.out + printed.err
 

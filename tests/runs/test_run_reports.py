@@ -22,7 +22,7 @@ from growd.runs.reports.service import FigurePoints, ReportTimeoutError, RunRepo
 from growd.runs.reports.words import WORDS
 from growd.runs.run_figures import RunPoints
 from growd.store.exporting.source import SourceReader
-from support.daemon import serving
+from support.daemon import describe_zone, serving
 from support.history import ENVIRONMENT, measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, set_point, value
 from support.terminal import typed
@@ -384,10 +384,10 @@ class TestCommands:
     async def ask(self, reports, stored, archive, tmp_path, monkeypatch):
         monkeypatch.chdir(tmp_path)
         async with serving(history=stored.history, runs=archive, reports=reports()) as daemon:
+            describe_zone(daemon.bus, "UTC")
 
             async def ask(*arguments, status=0):
-                zone = ("--set", 'environment.time_zone="UTC"')
-                printed = await typed("run", *arguments, "--url", daemon.origin, *zone)
+                printed = await typed("run", *arguments, "--url", daemon.origin)
                 assert printed.status == status, printed
                 return printed.out + printed.err
 

@@ -178,6 +178,11 @@ class Daemon:
         }
 
 
+def describe_zone(bus: Bus, name: str) -> None:
+    """Let the node `chambers` name the time zone of the chambers, as that of growd does."""
+    bus.node("chambers").describe("environments", lambda: [{"time_zone": name}])
+
+
 def open_connections(door: FrontDoor) -> list[ClientConnection]:
     """The connections of a front door."""
     factory = door.listener._factory

@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
-import math
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,9 +21,9 @@ from growd.cli.client import NOT_REACHED
 from growd.cli.database_check import check_database
 from growd.cli.db_history import history
 from growd.cli.options import client_options, json_option, refuse
+from growd.cli.times import FORMS, span_in, zone_of
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import unix_time
 from growd.store.bootstrap import Databases
 from growd.store.errors import StoreError
 from growd.store.exporting.export import (
@@ -48,23 +48,6 @@ if TYPE_CHECKING:
     from growd.cli.options import DaemonOptions
 
 _STEPS: Final = 1_000  # of a progress bar
-
-
-class _Time(click.ParamType[float]):
-    """UNIX seconds, or an ISO 8601 date and time; UTC by default."""
-
-    name = "time"
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        text = str(value)
-        try:
-            seconds = unix_time(text)
-        except ValueError:
-            sentence = f"{text} is not a time: use UNIX seconds, or a form such as 2026-11-22T00:05:03Z"
-            self.fail(sentence, param, ctx)
-        if not math.isfinite(seconds):
-            self.fail(f"{text} is not a finite time", param, ctx)
-        return seconds
 
 
 @click.group()
@@ -109,11 +92,10 @@ db.add_command(history)
 )
 @click.option(
     "--start",
-    type=_Time(),
     metavar="TIME",
-    help="Only points from TIME on: UNIX seconds or ISO 8601 (2026-11-22T10:00+01:00), UTC by default.",
+    help=f"Only points from TIME on: {FORMS}.",
 )
-@click.option("--end", type=_Time(), metavar="TIME", help="Only points up to TIME.")
+@click.option("--end", metavar="TIME", help="Only points up to TIME.")
 @click.option("--cols", metavar="A,B", help=f"Columns of FILE.  [default: {','.join(COLUMNS)}]")
 @click.option("--wide", is_flag=True, help="One column per variable, one row per time step.")
 @click.option(
@@ -132,8 +114,8 @@ def export(
     variable: str,
     category: str,
     recipe_marks: bool,
-    start: float | None,
-    end: float | None,
+    start: str | None,
+    end: str | None,
     cols: str | None,
     wide: bool,
     every: float | None,
@@ -143,8 +125,9 @@ def export(
 ) -> None:
     """Write the measured points to FILE, or those of another category.
 
-    The points come from the configured CouchDB, or else from the running daemon. Times in FILE are UTC. If
-    the export is interrupted, run the same command again: it continues FILE.part.
+    The points come from the configured CouchDB, or else from the running daemon. TIME is in the time zone of
+    the chamber unless it names its own, as in 2026-11-24T06:00Z; without a date it is the last one. Times in
+    FILE are UTC. If the export is interrupted, run the same command again: it continues FILE.part.
 
     With --wide, each row has the latest value of every variable. A measured value counts for a little longer
     than [store] maximum_interval_s, or until its sensor fails; other values count until they change. Columns
@@ -155,8 +138,6 @@ def export(
     connection broke (run the command again).
     """
     _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
-    if start is not None and end is not None and start > end:
-        raise click.UsageError("--start must not be after --end")
     if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
         refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
     try:
@@ -166,8 +147,7 @@ def export(
             environment,
             variable,
             category,
-            start,
-            end,
+            *_span(daemon, start, end),
             (recipe_marks or category == ALL) and not wide,
             (every or 60.0) if wide else None,
             _carried_s(daemon),
@@ -299,13 +279,26 @@ def _progress() -> Iterator[Callable[[Progress], None]]:
         yield report
 
 
+def _span(daemon: DaemonOptions, start: str | None, end: str | None) -> tuple[float | None, float | None]:
+    """--start and --end in UNIX seconds. Raises `GrowdError`."""
+    if _is_direct(daemon):
+        return span_in(daemon.configuration().environment.zone, start, end)
+    with daemon.client() as client:
+        return span_in(partial(zone_of, client), start, end)
+
+
+def _is_direct(daemon: DaemonOptions) -> bool:
+    """Whether points come from the configured CouchDB, and not through the running growd."""
+    return bool(daemon.configuration().couchdb.url) and daemon.url is None
+
+
 def _source(daemon: DaemonOptions) -> PointSource:
     """The configured database, else the daemon in front of it. Reads the credentials file."""
     config = daemon.configuration()
     couchdb = config.couchdb
     names = Databases.prefixed(couchdb.prefix)
     databases = names.points, names.events
-    if couchdb.url and daemon.url is None:
+    if _is_direct(daemon):
         login = read_credentials(couchdb.credentials_file)
         server = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
         return PointSource(server, *databases, config.http.name, login)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import csv
 import sys
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import click
 
-from growd.cli.options import client_options, json_option, refuse
+from growd.cli.options import client_options, json_option
 from growd.cli.output import echo_lines, print_json
-from growd.config import ConfigError
+from growd.cli.times import FORMS, span_in, zone_of
 from growd.runtime.text import columns
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _VALUES: Final = ("min", "mean", "max", "last", "count")
 @click.option(
     "--start",
     metavar="TIME",
-    help="From TIME on: UNIX seconds or ISO 8601, UTC by default.  [default: a day before the end]",
+    help=f"From TIME on: {FORMS}.  [default: a day before the end]",
 )
 @click.option("--end", metavar="TIME", help="Up to TIME.  [default: now]")
 @click.option(
@@ -56,23 +57,22 @@ def history(
 ) -> None:
     """Print minimum, mean, maximum, last value and number of values, in buckets of equal length.
 
-    Without VARIABLE, of all variables that have points. A range may have 20 years. Times are UTC, those of
-    the starts of the buckets; buckets without points are left out. The last value of a released set point is
-    empty. --json prints the answer of the API, with the events.
+    Without VARIABLE, of all variables that have points. A range may have 20 years. TIME is in the time zone
+    of the chamber unless it names its own, as in 2026-11-24T06:00Z; without a date it is the last one.
+    Printed times are UTC, those of the starts of the buckets; buckets without points are left out. The last
+    value of a released set point is empty. --json prints the answer of the API, with the events.
 
     Exit status: 0; 1 if the daemon refuses, or has no database; 2 for a usage error; 3 if no daemon answers;
     4 if a login is needed.
     """
     if as_csv and as_json:
         raise click.UsageError("--csv can't be used with --json")
-    times = {name: time for name, time in (("start", start), ("end", end)) if time is not None}
-    query = [*(("variable", each) for each in variables), *times.items(), ("points", points)]
+    query: list[tuple[str, Any]] = [*(("variable", each) for each in variables), ("points", points)]
     query += [] if as_json else [("events", "false")]
-    try:
-        place = environment or daemon.configuration().environment.id
-    except ConfigError as error:
-        refuse(str(error))
+    place = environment or daemon.configuration().environment.id
     with daemon.client() as client:
+        span = span_in(partial(zone_of, client), start, end)
+        query += [(name, at) for name, at in zip(("start", "end"), span, strict=True) if at is not None]
         answer = client.get("history", place, kind=dict[str, Any], query=urlencode(query))
     if as_json:
         print_json(answer)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import getpass
 import json
-import math
 import textwrap
 import time
-from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
@@ -17,6 +16,7 @@ import msgspec
 from growd.cli.options import client_options
 from growd.cli.output import output_options, print_json, text_of
 from growd.cli.runs import environment_option
+from growd.cli.times import FORMS, span_in, unix_time_in, zone_of
 from growd.client.calls import journal, write_entry
 from growd.runtime.text import moment, printable
 from growd.variables import SHORT_NAMES, VARIABLES
@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from growd.cli.options import DaemonOptions
     from growd.client.answers import SavedEntry
-
-_FORMS: Final = 'use UNIX seconds, "18:00" or "2026-11-24 18:00"'
 
 
 @click.group()
@@ -53,7 +51,7 @@ def note() -> None:
     metavar="VARIABLE=VALUE",
     help="Add a value that was measured by hand, such as plant_height=12.5; repeatable.",
 )
-@click.option("--at", metavar="TIME", help=f"When it happened: {_FORMS.removeprefix('use ')}.")
+@click.option("--at", metavar="TIME", help=f"When it happened: {FORMS}.")
 @click.option("--by", default="", metavar="NAME", help="Who writes it.  [default: the user or login]")
 @click.option("--correct", "corrects", default="", metavar="ID", help="Replace the text of this entry.")
 @environment_option
@@ -73,24 +71,17 @@ def add(
 ) -> None:
     """Save TEXT, photos and values in the journal, all or nothing; they are on disk when this ends.
 
-    TEXT may be missing if there is a photo or a value. A TIME without a date is the last one, in the time
-    zone of the chamber ([environment] time_zone, or that of this machine). growd removes the place and other
-    metadata from photos. A correction replaces the text in lists; the old one stays visible.
+    TEXT may be missing if there is a photo or a value. A TIME without a date is the last one; it is in the
+    time zone of the chamber unless it names its own. growd removes the place and other metadata from photos.
+    A correction replaces the text in lists; the old one stays visible.
     """
-    settings = daemon.configuration().environment
-    when = None if at is None else _past(at, settings.zone(), time.time())
+    where = environment or daemon.configuration().environment.id
     values = dict(map(_measurement, measured))
-    call = write_entry(
-        environment or settings.id,
-        text,
-        values,
-        photos,
-        time=when,
-        by=by or getpass.getuser(),
-        corrects=corrects,
-    )
     with daemon.client() as client:
-        saved = client.send(call)
+        when = None if at is None else unix_time_in(partial(zone_of, client), at, time.time(), option="--at")
+        saved = client.send(
+            write_entry(where, text, values, photos, time=when, by=by or getpass.getuser(), corrects=corrects)
+        )
     if as_json:
         print_json({"message": "Saved the entry", **msgspec.to_builtins(saved)})
     else:
@@ -127,15 +118,15 @@ def list_command(
 ) -> None:
     """List entries, newest first, with the addresses of their photos.
 
+    Times are in the time zone of the chamber.
+
     Exit status: 0; 1 if entries of the database are missing because it does not answer; 3 if no daemon
     answers.
     """
-    settings = daemon.configuration().environment
-    zone, now = settings.zone(), time.time()
-    begin = _past(start, zone, now) if start else None
-    until = _past(end, zone, now, after=begin or 0.0) if end else None
+    where = environment or daemon.configuration().environment.id
     with daemon.client() as client:
-        found = client.send(journal(environment or settings.id, begin, until, search, limit))
+        zone = zone_of(client)
+        found = client.send(journal(where, *span_in(lambda: zone, start, end), search, limit))
         origin = client.address.origin
     if as_json:
         shown = msgspec.to_builtins(found)
@@ -177,35 +168,3 @@ def _measurement(words: str) -> tuple[str, Any]:
     if not equals or isinstance(value, str):
         raise click.BadParameter(f"{words}: use VARIABLE=VALUE with a number", param_hint="'--measure'")
     return SHORT_NAMES.get(name.strip().lower(), name.strip()), value
-
-
-def _past(text: str, zone: tzinfo | None, now: float, *, after: float = 0.0) -> float:
-    """UNIX seconds of a time in words. Without a date it is the last one before `now`; if that is not after
-    `after`, it is the next one.
-    """
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = _moment(text, zone, now, after)
-    if not math.isfinite(seconds) or seconds < 0:
-        raise click.BadParameter(f"{text} is not a time: {_FORMS}")
-    return seconds
-
-
-def _moment(text: str, zone: tzinfo | None, now: float, after: float) -> float:
-    today = datetime.fromtimestamp(now, zone)
-    try:
-        clock = datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007  a time of day
-    except ValueError:
-        pass
-    else:
-        days = [datetime.combine(today + timedelta(days=day), clock, zone).timestamp() for day in (-1, 0, 1)]
-        last = max(day for day in days if day <= now)
-        return last if last > after else min(day for day in days if day > now)
-    try:
-        given = datetime.fromisoformat(text)
-        if given.tzinfo is None:
-            given = given.replace(tzinfo=zone) if zone is not None else given.astimezone()
-        return given.timestamp()
-    except (ValueError, OverflowError):
-        raise click.BadParameter(f"{text} is not a time: {_FORMS}") from None

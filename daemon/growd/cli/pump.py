@@ -13,6 +13,7 @@ import msgspec
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, table, text_of
 from growd.cli.runs import environment_option
+from growd.cli.times import zone_of
 from growd.client.errors import GrowdError, RefusedError
 from growd.runtime.text import moment, printable
 
@@ -69,13 +70,12 @@ def pump() -> None:
 @client_options
 def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: bool) -> None:
     """List the dosing pumps: flow and dead time in force, and their last calibration."""
-    settings = daemon.configuration().environment
+    where = environment or daemon.configuration().environment.id
     with daemon.client() as client:
-        found = _node(client, environment or settings.id).pumps
+        found, zone = _node(client, where).pumps, zone_of(client)
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
-    zone = settings.zone()
     rows = []
     for each in found:
         last = each.last or {}

@@ -7,11 +7,11 @@ import difflib
 import getpass
 import importlib.util
 import json
-import math
 import os
 import sys
 import time
-from datetime import datetime, timedelta
+from datetime import datetime
+from functools import cached_property, partial
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
@@ -26,6 +26,7 @@ from growd.cli.names import complete_with, did_you_mean
 from growd.cli.options import DaemonOptions, client_options, environment_option, json_option, refuse
 from growd.cli.output import echo_lines, output_options, print_result, table
 from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
+from growd.cli.times import FORMS, unix_time_in, zone_of
 from growd.client.errors import GrowdError, RefusedError
 from growd.config import Chamber
 from growd.recipes.drawing import plan_of
@@ -305,9 +306,7 @@ def resolve(*, daemon: DaemonOptions, recipe_id: str, revision: str) -> None:
 @click.option(
     "--offset", type=float, default=0.0, metavar="SECONDS", help="Begin at this time of the recipe."
 )
-@click.option(
-    "--at", metavar="TIME", help='Start at this time: "06:00", "2026-11-24 06:00", or UNIX seconds.'
-)
+@click.option("--at", metavar="TIME", help=f"Start at this time: {FORMS}.")
 @environment_option
 @client_options
 def start(
@@ -315,15 +314,14 @@ def start(
 ) -> None:
     """Start a recipe of the database, now or at a later time.
 
-    A TIME without a date is the next one. It is in the time zone of the chamber ([environment] time_zone, or
-    that of this machine) unless it names its own, as in 2026-11-24T06:00Z. growd keeps a copy of the recipe
-    while it waits; `growd recipe stop` cancels the start.
+    A TIME without a date is the next one. It is in the time zone of the chamber unless it names its own, as
+    in 2026-11-24T06:00Z. growd keeps a copy of the recipe while it waits; `growd recipe stop` cancels the
+    start.
     """
-    when = (
-        {"at": moment_of(at, daemon.configuration().environment.zone(), time.time())}
-        if at is not None
-        else {}
-    )
+    when = {}
+    if at is not None:
+        with daemon.client() as client:
+            when["at"] = unix_time_in(partial(zone_of, client), at, time.time(), option="--at", is_next=True)
     _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset, **when)
 
 
@@ -372,35 +370,6 @@ def skip(*, daemon: DaemonOptions, phase: str, environment: str | None) -> None:
     _call(daemon, environment, "skip_to_phase", phase=phase)
 
 
-def moment_of(text: str, zone: tzinfo | None, now: float) -> float:
-    """UNIX seconds of a time in words; without a date the next one after `now`.
-
-    Raises `click.BadParameter`.
-    """
-    with contextlib.suppress(ValueError):
-        if math.isfinite(seconds := float(text)):
-            return seconds
-    try:
-        moment = datetime.fromisoformat(text)
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=zone) if zone is not None else moment.astimezone()
-        return moment.timestamp()
-    except (ValueError, OverflowError):  # also of the year 1
-        return _next_time_of_day(text, zone, now)
-
-
-def _next_time_of_day(text: str, zone: tzinfo | None, now: float) -> float:
-    try:
-        clock = datetime.strptime(text, "%H:%M").time()  # noqa: DTZ007  a time of day
-    except ValueError:
-        raise click.BadParameter(
-            f'{text} is not a time: use UNIX seconds, "06:00" or "2026-11-24 06:00"', param_hint="'--at'"
-        ) from None
-    today = datetime.fromtimestamp(now, zone).date()
-    days = (datetime.combine(today + timedelta(days=ahead), clock, zone).timestamp() for ahead in (0, 1))
-    return next(moment for moment in days if moment > now)
-
-
 class _Asked:
     """A recipe in a file or in the daemon's database. Ends the program where it is not available."""
 
@@ -410,7 +379,6 @@ class _Asked:
         self._file = Path(what) if what.endswith(".json") or os.path.isfile(what) else None  # noqa: PTH113
         self._daemon = daemon
         self._config = daemon.configuration()
-        self.zone = self._config.environment.zone()
         self._environment = _environment_of(daemon, environment)
 
     def findings(self) -> tuple[list[RecipeFinding], str]:
@@ -426,6 +394,14 @@ class _Asked:
             chamber = f" in {self._environment} of the configuration"
             click.echo(f"growd: checked without the daemon: {error}", err=True)
         return repeated + found, chamber
+
+    @cached_property
+    def zone(self) -> tzinfo | None:
+        """The time zone of the daemon, for a file that of the configuration."""
+        if self._file is not None:
+            return self._config.environment.zone()
+        with self._daemon.client() as client:
+            return zone_of(client)
 
     def duration(self) -> float:
         """The length in seconds of a recipe without errors."""

@@ -12,6 +12,7 @@ import click
 
 from growd.cli.options import client_options, refuse
 from growd.cli.output import table
+from growd.cli.times import zone_of
 from growd.runs.figures import RunFigures
 from growd.runs.reports.language import Language
 from growd.runs.reports.rows import MOST_RUNS, figure_rows
@@ -54,7 +55,7 @@ def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, lang: str) 
     with daemon.client(REPORT_S) as client:
         if path is None:
             run = client.get("run", run_id, kind=dict[str, Any])["run"]
-            path = _default_path(run, daemon.configuration().environment.zone())
+            path = _default_path(run, zone_of(client))
             if path.exists():
                 refuse(f"{path} exists; name a file with -o")
         page = client.page("report", run_id, query=f"lang={lang}")
@@ -90,7 +91,7 @@ def compare(*, daemon: DaemonOptions, run_ids: tuple[str, ...], path: Path | Non
         if path is not None:
             query = urlencode([*(("run", run_id) for run_id in run_ids), ("lang", lang)])
             page = client.page("compare", query=query)
-    language = Language(lang, daemon.configuration().environment.zone())
+        language = Language(lang, zone_of(client))
     for line in _table(run_ids, figures, language):
         click.echo(line)
     if path is not None and page is not None:

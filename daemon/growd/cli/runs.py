@@ -9,6 +9,7 @@ import msgspec
 
 from growd.cli.options import client_options
 from growd.cli.output import HEADING, output_options, print_result, table, tree
+from growd.cli.times import zone_of
 from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
 
@@ -70,10 +71,10 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, limit: int, 
     The first column is the short form of the id, which the other commands accept. The number behind a recipe
     is its revision at the start. Times are in the time zone of the chamber.
     """
-    settings = daemon.configuration().environment
+    where = environment or daemon.configuration().environment.id
     with daemon.client() as client:
-        answer = client.get("runs", environment or settings.id, kind=_Answer, query=f"limit={limit}")
-    zone = settings.zone()
+        answer = client.get("runs", where, kind=_Answer, query=f"limit={limit}")
+        zone = zone_of(client)
     rows = [msgspec.convert(each, Listed).cells(zone) for each in answer.runs]
     heads = ("run", "recipe", "start", "end", "lasted", "state", "started by")
     print_result(answer.runs, table(heads, rows) if rows else ["no runs"], as_json=as_json)
@@ -93,7 +94,7 @@ def show(*, daemon: DaemonOptions, run_id: str, as_json: bool) -> None:
     """
     with daemon.client() as client:
         described = client.get("run", run_id, kind=dict[str, Any])
-    zone = daemon.configuration().environment.zone()
+        zone = zone_of(client)
     print_result(described, _shown(described, zone), as_json=as_json)
 
 

@@ -12,6 +12,7 @@ import msgspec
 from growd.cli.asking import status_of
 from growd.cli.options import client_options, json_option
 from growd.cli.status_table import report
+from growd.cli.times import zone_of
 
 if TYPE_CHECKING:
     from growd.cli.options import DaemonOptions
@@ -28,9 +29,11 @@ def status(*, daemon: DaemonOptions, as_json: bool) -> None:
     """
     with daemon.client() as client:
         found = status_of(client)
+        is_waiting = any(each.state == "waiting" for each in found.recipes)
+        zone = zone_of(client) if is_waiting else None
     if as_json:
         document = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}
         click.echo(json.dumps(document, indent=2))
     else:
-        click.echo(report(found))
+        click.echo(report(found, zone))
     sys.exit(1 if found.failures else 0)

@@ -10,6 +10,7 @@ from growd.status.model import has_little_disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import tzinfo
 
     from growd.host.machine import MachineStatus
     from growd.status.bridge_status import BridgeStatus
@@ -53,8 +54,11 @@ _GIGABYTE: Final = 1e9
 _MEGABYTE: Final = 1e6
 
 
-def report(status: Status) -> str:
-    """Holds, devices, variables, recipes, tripped interlocks, store, replications, machine; failures last."""
+def report(status: Status, zone: tzinfo | None = None) -> str:
+    """Holds, devices, variables, recipes, tripped interlocks, store, replications, machine; failures last.
+
+    Times are in `zone`, None that of this machine.
+    """
     now = status.time
     replications = [_replication_row(each, status.machine_time) for each in status.replications]
     parts = [
@@ -64,7 +68,7 @@ def report(status: Status) -> str:
         if status.variables
         else "",
         _table(_OUTPUT_HEADINGS, [_output_row(each) for each in status.outputs]) if status.outputs else "",
-        _lines(_of_recipe(recipe, now) for recipe in status.recipes),
+        _lines(_of_recipe(recipe, now, zone) for recipe in status.recipes),
         _lines(f"{each.environment}: {each.name} is running: {each.text}" for each in status.experiments),
         _lines(_of_set_point(each, now) for each in status.set_points),
         _lines(_of_interlock(each, now) for each in status.interlocks if each.tripped),
@@ -86,13 +90,13 @@ def _verdict(status: Status) -> Iterator[str]:
         yield "All is well."
 
 
-def _of_recipe(recipe: RecipeStatus, now: float) -> str:
+def _of_recipe(recipe: RecipeStatus, now: float, zone: tzinfo | None) -> str:
     if recipe.state == "idle":
         return f"{recipe.environment}: no recipe runs"
     revision = _revision_of(recipe, now)
     if recipe.state == "waiting":
         left = lasted(max(0.0, recipe.starts_at - now))
-        when = f"waits until {moment(recipe.starts_at)} (in {left})"
+        when = f"waits until {moment(recipe.starts_at, zone)} (in {left})"
         return f"{recipe.environment}: recipe {recipe.recipe_id} {when}{revision}"
     phase = f", phase {recipe.phase}" if recipe.phase else ""
     times = f"{lasted(recipe.elapsed_s)} gone, {lasted(recipe.remaining_s)} to go"
