@@ -254,14 +254,16 @@ class TestTopics:
             return ""
 
         topic.keeper, topic.takes_past = keep, True
-        assert (await daemon.ask("POST", "/topic/e/notes?time=1.5&by=Ada", json=["watered"])).status == 200
-        assert authors == [(1.5, "Ada")]
-        assert topic.last.time == 1.5
+        assert (
+            await daemon.ask("POST", "/topic/e/notes?time=1500000000.5&by=Ada", json=["watered"])
+        ).status == 200
+        assert authors == [(1500000000.5, "Ada")]
+        assert topic.last.time == 1500000000.5
         for query, field in ("time=1e12", "time"), ("time=-1", "time"), (f"by={'x' * 101}", "by"):
             answer = await daemon.ask("POST", f"/topic/e/notes?{query}", json=["watered"])
             assert (answer.status, answer.json["error"]) == (400, "invalid_value")
             assert answer.json["ERROR"].startswith(f"{field}: expected")
-        refused = await daemon.ask("POST", f"/topic/{LIGHT}?time=1.5", json=[8000])
+        refused = await daemon.ask("POST", f"/topic/{LIGHT}?time=1500000000.5", json=[8000])
         assert (refused.status, daemon.bus.topics.get(LIGHT).last) == (400, None)
 
     async def test_a_topic_of_a_node_refuses_clients_and_names_the_node(self, daemon):

@@ -10,6 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
+from growd.recipes.findings import errors
+from growd.recipes.interpreter import FORMATS, check
+from growd.runtime.clock import EARLIEST
 from growd.store.openag.forms import Conversion, OddDocumentError
 from growd.store.openag.sources import SourceError, of_couchdb
 from growd.store.rollups.document import Rollup, RollupSeries, rollup_id
@@ -98,16 +101,70 @@ def test_old_forms_of_points_are_corrected(document, members):
         (point(timestamp=True), "timestamp is not a time"),
         (point(timestamp=10**400), "timestamp is not a time"),
         (point(timestamp=9_480_000_500), "timestamp is in the future"),
+        (point(timestamp=600.5), "timestamp is before 2000"),
         (point(value=10**400), "not a finite number"),
         (without("timestamp") | {"_id": "a"}, "no timestamp"),
         (point(_deleted=True), "deleted"),
     ],
 )
 def test_odd_documents_are_rejected_by_kind(document, reason):
-    conversion = Conversion({"environment_1": "lab"}, newest=4e9)
+    conversion = Conversion({"environment_1": "lab"}, oldest=EARLIEST, newest=4e9)
     with pytest.raises(OddDocumentError, match=reason):
         conversion.converted(document)
     assert not conversion.corrected
+
+
+DAY = {"hours": 16, "light_intensity_red": 1, "air_temperature": 24}
+NIGHT = {"hours": 8, "light_intensity_red": 0, "air_temperature": 20}
+OLD_PHASED = {
+    "_id": "old", "format": "phased", "version": "1.0",
+    "operations": [{"cycles": 2, "name": "germination", "day": DAY, "night": NIGHT}],
+}  # fmt: skip
+"""As openag_brain had them before its flexformat."""
+
+
+def test_days_and_nights_of_older_recipes_become_cycles_of_phases():
+    assert [str(each) for each in errors(check(OLD_PHASED))] != []
+    kind, recipe = Conversion().converted(OLD_PHASED)
+    assert (kind, errors(check(recipe))) == ("recipe", [])
+    plan = FORMATS["phased"].plan(recipe)
+    assert plan.duration == 2 * 86_400
+    values = [plan.set_points(hour * 3_600.0, 0.0) for hour in (0, 15, 17, 23, 24, 47)]
+    assert [value["air_temperature"] for value in values] == [24, 24, 20, 20, 24, 20]
+    assert [value["light_intensity_red"] for value in values] == [1, 1, 0, 0, 1, 0]
+
+
+def test_minutes_of_a_flush_become_its_end():
+    flush = [[0, 0], [10, 60], [20, 0], [3_600, 2], [3_700, 5], [9_000, 0]]
+    operations = [[at, "air_flush_on", value] for at, value in flush]
+    recipe = RECIPE | {
+        "operations": [[0, "air_temperature", 24], *operations, [9_000, "air_temperature", 24]]
+    }
+    assert "minutes" in str(errors(check(recipe))[-1])
+    _, converted = Conversion().converted(recipe)
+    assert errors(check(converted)) == []
+    course = [(at, value) for at, variable, value in converted["operations"] if variable == "air_flush_on"]
+    assert course == [(0, 0), (10, 1), (20, 0), (3_600, 1), (3_700, 1), (4_000, 0), (9_000, 0)]
+    _, same = Conversion().converted(RECIPE)
+    assert same == RECIPE
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [OLD_PHASED["operations"][0] | {"day": 5}],
+        [{"day": {}, "night": {}}],
+        [[1], [0, "air_flush_on", 60]],
+        [{}],
+        [],
+    ],
+)
+def test_odd_operations_stay_as_they_are(operations):
+    for form in ("phased", "simple"):
+        document = RECIPE | {"format": form, "operations": operations}
+        _, converted = Conversion().converted(document)
+        assert converted == document
+        assert errors(check(converted))
 
 
 def test_impossible_values_and_unknown_variables_are_counted():
@@ -211,11 +268,23 @@ async def test_odd_documents_are_counted_and_written_to_a_file(database_server, 
         assert [each["_id"] for each in await stored(place, "environmental_data_point")] == ["good"]
     assert done.exit_code == 0
     assert "rejected: value is not a number: 1" in done.output
-    assert "rejected: refused by the database: " in done.output
+    assert "rejected: the recipe c has errors: " in done.output
     assert "4 documents rejected: they are in" in done.output
     rejected = [json.loads(line) for line in (tmp_path / "odd").read_bytes().splitlines()]
     assert [each["document"] for each in rejected if isinstance(each["document"], dict)] == odd
     assert [each["document"] for each in rejected if isinstance(each["document"], str)] == ["{torn"]
+
+
+async def test_times_of_a_clock_that_was_never_set_are_imported_only_if_asked_for(database_server, tmp_path):
+    odd = [point(_id="unset", timestamp=600.5), point(_id="ahead", timestamp=time.time() + 90_000)]
+    await asyncio.to_thread(write, tmp_path / "dump", FORMS["lines"]([point(_id="good"), *odd]))
+    async with prepared(database_server, tmp_path) as place:
+        done = await imported(place, str(tmp_path / "dump"))
+        assert "1 point imported" in done.output
+        assert [each["_id"] for each in await stored(place, "environmental_data_point")] == ["good"]
+        done = await imported(place, str(tmp_path / "dump"), "--any-time")
+        found = await stored(place, "environmental_data_point")
+    assert [each["_id"] for each in found] == ["ahead", "good", "unset"]
 
 
 @asynccontextmanager

@@ -75,7 +75,7 @@ async def test_a_correction_shows_both_texts(daemon: Daemon):
         (("x", "--measure", "plant_height=high"), 2, "use VARIABLE=VALUE with a number"),
         (("x", "--photo", "missing.jpg"), 2, "'missing.jpg' does not exist"),
         (("x", "--at", "soon"), 2, "soon is not a time"),
-        (("x", "--at", "2100-01-01"), 1, "time must be 0 or UNIX seconds until now"),
+        (("x", "--at", "2100-01-01"), 1, "time must be 0 or UNIX seconds from the year 2000 until now"),
         (("x", "--environment", "kitchen"), 1, 'there is no environment named "kitchen"'),
     ],
 )

@@ -282,9 +282,10 @@ async def test_an_entry_is_published_once_it_is_on_the_disk(rig):
         ({"measurements": {"air_flush_on": 1}}, InvalidValueError, "measured by hand"),
         ({"measurements": {"air_temperature": 20}}, NotOpenError, "environment_1/measured/air_temperature"),
         ({"measurements": {str(n): 1 for n in range(51)}}, InvalidValueError, "at most 50"),
-        ({"time": NOW + 1}, InvalidValueError, "time must be 0 or UNIX seconds until now"),
+        ({"time": 600.5}, InvalidValueError, "time must be 0 or UNIX seconds from the year 2000 until now"),
+        ({"time": NOW + 1}, InvalidValueError, "time must be 0 or UNIX seconds from the year 2000 until now"),
         ({"corrects": "x"}, InvalidValueError, "corrects must be the id of an entry"),
-        ({"corrects": "x", "time": 1.0}, InvalidArgumentsError, "a correction has a text"),
+        ({"corrects": "x", "time": NOW - 1}, InvalidArgumentsError, "a correction has a text"),
     ],
 )
 async def test_bad_fields_are_refused_and_change_nothing(rig, fields, error, words):

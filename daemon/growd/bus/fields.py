@@ -9,6 +9,7 @@ from sys import float_info
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
+from growd.runtime.clock import EARLIEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -177,3 +178,9 @@ def _is_text(value: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_past(time: float, now: float) -> None:
+    """Raises `InvalidValueError` unless a client's `time` is 0, for now, or a plausible one until now."""
+    if time and not EARLIEST <= time <= now:
+        raise InvalidValueError("time", f"0 or UNIX seconds from the year 2000 until now, {now:.0f}", time)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from weakref import WeakSet
 
 from growd.bus.errors import InvalidValueError, NameTakenError, NotOpenError, UnknownNameError
+from growd.bus.fields import check_past
 from growd.bus.messages import Quality
 from growd.bus.names import normalise
 from growd.bus.params import Parameters
@@ -113,8 +114,7 @@ class Node:
         now = self._bus.clock.time()
         if time and not channel.takes_past:
             raise InvalidValueError("time", "0 (only notes and manual measurements have another time)", time)
-        if time > now:
-            raise InvalidValueError("time", f"0 or UNIX seconds until now, {now:.0f}", time)
+        check_past(time, now)
         self.publisher(channel.name)
         quality = Quality.STALE if is_release else Quality.OK
         return channel.deliver(value, time or now, quality, self.name, is_past=bool(time))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 import time
 from contextlib import AsyncExitStack, aclosing, contextmanager
@@ -17,6 +18,9 @@ from growd.cli.chamber import client_of, front_door
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import client_options, refuse
 from growd.config import ConfigError
+from growd.recipes.findings import errors
+from growd.recipes.interpreter import check as check_recipe
+from growd.runtime.clock import EARLIEST
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
 from growd.store.bootstrap import Databases
@@ -37,6 +41,7 @@ if TYPE_CHECKING:
 
 
 _AHEAD_S: Final = 86_400.0  # that a clock may be ahead
+_MOST_FAULTS: Final = 3  # of a recipe that are printed
 
 
 class _Retention(msgspec.Struct):
@@ -111,6 +116,9 @@ def import_() -> None:
     help="Points older than [retention] keep_days, which growd deletes: refuse them, or import them so that "
     "their rollups stay.",
 )
+@click.option(
+    "--any-time", is_flag=True, help="Import points of before 2000 and of the future too, as they are."
+)
 @click.option("--dry-run", is_flag=True, help="Convert and count, and write nothing.")
 @client_options
 def openag(
@@ -122,6 +130,7 @@ def openag(
     rejected: Path | None,
     source_credentials: str,
     old_points: str,
+    any_time: bool,
     dry_run: bool,
     daemon: DaemonOptions,
 ) -> None:
@@ -136,7 +145,12 @@ def openag(
     if a database does not answer (run the command again).
     """
     conversion = Conversion(
-        dict(environments), dict(variables), conductivity == "uS/cm", newest=time.time() + _AHEAD_S
+        dict(environments),
+        dict(variables),
+        conductivity == "uS/cm",
+        oldest=0.0 if any_time else EARLIEST,
+        newest=math.inf if any_time else time.time() + _AHEAD_S,
+        fault_of_recipe=lambda recipe: "; ".join(map(str, errors(check_recipe(recipe))[:_MOST_FAULTS])),
     )
     try:
         with _rejected_file(rejected) as file, _counter() as report:

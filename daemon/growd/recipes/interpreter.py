@@ -131,6 +131,9 @@ def _check(recipe: Any) -> Iterator[RecipeFinding]:
         yield error("/format", f"the format is missing; known are {known}")
     elif not isinstance(name, str) or name not in FORMATS:
         yield error("/format", f"the format {shown(name)} is not known; known are {known}")
+    elif name == phased.FORMAT.name and "operations" in recipe and "phases" not in recipe:
+        words = "this is the older format phased of openag_brain: growd import openag FILE converts it"
+        yield error("/operations", words)
     else:
         yield from misfits(recipe)
         yield from _check_format(FORMATS[name], recipe)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
 from growd.recipes.doubts import check_openag_unit
-from growd.recipes.findings import MAX_SECONDS, check_value, warning
+from growd.recipes.findings import MAX_SECONDS, check_value, error, warning
 from growd.recipes.grammar import VALUE, VARIABLE, Grammar, RecipeFormat
 from growd.recipes.plan import Phase, Plan, Point, Track
+from growd.variables import FAN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from growd.recipes.findings import RecipeFinding
 
 MAX_OPERATIONS: Final = 100_000
+_MINUTES: Final = (
+    "if these are the minutes of openag_recipe_generator, growd import openag FILE converts the recipe"
+)
 
 _OPERATION: Final[Grammar] = {
     "title": "[offset in s, variable, value]",
@@ -86,7 +90,10 @@ def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
     seen: set[str] = set()
     for number, operation in enumerate(recipe.get("operations", ())):
         _, variable, value = operation or (None, None, None)
-        yield from check_value(f"/operations/{number}/2", variable, value)
+        for finding in check_value(f"/operations/{number}/2", variable, value):
+            yield finding
+            if variable == FAN:
+                yield error(finding.pointer, _MINUTES)
         if variable and variable not in seen:
             seen.add(variable)
             remedy = "a simple recipe can't name the unit"

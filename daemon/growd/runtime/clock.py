@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+EARLIEST: Final = 946_684_800.0
+"""2000-01-01: an earlier time of a client or of old data is of a clock that was never set."""
+
 _TIME_ERROR: Final = 5
 """The result of adjtimex(2) for a clock that is not synchronised."""
 

@@ -21,6 +21,7 @@ from growd.bus.errors import (
     NotOpenError,
     UnknownNameError,
 )
+from growd.bus.fields import check_past
 from growd.bus.messages import Quality
 from growd.runtime.worker import Worker, WorkerError
 from growd.store.entries.delivery import EntryDelivery
@@ -135,8 +136,7 @@ class GrowersJournal:
         """
         self.check_environment(environment)
         now = self._bus.clock.time()
-        if fields.time > now:
-            raise InvalidValueError("time", f"0 or UNIX seconds until now, {now:.0f}", fields.time)
+        check_past(fields.time, now)
         time = fields.time or now
         if fields.corrects:
             if fields.time or fields.measurements or not fields.text.strip():

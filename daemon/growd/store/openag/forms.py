@@ -6,14 +6,21 @@ import json
 import math
 import re
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from growd.runtime.text import unix_time
+from growd.store.openag.recipes import (
+    are_days_and_nights,
+    is_flush_in_minutes,
+    phases_of,
+    with_flush_switched,
+)
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from growd.variables import Variable
 
@@ -47,14 +54,16 @@ class Converted(NamedTuple):
 class Conversion:
     """How to convert: new names of environments and variables, and whether conductivity is in uS/cm.
 
-    `corrected` counts the corrections by what they are; `doubtful` what is imported as it is. Times after
-    `newest` (UNIX seconds) are rejected.
+    `corrected` counts the corrections by what they are; `doubtful` what is imported as it is. Times before
+    `oldest` and after `newest` (UNIX seconds) are rejected, and recipes that `fault_of_recipe` says why.
     """
 
     environments: Mapping[str, str] = field(default_factory=dict)
     variables: Mapping[str, str] = field(default_factory=dict)
     is_conductivity_in_us: bool = True
+    oldest: float = 0.0
     newest: float = math.inf
+    fault_of_recipe: Callable[[Document], str] = lambda _: ""
     corrected: Counter[str] = field(default_factory=Counter)
     doubtful: Counter[str] = field(default_factory=Counter)
 
@@ -84,7 +93,7 @@ class Conversion:
             self.corrected["attachments left out"] += 1
         own = {"_id": document["_id"]}
         if database == "recipes" or any(name in plain for name in ("operations", "phases")):
-            return Converted("recipe", own | self._recipe(plain))
+            return Converted("recipe", self._recipe(own | plain))
         if "variable" in plain or "value" in plain:
             return Converted("point", own | self._point(document["_id"], plain))
         if database == "environment":
@@ -92,11 +101,27 @@ class Conversion:
             return Converted("environment", {"_id": new} | plain)
         raise OddDocumentError("neither a point nor a recipe nor an environment")
 
-    def _recipe(self, plain: Document) -> Document:
-        if "format" in plain:
-            return plain
-        self.corrected["format of a recipe missing"] += 1
-        return {"format": "simple" if "operations" in plain else "flexformat"} | plain
+    def _recipe(self, recipe: Document) -> Document:
+        """The recipe, without an error. Raises `OddDocumentError`."""
+        if "format" not in recipe:
+            self.corrected["format of a recipe missing"] += 1
+            recipe = {"format": "simple" if "operations" in recipe else "flexformat"} | recipe
+        with suppress(LookupError, TypeError):  # then it is checked as it is
+            recipe = self._in_new_form(recipe)
+        if fault := self.fault_of_recipe(recipe):
+            raise OddDocumentError(f"the recipe {recipe['_id']} has errors: {fault}")
+        return recipe
+
+    def _in_new_form(self, recipe: Document) -> Document:
+        operations = recipe.get("operations")
+        if "phases" not in recipe and are_days_and_nights(operations):
+            rest = {name: value for name, value in recipe.items() if name != "operations"}
+            recipe = rest | {"format": "phased", "phases": phases_of(recipe["operations"])}
+            self.corrected["recipe of the older format phased, with day and night"] += 1
+        elif recipe["format"] == "simple" and is_flush_in_minutes(operations):
+            recipe = recipe | {"operations": with_flush_switched(recipe["operations"])}
+            self.corrected["air_flush_on of a recipe in minutes"] += 1
+        return recipe
 
     def _point(self, document_id: str, plain: Document) -> Document:
         environment, variable = (_name(plain, member) for member in ("environment", "variable"))
@@ -190,6 +215,8 @@ class Conversion:
         if time >= _MILLISECONDS:
             self.corrected["timestamp in milliseconds"] += 1
             time /= 1000
+        if time < self.oldest:
+            raise OddDocumentError("timestamp is before 2000, as of a clock that was never set")
         if time > self.newest:
             raise OddDocumentError("timestamp is in the future")
         return time
