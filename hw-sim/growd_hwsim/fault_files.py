@@ -27,10 +27,12 @@ _TYPE_NAMES = {str: "text", int: "a whole number", float: "a number"}
 def load_faults(path: Path) -> list[Fault]:
     """The faults of a file, in its order. Raises `FaultFileError` with file, entry, key and reason."""
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise FaultFileError(str(path), f"can't be read: {error.strerror or error}") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError:
+        raise FaultFileError(str(path), "is not in UTF-8; save it as UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
         raise FaultFileError(str(path), f"is not TOML: {error}") from error
     entries = document.pop("fault", [])
     if document:

@@ -135,7 +135,7 @@ def load_recording(path: Path) -> Recording:
     except (BadZipFile, zlib.error, EOFError):
         raise ReplayFileError(str(path), "is a damaged ZIP file") from None
     except UnicodeDecodeError:
-        raise ReplayFileError(str(path), "is not UTF-8 text") from None
+        raise ReplayFileError(str(path), "is not in UTF-8; save it as UTF-8") from None
     if not series:
         raise ReplayFileError(str(path), f"has no reading of {', '.join(VARIABLES)}")
     return Recording(series)

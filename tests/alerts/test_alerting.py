@@ -173,7 +173,7 @@ async def test_a_missing_secret_changes_nothing(tmp_path: Path):
     [
         (b"", 0o600, "must have one line"),
         (b"a\nb\n", 0o600, "must have one line"),
-        (b"\xff", 0o600, "is not UTF-8"),
+        (b"\xff", 0o600, "save it as UTF-8"),
         (b"secret\n", 0o644, r"is open to others \(mode 0644\)"),
     ],
 )

@@ -491,7 +491,7 @@ def test_a_wrong_file_is_refused(file: Path, text: str, words: str):
 def test_a_file_that_cannot_be_read_is_named(file: Path):
     assert f"{file}: can't be read: No such file" in refusal(file=file)
     file.write_bytes(b"\xff\xfe")
-    assert f"{file}:1: is not UTF-8" in refusal(file=file)
+    assert f"{file}:1: it is in UTF-16" in refusal(file=file)
 
 
 @pytest.mark.parametrize(

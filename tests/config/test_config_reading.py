@@ -355,10 +355,10 @@ def test_a_common_mistake_gets_a_correction(file: Path, text: str, words: str):
     assert words in str(caught.value) or re.search(words, str(caught.value))
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
-def test_a_file_in_another_encoding_gets_its_line_and_the_remedy(file: Path, encoding: str):
+@pytest.mark.parametrize(("encoding", "line"), [("latin-1", 2), ("utf-16", 1)])
+def test_a_file_in_another_encoding_gets_its_line_and_the_remedy(file: Path, encoding: str, line: int):
     file.write_bytes(b"[http]\n" + "name = 'é' # Lüfter\n".encode(encoding))
-    with pytest.raises(ConfigError, match=r"growd.toml:2: is not UTF-8: .* save the file as UTF-8"):
+    with pytest.raises(ConfigError, match=rf"growd.toml:{line}: it is .*not in UTF-8; save it as UTF-8"):
         load(file, environ={})
 
 

@@ -238,5 +238,5 @@ def test_a_file_that_cannot_be_read_says_so(tmp_path):
     with pytest.raises(FaultFileError, match="can't be read: No such file"):
         load_faults(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(FaultFileError, match="is not TOML"):
+    with pytest.raises(FaultFileError, match="is not in UTF-8"):
         load_faults(tmp_path / "binary.toml")

@@ -206,7 +206,7 @@ def test_a_missing_or_binary_file_is_refused(tmp_path):
     with pytest.raises(ReplayFileError, match=r"none\.csv: can't be read: No such file"):
         load_recording(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"timestamp,variable,value\n\xff\xfe,a,b\n")
-    with pytest.raises(ReplayFileError, match=r"binary\.csv: is not UTF-8"):
+    with pytest.raises(ReplayFileError, match=r"binary\.csv: is not in UTF-8"):
         load_recording(tmp_path / "binary.csv")
 
 

@@ -21,6 +21,7 @@ from growd.config.profiles import PROFILES, profile_path
 from growd.host.data_folder import StartError
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
+from growd.runtime.text_file import EncodingError, read_text
 from growd.store.backup.archive import ATTACHMENTS, BackupError, Manifest, reading
 from growd.store.backup.files import SECRETS, CopiedConfiguration
 from growd.store.backup.making import DATABASES, ORDER, Backup
@@ -93,9 +94,9 @@ def passphrase(file: Path | None, *, confirm: bool = False) -> str:
     phrase = os.environ.get("GROWD_PASSPHRASE")
     if file is not None:
         try:
-            phrase = file.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
-        except (OSError, ValueError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not text"
+            phrase = read_text(file).partition("\n")[0]
+        except (OSError, EncodingError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
             raise BackupError(f"--passphrase-file {file} can't be read: {why}") from None
     if phrase is None:
         if not sys.stdin.isatty():
@@ -170,7 +171,7 @@ def _copied(chamber: ChamberPlace) -> CopiedConfiguration:
     """The configuration, without one that ships. Raises `ConfigError`."""
     config = chamber.daemon.config
     own = None if config in {profile_path(name) for name in PROFILES} else config
-    text, removed = without_secrets(own.read_text(encoding="utf-8-sig")) if own is not None else ("", [])
+    text, removed = without_secrets(read_text(own)) if own is not None else ("", [])
     named = named_files(chamber.config)
     return CopiedConfiguration(
         None if own is None else own.absolute(),

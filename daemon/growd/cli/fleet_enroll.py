@@ -33,6 +33,7 @@ from growd.installation.running import start_service
 from growd.runtime.atomic_file import write_atomically
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.text import printable
+from growd.runtime.text_file import read_text
 from growd.store.backup.archive import BackupError
 from growd.store.backup.state import device_of
 from growd.store.couch_answers import connection_failure
@@ -173,7 +174,7 @@ class _Place:
         for name in _OF_ONE_SERVER:  # the receiver has databases of these names only
             if getattr(was, name) != getattr(usual, name):
                 options[name] = getattr(usual, name)
-        text = with_texts(self.file.read_text(encoding="utf-8-sig"), "replication", options)
+        text = with_texts(read_text(self.file), "replication", options)
         with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as trial:
             trial.write(text)
             trial.flush()

@@ -20,6 +20,7 @@ from growd.client.trust import trusting, trusting_only
 from growd.config import ConfigError, load
 from growd.config.profiles import PROFILES, profile_path
 from growd.runtime.text import printable
+from growd.runtime.text_file import EncodingError, read_text
 
 if TYPE_CHECKING:
     import ssl
@@ -170,9 +171,9 @@ class DaemonOptions(msgspec.Struct, frozen=True):
 
 def _first_line(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8").partition("\n")[0].removesuffix("\r")
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        return read_text(file).partition("\n")[0]
+    except (OSError, EncodingError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
         raise UsageError(f"--password-file {file} can't be read: {why}") from None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
 
 import click
 import msgspec
@@ -14,6 +14,7 @@ from growd.cli.names import add_list_command, look_up, name_argument, names_of, 
 from growd.cli.options import client_options
 from growd.cli.output import output_options, print_result, text_of, tree
 from growd.client.errors import RefusedError, UsageError
+from growd.runtime.text_file import EncodingError, decoded
 
 if TYPE_CHECKING:
     from growd.cli.options import DaemonOptions
@@ -110,9 +111,9 @@ def dump(*, daemon: DaemonOptions, prefix: str, output: TextIO) -> None:
 
 
 @param.command()
-@click.argument("file", type=click.File(encoding="utf-8"))
+@click.argument("file", type=click.File("rb"))
 @client_options
-def load(*, daemon: DaemonOptions, file: TextIO) -> None:
+def load(*, daemon: DaemonOptions, file: BinaryIO) -> None:
     """Set the parameters in FILE, as written by `growd param dump`; - is standard input.
 
     Read-only parameters, and those that have the value already, are skipped.
@@ -134,9 +135,11 @@ def load(*, daemon: DaemonOptions, file: TextIO) -> None:
     click.echo(f"set {count} of {len(values)} parameters; {skipped} are read-only, the others were unchanged")
 
 
-def _named_values(file: TextIO) -> dict[str, Any]:
+def _named_values(file: BinaryIO) -> dict[str, Any]:
     try:
-        values = json.load(file)
+        values = json.loads(decoded(file.read()))
+    except EncodingError as error:
+        raise UsageError(f"{file.name} can't be read: {error}") from None
     except ValueError as error:
         raise UsageError(f"{file.name} is not JSON: {error}") from None
     if not isinstance(values, dict):

@@ -34,6 +34,7 @@ from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
 from growd.runtime.text import duration
+from growd.runtime.text_file import EncodingError, read_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -505,9 +506,9 @@ def _versions(client: DaemonClient, path: str, revisions: list[str]) -> Iterator
 def read_file(file: Path) -> tuple[Any, list[RecipeFinding]]:
     """The document, and an error for each repeated key; ends the program if it is not JSON."""
     try:
-        return read(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        refuse(f"{file} can't be read: {error.strerror}")
+        return read(read_text(file))
+    except (OSError, EncodingError) as error:
+        refuse(f"{file} can't be read: {error.strerror if isinstance(error, OSError) else error}")
     except (ValueError, RecursionError) as error:
         refuse(f"{file} is not JSON: {error}")
 

@@ -7,6 +7,7 @@ import unicodedata
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.own_kinds import OUTPUTS, SENSORS, offers
+from growd.runtime.text_file import read_text
 
 if TYPE_CHECKING:
     import pathlib
@@ -42,22 +43,12 @@ _OTHER_KINDS: Final = (
 
 def not_toml(path: pathlib.Path, error: Exception) -> str:
     """The error of a file with its line, and how to correct it."""
-    if isinstance(error, UnicodeDecodeError):
-        return _not_utf8(path, error)
     found = re.search(r" \(at line (\d+), column \d+\)$", str(error))
     if found is None:
         return f"{path}: is not TOML: {error}"
     number, reason = int(found[1]), str(error)[: found.start()]
-    lines = path.read_text(encoding="utf-8-sig").split("\n")
-    return f"{path}:{number}: is not TOML: {reason}{_line_hint(lines[number - 1].rstrip(chr(13)))}"
-
-
-def _not_utf8(path: pathlib.Path, error: UnicodeDecodeError) -> str:
-    number = error.object.count(b"\n", 0, error.start) + 1
-    return (
-        f"{path}:{number}: is not UTF-8: the byte 0x{error.object[error.start]:02X} is of another encoding, "
-        "such as Latin-1 or UTF-16; save the file as UTF-8"
-    )
+    lines = read_text(path).split("\n")
+    return f"{path}:{number}: is not TOML: {reason}{_line_hint(lines[number - 1])}"
 
 
 def _line_hint(line: str) -> str:

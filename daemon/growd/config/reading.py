@@ -33,6 +33,7 @@ from growd.config.secrets import secret_path
 from growd.config.types import described
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import measuring_anything, reason_of
+from growd.runtime.text_file import EncodingError, read_text
 
 if TYPE_CHECKING:
     import pathlib
@@ -220,11 +221,13 @@ class _Tree:
         if self.path.is_fifo() or self.path.is_char_device():  # it is read again at SIGHUP
             raise ConfigError(f"{self.path}: is not a regular file; write the configuration into one")
         try:
-            text = self.path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
+            text = read_text(self.path)
             self.values = tomllib.loads(text)
         except OSError as error:
             raise ConfigError(f"{self.path}: can't be read: {error.strerror}") from None
-        except (ValueError, RecursionError) as error:  # not TOML, or not UTF-8
+        except EncodingError as error:
+            raise ConfigError(f"{self.path}:{error.line}: {error}") from None
+        except (ValueError, RecursionError) as error:
             raise ConfigError(not_toml(self.path, error)) from None
         self._lines = lines_of(text)
         _resolve_files(self.values, self.path.parent)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from growd.config.findings import ConfigError
+from growd.runtime.text_file import EncodingError, decoded
 
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """Set by systemd for a unit with LoadCredential=; systemd.exec(5), "Credentials"."""
@@ -66,9 +67,9 @@ def read_line(where: str, file: str) -> str:
         return ""
     path = secret_path(file)
     try:
-        secret = read_secret(f"{where}: {path}", path).decode().strip("\r\n")
-    except UnicodeDecodeError:
-        raise ConfigError(f"{where}: {path} is not UTF-8") from None
+        secret = decoded(read_secret(f"{where}: {path}", path)).strip("\r\n")
+    except EncodingError as error:
+        raise ConfigError(f"{where}: {path} can't be read: {error}") from None
     if not secret or len(secret) > _LONGEST_SECRET or not secret.isprintable():
         raise ConfigError(f"{where}: {path} must have one line, of 1 to {_LONGEST_SECRET} characters")
     return secret

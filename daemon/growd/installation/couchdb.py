@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.installation.machine import CONFIGURATION, InstallError
 from growd.installation.steps import Step, command_step, digest_of, file_step, link_step, removal_step, write
+from growd.runtime.text_file import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -228,11 +229,11 @@ def _image(machine: Machine, source: InstallSource) -> Step:
 def _configuration(machine: Machine, shipped: Collection[str]) -> Step:
     """Let growd use CouchDB, unless it uses one. For an edited growd.toml the step names the lines to add."""
     file = machine.at(CONFIGURATION / "growd.toml")
-    text = file.read_text(encoding="utf-8") if file.exists() else None
+    text = read_text(file) if file.exists() else None
     if text is None or digest_of(text) in shipped:
         return Step(
             f"let growd use CouchDB in {file}",
-            lambda: write(file, with_couchdb(file.read_text(encoding="utf-8"))),
+            lambda: write(file, with_couchdb(read_text(file))),
         )
     if "url" in _couchdb_section(text):
         return Step(f"keep [couchdb] of {file}", lambda: None, lambda: True)
@@ -254,7 +255,7 @@ def _couchdb_section(text: str) -> Mapping[str, Any]:
 
 def _read_login(path: Path) -> tuple[str, str]:
     try:
-        user, password = path.read_text(encoding="utf-8").splitlines()[:2]
+        user, password = read_text(path).splitlines()[:2]
     except ValueError:
         raise InstallError(f"{path} must have two lines: user, password") from None
     return user, password

@@ -17,6 +17,7 @@ from growd.installation.get_pip import without_login
 from growd.installation.growd_service import SERVICE, last_words
 from growd.installation.machine import CONFIGURATION, InstallError
 from growd.runtime.clock import RealClock
+from growd.runtime.text_file import read_text
 
 if TYPE_CHECKING:
     from growd.installation.machine import Machine
@@ -52,7 +53,7 @@ def start_service(machine: Machine, *, restart: bool) -> None:
 
 def wait_for_answer(machine: Machine, clock: Clock | None = None) -> list[str]:
     """Wait until the service answers; its address and state in lines. Raises `InstallError`."""
-    address = address_in(machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8"))
+    address = address_in(read_text(machine.at(CONFIGURATION / "growd.toml")))
     clock = clock or RealClock()
     until = clock.monotonic() + PATIENCE_S
     while not _answers(address):
@@ -70,7 +71,7 @@ def wait_for_answer(machine: Machine, clock: Clock | None = None) -> list[str]:
 
 def database_problem(machine: Machine) -> str:
     """Why the configured CouchDB can't be used, in a sentence; "" if it can, or if there is none."""
-    options = tomllib.loads(machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8"))
+    options = tomllib.loads(read_text(machine.at(CONFIGURATION / "growd.toml")))
     couchdb = options.get("couchdb", {})
     if not couchdb.get("url"):
         return ""
@@ -79,7 +80,7 @@ def database_problem(machine: Machine) -> str:
     try:
         if file := couchdb.get("credentials_file"):
             path = machine.at(CONFIGURATION / "credentials" / file) if "/" not in file else Path(file)
-            login = ":".join(path.read_text(encoding="utf-8").splitlines()[:2])
+            login = ":".join(read_text(path).splitlines()[:2])
         if login:
             request.add_header("Authorization", "Basic " + base64.b64encode(login.encode()).decode())
         with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310  as above

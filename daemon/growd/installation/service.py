@@ -48,6 +48,7 @@ from growd.installation.steps import (
 from growd.installation.targets import target_of
 from growd.installation.tree import PART, VersionTree, is_usable
 from growd.installation.versions import CURRENT, PREVIOUS, VERSIONS, choose, linked, remove_unused, version_at
+from growd.runtime.text_file import read_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -209,7 +210,7 @@ def _tree(
 ) -> VersionTree:
     """The embedded database unless a CouchDB is configured, and Node unless the machine has one."""
     try:
-        text = machine.at(CONFIGURATION / "growd.toml").read_text(encoding="utf-8")
+        text = read_text(machine.at(CONFIGURATION / "growd.toml"))
     except (OSError, ValueError):
         text = profile_text
     with_database = not couchdb_url(text) and not with_couchdb

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
 from growd.runtime.npm import lacks_packages, npm_command
+from growd.runtime.text_file import EncodingError, decoded
 from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:
@@ -50,7 +51,9 @@ def read_credentials(
     where = f"[{section}] credentials_file: {file}"
     content = read_secret(where, secret_path(file), is_private=is_secret)
     try:
-        user, password = content.decode().splitlines()[:2]
+        user, password = decoded(content).splitlines()[:2]
+    except EncodingError as error:
+        raise ConfigError(f"{where} can't be read: {error}") from None
     except ValueError:
         raise ConfigError(f"{where} must have two lines: user, password") from None
     if ":" in user:  # it ends the user name in Basic authentication (RFC 7617, section 2)

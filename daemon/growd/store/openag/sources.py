@@ -6,6 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from growd.runtime.text_file import EncodingError, decoded
 from growd.store.errors import CouchAnswerTooLargeError, StoreError
 
 if TYPE_CHECKING:
@@ -72,8 +73,10 @@ async def of_file(path: Path) -> AsyncGenerator[SourcePage]:
             while page := await asyncio.to_thread(next, pages, None):
                 yield SourcePage("", page)
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not text"
+        why = error.strerror if isinstance(error, OSError) else EncodingError(error.object)
         raise SourceError(f"{path} can't be read: {why}") from None
+    except EncodingError as error:
+        raise SourceError(f"{path} can't be read: {error}") from None
     except (ValueError, RecursionError) as error:
         raise SourceError(f"{path} is neither JSON nor JSON lines: {error}") from None
 
@@ -91,6 +94,7 @@ def _pages(file: TextIO) -> Iterator[list[Any]]:
 
 def _documents(file: TextIO) -> Iterator[Any]:
     first = next((line for line in file if line.strip()), "")
+    decoded(first.encode())  # UTF-16 without a mark
     is_answer = first.rstrip().endswith("[")
     try:
         whole = None if is_answer else json.loads(first)
