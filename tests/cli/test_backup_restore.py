@@ -293,7 +293,7 @@ async def test_nothing_is_overwritten(database_server, tmp_path):
     ):
         assert (await backup_of(old, file)).exit_code == 0
         again = await backup_of(old, file)
-        assert (again.exit_code, "exists already: --restart replaces it" in again.output) == (1, True)
+        assert (again.exit_code, "exists already: --replace replaces it" in again.output) == (1, True)
         full = await restore_to(old, file)
         assert (full.exit_code, f"mv {old.data} {old.data}.before" in full.output) == (1, True)
         await new.make()

@@ -257,16 +257,16 @@ def begun(file, query):
         return part.part
 
 
-async def test_another_query_is_refused_without_restart(database_server, tmp_path, small_pages):
+async def test_another_query_is_refused_without_replace(database_server, tmp_path, small_pages):
     file = tmp_path / "a.csv"
     async with stored(database_server, points()) as database:
         part = await asyncio.to_thread(begun, file, {"--view": "by_timestamp"})
         refused = await database.export(file)
         assert refused.exit_code == 1
         assert "was begun with another query" in refused.stderr
-        assert "--restart" in refused.stderr
+        assert "--replace" in refused.stderr
         assert part.read_bytes() == b"old"
-        again = ("--restart", "--category", "all", "--cols", "timestamp,variable,value")
+        again = ("--replace", "--category", "all", "--cols", "timestamp,variable,value")
         assert (await database.export(file, *again)).exit_code == 0
         assert file.read_bytes() == await database.listed("by_variable", reduce=False)
         again = await database.export(file)
@@ -359,9 +359,9 @@ def test_a_part_that_does_not_match_its_mark_is_refused(tmp_path, part, mark):
         file.part.write_text(part)
     if mark is not None:
         (tmp_path / "a.part.json").write_text(mark)
-    with pytest.raises(PartFileError, match="--restart starts over"):
+    with pytest.raises(PartFileError, match="--replace starts over"):
         PartFile(tmp_path / "a", {})
-    with PartFile(tmp_path / "a", {}, restart=True) as file:
+    with PartFile(tmp_path / "a", {}, replace=True) as file:
         assert file.mark.bytes == 0
 
 

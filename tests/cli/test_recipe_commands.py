@@ -200,7 +200,7 @@ def test_the_name_of_the_picture_chooses_its_kind(tmp_path, written):
     held = {"duration": 1, "time_units": "hours", "otherwise": "release", "name": "a long name" * 20}
     released = written({"format": "phased", "phases": [json.loads(DAYS.read_text())["phases"][0], held]})
     for recipe in (DEMO, released):
-        assert said("plot", recipe, "-o", tmp_path / "plan.svg").exit_code == 0
+        assert said("plot", recipe, "-o", tmp_path / "plan.svg", "--replace").exit_code == 0
         assert (tmp_path / "plan.svg").read_text().rstrip().endswith("</svg>")
     assert said("plot", DAYS, "-o", tmp_path / "plan.png").exit_code == 0
     assert (tmp_path / "plan.png").read_bytes().startswith(b"\x89PNG")

@@ -397,7 +397,9 @@ class TestCommands:
         assert "growd: basil-2026-09-22.html has " in await ask("report", "aaaaaa")
         page = (tmp_path / "basil-2026-09-22.html").read_bytes()
         check_harmless(Page(page))
-        assert "basil-2026-09-22.html exists; name a file with -o" in await ask("report", "aaaaaa", status=1)
+        assert "basil-2026-09-22.html exists already: --replace replaces it" in await ask(
+            "report", "aaaaaa", status=1
+        )
         assert (tmp_path / "basil-2026-09-22.html").read_bytes() == page
         await ask("report", "aaaaaa", "-o", "mine.html", "--lang", "de")
         assert b'lang="de"' in (tmp_path / "mine.html").read_bytes()

@@ -14,7 +14,7 @@ import click
 from growd.bus.errors import counted
 from growd.cli.chamber import ChamberPlace
 from growd.cli.client import NOT_REACHED
-from growd.cli.options import client_options, data_option, refuse
+from growd.cli.options import client_options, data_option, refuse, replace_part_option
 from growd.config import ConfigError
 from growd.config.copies import named_files, without_secrets
 from growd.config.profiles import PROFILES, profile_path
@@ -48,7 +48,7 @@ passphrase_option: Final = click.option(
 @click.option("--secrets", is_flag=True, help="Also copy passwords and keys, encrypted with a passphrase.")
 @passphrase_option
 @click.option("--verify", is_flag=True, help="Check FILE, and change nothing.")
-@click.option("--restart", is_flag=True, help="Start from the beginning, and replace FILE and FILE.part.")
+@replace_part_option
 @data_option
 @client_options
 @click.pass_context
@@ -59,7 +59,7 @@ def backup(
     secrets: bool,
     passphrase_file: Path | None,
     verify: bool,
-    restart: bool,
+    replace: bool,
     data: Path,
     daemon: DaemonOptions,
 ) -> None:
@@ -81,7 +81,7 @@ def backup(
         chamber = ChamberPlace.chosen(context, data, daemon)
         _check_folder(chamber.data)
         phrase = passphrase(passphrase_file, confirm=True) if secrets else None
-        _back_up(chamber, file, phrase, restart=restart)
+        _back_up(chamber, file, phrase, replace=replace)
         _verify(file, None)
     except CouchUnavailableError as error:
         refuse(f"{error}; the same command continues here", NOT_REACHED)
@@ -129,7 +129,7 @@ def progress(label: str, length: int) -> Iterator[Callable[[int], None]]:
         yield report
 
 
-def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, restart: bool) -> None:
+def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, replace: bool) -> None:
     configuration = _copied(chamber)
     configuration.check(with_secrets=phrase is not None)
     query = {
@@ -137,7 +137,7 @@ def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, restart: 
         "device": device_of(chamber.data),
         "databases": ", ".join(chamber.names.names_by_folder().values()),
     }
-    with PartFile(path, query, restart=restart, is_private=True) as file:
+    with PartFile(path, query, replace=replace, is_private=True) as file:
         if file.mark.rows:
             click.echo(
                 f"growd: resuming behind {counted(file.mark.rows, 'document')} in {file.part}", err=True

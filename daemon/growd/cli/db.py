@@ -20,7 +20,7 @@ from growd.bus.errors import counted
 from growd.cli.client import NOT_REACHED
 from growd.cli.database_check import check_database
 from growd.cli.db_history import history
-from growd.cli.options import client_options, json_option, refuse
+from growd.cli.options import client_options, json_option, refuse, replace_part_option
 from growd.cli.times import FORMS, span_in, zone_of
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
@@ -102,9 +102,7 @@ db.add_command(history)
     "--every", type=click.FloatRange(1), metavar="SECONDS", help="The time step of --wide.  [default: 60]"
 )
 @click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
-@click.option(
-    "--restart", is_flag=True, help="Start from the beginning, and replace FILE and FILE.part if they exist."
-)
+@replace_part_option
 @client_options
 def export(
     *,
@@ -120,7 +118,7 @@ def export(
     wide: bool,
     every: float | None,
     kind: str,
-    restart: bool,
+    replace: bool,
     daemon: DaemonOptions,
 ) -> None:
     """Write the measured points to FILE, or those of another category.
@@ -157,7 +155,7 @@ def export(
             stream = StreamFile(sys.stdout.buffer)
             asyncio.run(_read(stream, source, query, kind, lambda _: None))
             return
-        with PartFile(path, _query_of(query, kind, source), restart=restart) as file:
+        with PartFile(path, _query_of(query, kind, source), replace=replace) as file:
             _export(file, source, query, kind, path)
     except ExportBrokenError as error:
         refuse(f"{error}; the same command resumes here", NOT_REACHED)

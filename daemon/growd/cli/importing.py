@@ -16,7 +16,7 @@ import msgspec
 from growd.bus.errors import counted
 from growd.cli.chamber import client_of, front_door
 from growd.cli.client import NOT_REACHED
-from growd.cli.options import client_options, refuse
+from growd.cli.options import client_options, refuse, refuse_existing, replace_option
 from growd.config import ConfigError
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check as check_recipe
@@ -119,6 +119,7 @@ def import_() -> None:
 @click.option(
     "--any-time", is_flag=True, help="Import points of before 2000 and of the future too, as they are."
 )
+@replace_option
 @click.option("--dry-run", is_flag=True, help="Convert and count, and write nothing.")
 @client_options
 def openag(
@@ -131,6 +132,7 @@ def openag(
     source_credentials: str,
     old_points: str,
     any_time: bool,
+    replace: bool,
     dry_run: bool,
     daemon: DaemonOptions,
 ) -> None:
@@ -144,6 +146,7 @@ def openag(
     Exit status: 0 if all was read; 1 if SOURCE can't be read, or the database refuses; 2 for a usage error; 3
     if a database does not answer (run the command again).
     """
+    refuse_existing(rejected, replace=replace)
     conversion = Conversion(
         dict(environments),
         dict(variables),

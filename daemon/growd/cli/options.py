@@ -19,6 +19,7 @@ from growd.client.errors import GrowdError, UsageError
 from growd.client.trust import trusting, trusting_only
 from growd.config import ConfigError, load
 from growd.config.profiles import PROFILES, profile_path
+from growd.runtime.atomic_file import exists_already
 from growd.runtime.text import printable
 from growd.runtime.text_file import EncodingError, read_text
 
@@ -98,7 +99,17 @@ environment_option = click.option(
     "--environment", metavar="ID", help="Use this environment.  [default: the first one]"
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+replace_option = click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
+replace_part_option = click.option(
+    "--replace", is_flag=True, help="Replace FILE and FILE.part if they exist, and start from the beginning."
+)
 faults_option = click.option("--faults", metavar="FILE", help="Faults of the simulated hardware (TOML).")
+
+
+def refuse_existing(path: Path | None, *, replace: bool) -> None:
+    """End the program if an output file exists and may not be replaced."""
+    if path is not None and path.is_file() and not replace:
+        refuse(exists_already(path))
 
 
 def hardware_of(config: Config) -> str:

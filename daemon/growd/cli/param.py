@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, TextIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import click
 import msgspec
 
 from growd.cli.arguments import value_of
 from growd.cli.names import add_list_command, look_up, name_argument, names_of, prefix_argument
-from growd.cli.options import client_options
+from growd.cli.options import client_options, refuse, refuse_existing, replace_option
 from growd.cli.output import output_options, print_result, text_of, tree
 from growd.client.errors import RefusedError, UsageError
 from growd.runtime.text_file import EncodingError, decoded
@@ -91,23 +92,31 @@ def delete(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
 @click.option(
     "-o",
     "--output",
-    type=click.File("w"),
-    default="-",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write to FILE instead of standard output.",
 )
+@replace_option
 @client_options
-def dump(*, daemon: DaemonOptions, prefix: str, output: TextIO) -> None:
+def dump(*, daemon: DaemonOptions, prefix: str, path: Path | None, replace: bool) -> None:
     """Print parameters as JSON, for `growd param load`.
 
     The JSON object has a member for each parameter at or below PREFIX, with its full name and value.
     """
+    refuse_existing(path, replace=replace)
     with daemon.client() as client:
         found = {
             name: client.get("param", name, kind=_Value).result for name in names_of(client, "param", prefix)
         }
-    json.dump(found, output, ensure_ascii=False, indent=2)
-    output.write("\n")
+    text = json.dumps(found, ensure_ascii=False, indent=2)
+    if path is None:
+        click.echo(text)
+        return
+    try:
+        path.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        refuse(f"{path} can't be written: {error.strerror}")
 
 
 @param.command()

@@ -23,7 +23,15 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.cli.names import complete_with, did_you_mean
-from growd.cli.options import DaemonOptions, client_options, environment_option, json_option, refuse
+from growd.cli.options import (
+    DaemonOptions,
+    client_options,
+    environment_option,
+    json_option,
+    refuse,
+    refuse_existing,
+    replace_option,
+)
 from growd.cli.output import echo_lines, output_options, print_result, table
 from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
 from growd.cli.times import FORMS, unix_time_in, zone_of
@@ -194,13 +202,15 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
 @click.option(
     "-o", "--output", "path", required=True, type=click.Path(path_type=Path, dir_okay=False), metavar="FILE"
 )
-def plot(*, what: str, path: Path, **where: Any) -> None:
+@replace_option
+def plot(*, what: str, path: Path, replace: bool, **where: Any) -> None:
     """Draw all set points of a recipe over time.
 
     FILE is a picture: .png, .svg or .pdf, with a panel for each variable and the names of the phases.
     """
     if importlib.util.find_spec("matplotlib") is None:
         refuse("a picture needs matplotlib: run pip install matplotlib in growd's environment")
+    refuse_existing(path, replace=replace)
     asked = _Asked(what, **where)
     plan = asked.plan()
     try:

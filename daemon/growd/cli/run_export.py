@@ -14,7 +14,7 @@ from yarl import URL
 
 from growd.bus.errors import counted
 from growd.cli.client import HINTS, NOT_REACHED
-from growd.cli.options import client_options, refuse
+from growd.cli.options import client_options, refuse, replace_option
 from growd.client.connection import DaemonClient
 from growd.runs.exporting.run_export import Counts, RunExport
 from growd.runs.exporting.run_zip import RunZip
@@ -43,7 +43,7 @@ _STEPS: Final = 1_000  # of a progress bar
     help="Write to FILE.  [default: run-ID.zip]",
 )
 @click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
-@click.option("--replace", is_flag=True, help="Replace FILE if it exists.")
+@replace_option
 @client_options
 def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, replace: bool) -> None:
     """Write a run into one ZIP file.

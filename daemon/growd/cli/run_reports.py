@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import click
 
-from growd.cli.options import client_options, refuse
+from growd.cli.options import client_options, refuse, refuse_existing, replace_option
 from growd.cli.output import table
 from growd.cli.times import zone_of
 from growd.runs.figures import RunFigures
@@ -40,24 +40,25 @@ _output = click.Path(path_type=Path, dir_okay=False)
     "path",
     type=_output,
     metavar="FILE",
-    help="Write to FILE, and replace it if it exists.  [default: RECIPE-DATE.html, which must not exist]",
+    help="Write to FILE.  [default: RECIPE-DATE.html]",
 )
+@replace_option
 @lang_option
 @client_options
-def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, lang: str) -> None:
+def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, replace: bool, lang: str) -> None:
     """Write the report of a run, a page that prints well.
 
     It has the climate against the set points, deviations, light, CO2, faults, the journal with photos, and
     yields. ID is the id of a run, or its short form, which `growd run list` prints.
 
-    Exit status: 0; 1 if the run is unknown or FILE can't be written; 3 if no daemon answers.
+    Exit status: 0; 1 if the run is unknown, or if FILE exists or can't be written; 3 if no daemon answers.
     """
+    refuse_existing(path, replace=replace)
     with daemon.client(REPORT_S) as client:
         if path is None:
             run = client.get("run", run_id, kind=dict[str, Any])["run"]
             path = _default_path(run, zone_of(client))
-            if path.exists():
-                refuse(f"{path} exists; name a file with -o")
+            refuse_existing(path, replace=replace)
         page = client.page("report", run_id, query=f"lang={lang}")
     _write(path, page)
 
@@ -70,21 +71,25 @@ def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, lang: str) 
     "path",
     type=_output,
     metavar="FILE",
-    help="Also write a page with the runs on one axis to FILE, and replace it if it exists.",
+    help="Also write a page with the runs on one axis to FILE.",
 )
+@replace_option
 @lang_option
 @client_options
-def compare(*, daemon: DaemonOptions, run_ids: tuple[str, ...], path: Path | None, lang: str) -> None:
+def compare(
+    *, daemon: DaemonOptions, run_ids: tuple[str, ...], path: Path | None, replace: bool, lang: str
+) -> None:
     """Compare the figures of runs, and plot them.
 
     The table has two to six runs, and the differences from the first one. With -o, FILE has plots too, by the
     time since the start of each run. An ID is the id of a run, or its short form, which `growd run list`
     prints.
 
-    Exit status: 0; 1 if a run is unknown or FILE can't be written; 3 if no daemon answers.
+    Exit status: 0; 1 if a run is unknown, or if FILE exists or can't be written; 3 if no daemon answers.
     """
     if not 1 < len(run_ids) <= MOST_RUNS:
         raise click.UsageError(f"expected 2 to {MOST_RUNS} runs, got {len(run_ids)}")
+    refuse_existing(path, replace=replace)
     with daemon.client(REPORT_S) as client:
         figures = [client.get("figures", run_id, kind=RunFigures) for run_id in run_ids]
         page = None

@@ -64,3 +64,8 @@ def sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def exists_already(path: Path) -> str:
+    """The refusal of all commands that would write over a file."""
+    return f"{path} exists already: --replace replaces it"

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from growd.runtime.atomic_file import sync_folder
+from growd.runtime.atomic_file import exists_already, sync_folder
 from growd.store.errors import PartFileError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class RunZip:
 
     def __init__(self, path: Path, folder: str, *, replace: bool = False) -> None:
         if path.exists() and not replace:
-            raise PartFileError(f"{path} exists already: --replace replaces it")
+            raise PartFileError(exists_already(path))
         self._path = path
         self._part = path.with_name(path.name + ".part")
         self._folder = folder

@@ -151,7 +151,7 @@ class Export:
         """Tables of rows that follow the last row in the file, if it has the same columns."""
         columns, query = json.dumps(self.columns), self._query
         if place is not None and place[0] != columns:
-            raise ExportRefusedError("the database has other variables by now: --restart starts over")
+            raise ExportRefusedError("the database has other variables by now: --replace starts over")
         start = query.start if place is None else float(place[1]) + (query.every or 0)
         end = max((one.newest for one in series), default=0.0)
         end = end if query.end is None else min(end, query.end)
@@ -249,7 +249,7 @@ def _resumed(spans: list[Span], place: Place | None) -> tuple[int, RowPosition |
     for number, span in enumerate(spans):
         if span.name == name:
             return number, RowPosition(key, docid)
-    raise ExportRefusedError(f"the database no longer has the points of {name}: --restart starts over")
+    raise ExportRefusedError(f"the database no longer has the points of {name}: --replace starts over")
 
 
 def _share(begin: float, time: float, end: float) -> float:

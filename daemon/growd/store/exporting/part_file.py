@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import msgspec
 
+from growd.runtime.atomic_file import exists_already
 from growd.store.errors import PartFileError
 
 if TYPE_CHECKING:
@@ -52,21 +53,21 @@ class StreamFile:
 class PartFile:
     """`path` while it is written, as `path`.part, with its mark in `path`.part.json.
 
-    Resumes the part that is there if its `query` is the same, or starts over with `restart`. Raises
+    Resumes the part that is there if its `query` is the same, or starts over with `replace`. Raises
     `PartFileError` for another query, if `path` exists already, and for errors of the system. A private one
     is readable for its owner only.
     """
 
     def __init__(
-        self, path: Path, query: dict[str, str], *, restart: bool = False, is_private: bool = False
+        self, path: Path, query: dict[str, str], *, replace: bool = False, is_private: bool = False
     ) -> None:
         self._path = path
         self._mode = 0o600 if is_private else 0o666
         self.part = path.with_name(path.name + ".part")
         self._sidecar = path.with_name(path.name + ".part.json")
-        if path.exists() and not restart:
-            raise PartFileError(f"{path} exists already: --restart replaces it")
-        self.mark = Mark(query) if restart else self._found(query)
+        if path.exists() and not replace:
+            raise PartFileError(exists_already(path))
+        self.mark = Mark(query) if replace else self._found(query)
         self._size = self.mark.bytes
         self._marked_at = time.monotonic()
         self._head = b""  # written before the first row
@@ -171,7 +172,7 @@ class PartFile:
         except OSError as error:
             raise _refused(self._sidecar, error) from None
         except msgspec.DecodeError as error:
-            raise PartFileError(f"{self._sidecar} can't be used ({error}): --restart starts over") from None
+            raise PartFileError(f"{self._sidecar} can't be used ({error}): --replace starts over") from None
         if mark.query != query:
             other = ", ".join(
                 f"{name} {mark.query.get(name) or 'not given'}"
@@ -180,10 +181,10 @@ class PartFile:
             )
             raise PartFileError(
                 f"{self.part} was begun with another query ({other}): repeat that query to resume it, "
-                "or start over with --restart"
+                "or start over with --replace"
             )
         if size < mark.bytes:
-            raise PartFileError(f"{self.part} is shorter than its mark says: --restart starts over")
+            raise PartFileError(f"{self.part} is shorter than its mark says: --replace starts over")
         return mark if mark.place is not None else Mark(query)
 
     def _write_mark(self) -> None:

@@ -1,0 +1,55 @@
+"""No command writes over a file without --replace."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from growd.cli.main import main
+from growd.store.exporting.part_file import PartFile
+from support.couch_client import FILES
+from support.daemon import serving_in_a_thread
+
+NOWHERE = ("--url", "http://127.0.0.1:9")
+COMMANDS = {
+    "plot": ("recipe", "plot", str(FILES / "recipes" / "demo_day.json"), "-o"),
+    "report": ("run", "report", "aaaaaa", "-o"),
+    "compare": ("run", "compare", "aaaaaa", "bbbbbb", "-o"),
+    "parameters": ("param", "dump", "-o"),
+    "rejected": ("import", "openag", "dump.json", "--rejected"),
+    "points": ("db", "export", "-o"),
+}
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_exists_is_kept(command, tmp_path, monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: name)  # it does not come to a picture
+    file = tmp_path / "kept"
+    file.write_text("precious")
+    done = CliRunner().invoke(main, [*COMMANDS[command], str(file), *NOWHERE])
+    assert (done.exit_code, done.stderr) == (1, f"growd: {file} exists already: --replace replaces it\n")
+    assert file.read_text() == "precious"
+
+
+def test_with_replace_a_part_begins_again(tmp_path):
+    for rows in (b"old\n", b"new\n"):
+        with PartFile(tmp_path / "a", {}, replace=True) as file:
+            file.write(rows, 1, ("", "", "x"))
+            file.save()
+    with PartFile(tmp_path / "a", {}) as file:
+        assert file.mark.rows == 1
+        file.finish()
+    assert (tmp_path / "a").read_bytes() == b"new\n"
+
+
+def test_with_replace_a_file_is_written_over(tmp_path):
+    file = tmp_path / "old"
+    file.write_text("old")
+    with serving_in_a_thread() as daemon:
+        done = CliRunner().invoke(
+            main, ["param", "dump", "-o", str(file), "--replace", "--url", daemon.origin]
+        )
+    assert done.exit_code == 0, done.output
+    assert "sensors/scd30/interval" in json.loads(file.read_text())
