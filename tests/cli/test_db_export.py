@@ -296,7 +296,7 @@ async def test_a_wrong_command_line_is_refused(tmp_path, arguments, sentence):
 
 async def test_an_unreachable_database_is_reported(database_server, tmp_path):
     done = await exported(tmp_path / "a", "--url", "http://127.0.0.1:9")
-    assert (done.exit_code, "no complete answer from http://127.0.0.1:9" in done.stderr) == (3, True)
+    assert (done.exit_code, "no daemon answers at http://127.0.0.1:9" in done.stderr) == (3, True)
     async with stored(database_server, []) as database:
         missing = await database.export(tmp_path / "b", "--set", 'couchdb.prefix="none_"')
     assert missing.exit_code == 1

@@ -152,13 +152,15 @@ def export(
         )
         source = _source(daemon)
         if str(path) == "-":
+            _ask(daemon)
             stream = StreamFile(sys.stdout.buffer)
             asyncio.run(_read(stream, source, query, kind, lambda _: None))
             return
         with PartFile(path, _query_of(query, kind, source), replace=replace) as file:
+            _ask(daemon)
             _export(file, source, query, kind, path)
     except ExportBrokenError as error:
-        refuse(f"{error}; the same command resumes here", NOT_REACHED)
+        refuse(f"{error}{'' if str(path) == '-' else '; the same command resumes here'}", NOT_REACHED)
     except (ConfigError, StoreError) as error:
         refuse(str(error))
 
@@ -283,6 +285,13 @@ def _span(daemon: DaemonOptions, start: str | None, end: str | None) -> tuple[fl
         return span_in(daemon.configuration().environment.zone, start, end)
     with daemon.client() as client:
         return span_in(partial(zone_of, client), start, end)
+
+
+def _ask(daemon: DaemonOptions) -> None:
+    """Raises `GrowdError` if no daemon answers, as all commands do."""
+    if not _is_direct(daemon):
+        with daemon.client() as client:
+            client.database("GET", "", kind=dict[str, Any])
 
 
 def _is_direct(daemon: DaemonOptions) -> bool:
