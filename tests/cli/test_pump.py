@@ -115,3 +115,8 @@ async def test_refusals_name_what_is_wrong(tmp_path):
         printed = await pump(program, "calibrate", "acid")
         assert printed.status == 1
         assert "calibrates acid; save or cancel that" in printed.err
+        assert (await pump(program, "cancel", "base")).status == 1
+        command = printed.err.partition("growd pump ")[2].split()
+        assert (await pump(program, *command)).status == 0
+        assert (await pump(program, "cancel", "acid")).status == 1
+        assert (await posted(program, f"{base}/begin", pump="acid"))[0] == 200

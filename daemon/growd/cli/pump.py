@@ -107,6 +107,19 @@ def calibrate(*, daemon: DaemonOptions, environment: str | None, name: str) -> N
             raise
 
 
+@pump.command()
+@click.argument("name")
+@environment_option
+@client_options
+def cancel(*, daemon: DaemonOptions, environment: str | None, name: str) -> None:
+    """End the calibration of the dosing pump NAME, here or elsewhere, without a change."""
+    with daemon.client() as client:
+        guide = _Guide(client, environment or daemon.configuration().environment.id)
+        if guide.session().pump != name:
+            raise RefusedError(f"no calibration of {name} is open", HTTPStatus.BAD_REQUEST)
+        click.echo(f"growd: {guide.call('cancel')}", err=True)
+
+
 class _Guide:
     """The dialogue of a session that is open."""
 
@@ -122,32 +135,33 @@ class _Guide:
             raise RefusedError(answer["message"], HTTPStatus.BAD_REQUEST)
         return printable(answer["message"])
 
+    def session(self) -> _Session:
+        """The open session. Raises `GrowdError` if there is none."""
+        session = _node(self._client, self._environment).session
+        if session is None:
+            raise RefusedError("the calibration has ended, and nothing has changed", HTTPStatus.BAD_REQUEST)
+        return session
+
     def run(self) -> None:
         """Fill the hose, give all doses, and save."""
-        pump = self._session().pump
+        pump = self.session().pump
         click.echo(f"Put the end of the hose of {pump} into a measuring cylinder, at its usual height.")
-        while click.confirm(f"Run {pump} for {self._session().next_s:.1f} s to fill the hose?", default=True):
+        while click.confirm(f"Run {pump} for {self.session().next_s:.1f} s to fill the hose?", default=True):
             self._dose()
-        while missing := self._session().missing:
+        while missing := self.session().missing:
             click.echo(f"{missing} more to measure. Empty the cylinder.")
             self._measured_dose()
-        while reason := self._session().reason:
+        while reason := self.session().reason:
             click.echo(f"{printable(reason)}.")
             self._measured_dose()
         if not click.confirm("Save it, and use it from now on?", default=True):
             raise click.Abort
         click.echo(f"{self.call('save')}.")
 
-    def _session(self) -> _Session:
-        session = _node(self._client, self._environment).session
-        if session is None:
-            raise RefusedError("the calibration has ended, and nothing has changed", HTTPStatus.BAD_REQUEST)
-        return session
-
     def _dose(self) -> _Session:
         """Give a dose, and wait for its end."""
         click.echo(f"{self.call('dose')} ...")
-        while (session := self._session()).is_dosing:
+        while (session := self.session()).is_dosing:
             time.sleep(_POLL_S)
         if session.note:
             click.echo(f"{printable(session.note)}.")

@@ -298,9 +298,10 @@ class PumpCalibration:
             known = ", ".join(self._calibrated)
             raise SessionError(f"pump: there is no dosing pump {name}; there is {known}")
         if self._session is not None:
+            busy, where = self._session.pump.name, self.node.name.partition("/")[0]
             raise SessionError(
-                f"{self._session.by} calibrates {self._session.pump.name}; save or cancel that: "
-                f"growd service call {self.node.name}/cancel"
+                f"{self._session.by} calibrates {busy}; save or cancel that: "
+                f"growd pump cancel {busy} --environment {where}"
             )
         if others := self._others():
             raise SessionError(f"{others} is running; wait for its end")
