@@ -47,7 +47,7 @@ async def test_an_entry_with_photos_and_values_is_saved_and_listed(daemon: Daemo
     assert [photo["name"] for photo in entry["photos"]] == ["photo-1.jpg", "photo-2.png"]
     lines = (await note(daemon, "list")).out.splitlines()
     assert lines[0].endswith(f"anna  {entry['id']}  (not in the database yet)")
-    assert lines[1:4] == ["  tray 1", "  plant_height = 12.5 cm", "  harvest_fresh_mass = 3.0 g"]
+    assert lines[1:4] == ["  tray 1", "  plant_height = 12.5 cm", "  harvest_fresh_mass = 3 g"]
     assert f"{daemon.origin}{entry['photos'][0]['address']}" in lines[4]
 
 

@@ -21,6 +21,7 @@ from growd.cli.client import NOT_REACHED
 from growd.cli.database_check import check_database
 from growd.cli.db_history import history
 from growd.cli.options import client_options, json_option, refuse, replace_part_option
+from growd.cli.output import text_of
 from growd.cli.times import FORMS, span_in, zone_of
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
@@ -205,7 +206,7 @@ class _Rejected(msgspec.Struct):
     def line(self) -> str:
         when = datetime.fromtimestamp(self.rejected_at, UTC).isoformat(timespec="seconds")
         point = self.point
-        what = f"{point['environment']}/{point['variable']} = {point['value']}"
+        what = f"{point['environment']}/{point['variable']} = {text_of(point['value'])}"
         return f"{point['_id']}  {when}  {what}: {self.reason}"
 
 

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 import click
 
 from growd.cli.options import client_options, json_option
-from growd.cli.output import echo_lines, print_json
+from growd.cli.output import echo_lines, number, print_json
 from growd.cli.times import FORMS, span_in, zone_of
 from growd.runtime.text import columns
 
@@ -99,7 +99,7 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         unit = f" ({series['unit']})" if series["unit"] else ""
         yield f"{category}/{series['variable']}{unit}, buckets of {answer['bucket_s']} s"
         rows = [
-            [_shown(time), *("" if value is None else f"{value:.6g}" for value in values)]
+            [_shown(time), *("" if value is None else number(value) for value in values)]
             for time, *values in _rows(series[category])
         ]
         yield from columns(["time", *_VALUES], rows, right=_VALUES)

@@ -14,7 +14,7 @@ import click
 import msgspec
 
 from growd.cli.options import client_options
-from growd.cli.output import output_options, print_json, text_of
+from growd.cli.output import number, output_options, print_json, text_of
 from growd.cli.runs import environment_option
 from growd.cli.times import FORMS, span_in, unix_time_in, zone_of
 from growd.client.calls import journal, write_entry
@@ -149,7 +149,7 @@ def _lines(entry: SavedEntry, zone: tzinfo | None, origin: str) -> Iterator[str]
         yield textwrap.indent(line, "  ")
     for name, value in entry.measurements.items():
         unit = VARIABLES[name].unit if name in VARIABLES else ""
-        yield f"  {text_of(name)} = {value} {unit}".rstrip()
+        yield f"  {text_of(name)} = {number(value, name)} {unit}".rstrip()
     for photo in entry.photos:
         yield f"  {origin}{photo.address} ({photo.size / 1e6:.1f} MB)"
     if entry.refused:

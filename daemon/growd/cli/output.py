@@ -10,12 +10,15 @@ import click
 
 from growd.cli.options import json_option
 from growd.runtime.text import aligned
+from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
 NAME: Final = "cyan"
 HEADING: Final = "bright_black"
+_DIGITS: Final = 6
+_HUGE: Final = 1e15
 _STATES: Final = {"ok": "green", "warm-up": "yellow", "stale": "yellow", "fault": "red"}
 
 
@@ -44,7 +47,7 @@ def output_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def print_json(value: Any, *, on_one_line: bool = False) -> None:
     """Print a JSON document, with the members in the order of the API."""
-    click.echo(json.dumps(value, ensure_ascii=False, indent=None if on_one_line else 2))
+    click.echo(_json(value, None if on_one_line else 2))
 
 
 def print_result(value: Any, lines: Iterable[str], *, as_json: bool) -> None:
@@ -59,27 +62,64 @@ def text_of(value: Any) -> str:
     """A value on one line: printable text as it is, anything else as JSON."""
     if isinstance(value, str) and value.isprintable() and value:
         return value
-    # escape control characters, which could move the cursor; json does not escape DEL
-    text = json.dumps(value, ensure_ascii=False)
-    return text if text.isprintable() else json.dumps(value).replace("\x7f", r"\u007f")
+    return _json(value)
 
 
-def tree(value: Any, indent: str = "") -> Iterator[str]:
-    """The lines of a value as an indented tree."""
+def safe_json(text: str) -> str:
+    """JSON in which all that is not printable is escaped, as it may control a terminal."""
+    return "\n".join(line if line.isprintable() else _escaped(line) for line in text.split("\n"))
+
+
+def _escaped(line: str) -> str:
+    # json does not escape DEL
+    return "".join(
+        sign if sign.isprintable() else json.dumps(sign)[1:-1].replace("\x7f", r"\u007f") for sign in line
+    )
+
+
+def _json(value: Any, indent: int | None = None) -> str:
+    return safe_json(json.dumps(value, ensure_ascii=False, indent=indent))
+
+
+def number(value: float, variable: str = "") -> str:
+    """A number for people: with the decimals of what is measured, else with six significant digits.
+
+    Never with an exponent, unless it is huge. Times in UNIX seconds keep all seconds.
+    """
+    if isinstance(value, int) or not abs(value) < _HUGE:
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    known = VARIABLES.get(variable)
+    places = (
+        max(0, _DIGITS - len(f"{abs(value):.0f}")) if known is None or known.is_output else known.precision
+    )
+    text = f"{value:.{places}f}"
+    text = text.rstrip("0").rstrip(".") if places else text
+    return "0" if text == "-0" else text
+
+
+def tree(value: Any, indent: str = "", leaf: Callable[[Any], str] | None = None) -> Iterator[str]:
+    """The lines of a value as an indented tree; `leaf` is the text of a number or text in it."""
+    leaf = leaf or _rounded
     if isinstance(value, dict) and value:
         for name, member in value.items():
-            yield from _member(f"{indent}{click.style(text_of(name), NAME)}:", member, indent)
+            yield from _member(f"{indent}{click.style(text_of(name), NAME)}:", member, indent, leaf)
     elif isinstance(value, list) and any(isinstance(each, dict | list) and each for each in value):
         for each in value:
-            first, *rest = tree(each, indent + "  ")
+            first, *rest = tree(each, indent + "  ", leaf)
             yield f"{indent}- {first[len(indent) + 2 :]}"
             yield from rest
     else:
-        yield indent + text_of(value)
+        yield indent + leaf(value)
 
 
-def _member(head: str, member: Any, indent: str) -> Iterator[str]:
-    lines = list(tree(member, indent + "  "))
+def _rounded(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(number(each) if isinstance(each, float) else _json(each) for each in value)}]"
+    return number(value) if isinstance(value, float) else text_of(value)
+
+
+def _member(head: str, member: Any, indent: str, leaf: Callable[[Any], str]) -> Iterator[str]:
+    lines = list(tree(member, indent + "  ", leaf))
     is_nested = isinstance(member, dict | list) and (len(lines) > 1 or isinstance(member, dict)) and member
     if is_nested:
         yield head
@@ -90,9 +130,9 @@ def _member(head: str, member: Any, indent: str) -> Iterator[str]:
 
 def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Aligned rows below their headings; lines are not cut to the width of the terminal."""
-    for number, cells in enumerate(aligned(headings, rows)):
+    for row, cells in enumerate(aligned(headings, rows)):
         cells[-1] = cells[-1].rstrip()
-        if number:
+        if row:
             cells[0] = click.style(cells[0], NAME)
             yield "  ".join(cells).rstrip()
         else:
@@ -106,7 +146,7 @@ def bullets(heading: str, names: Sequence[str]) -> Iterator[str]:
         return
     yield f"{heading}:"
     for name in names:
-        yield f" * {click.style(name, NAME)}"
+        yield f" * {click.style(text_of(name), NAME)}"
 
 
 def quality(word: str) -> str:
@@ -115,7 +155,7 @@ def quality(word: str) -> str:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print the lines of a table or a tree."""
+    """Print the lines of a table or a tree, which are escaped and may be styled."""
     text = "\n".join(lines)
     if text:
         click.echo(text)

@@ -45,7 +45,7 @@ def get(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     """Print the value of a parameter, or the tree of a branch."""
     with daemon.client() as client:
         value = look_up(client, "param", name, kind=_Value).result
-    print_result(value, tree(value), as_json=as_json)
+    print_result(value, tree(value, leaf=text_of), as_json=as_json)
 
 
 @param.command("set", context_settings={"ignore_unknown_options": True})

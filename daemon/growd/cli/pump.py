@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from growd.cli.options import client_options
-from growd.cli.output import echo_lines, output_options, print_json, table, text_of
+from growd.cli.output import echo_lines, number, output_options, print_json, table, text_of
 from growd.cli.runs import environment_option
 from growd.cli.times import zone_of
 from growd.client.errors import GrowdError, RefusedError
@@ -82,7 +82,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, as_json: boo
         when = moment(last["time"], zone) if last else "never"
         due = "now" if each.due and each.due["is_due"] else ""
         by = text_of(last["by"]) if last else ""
-        rows.append((each.pump, each.variable, f"{each.ml_min:.4g}", f"{each.dead_s:.2f}", when, by, due))
+        rows.append((each.pump, each.variable, number(each.ml_min), number(each.dead_s), when, by, due))
     echo_lines(table(_HEADINGS, rows))
 
 

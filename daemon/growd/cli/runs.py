@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from growd.cli.options import client_options
-from growd.cli.output import HEADING, output_options, print_result, table, tree
+from growd.cli.output import HEADING, number, output_options, print_result, table, tree
 from growd.cli.times import zone_of
 from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
@@ -103,7 +103,12 @@ def _shown(described: dict[str, Any], zone: tzinfo | None) -> Iterator[str]:
     yield from tree({name: value for name, value in _record(run, zone).items() if value not in ("", None)})
     notes = [(moment(each["time"], zone), each["by"], _text_of_note(each)) for each in described["notes"]]
     measured = [
-        (moment(each["time"], zone), each["by"], each["variable"], f"{each['value']} {each['unit']}".rstrip())
+        (
+            moment(each["time"], zone),
+            each["by"],
+            each["variable"],
+            f"{number(each['value'], each['variable'])} {each['unit']}".rstrip(),
+        )
         for each in described["measurements"]
     ]
     events = [
@@ -115,6 +120,10 @@ def _shown(described: dict[str, Any], zone: tzinfo | None) -> Iterator[str]:
             yield ""
             yield click.style(heading, HEADING)
             yield from ("  ".join(cells).rstrip() for cells in aligned(rows[0], rows[1:]))
+
+
+def _value(measured: dict[str, Any]) -> str:
+    return f"{number(measured['value'], measured['variable'])} {measured['unit']}".rstrip()
 
 
 def _record(run: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
@@ -156,5 +165,5 @@ def _revision(run: dict[str, Any]) -> str:
 
 
 def _text_of_note(note: dict[str, Any]) -> str:
-    values = [f"{name} = {value}" for name, value in note["measurements"].items()]
+    values = [f"{name} = {number(value, name)}" for name, value in note["measurements"].items()]
     return "; ".join([part for part in (str(note["text"]), *values, *note["photos"]) if part])

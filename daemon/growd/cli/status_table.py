@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
+from growd.cli.output import number
 from growd.runtime.text import columns, duration, moment, printable
 from growd.status.model import has_little_disk
 
@@ -114,7 +115,8 @@ def _revision_of(recipe: RecipeStatus, now: float) -> str:
 
 def _of_set_point(each: HandStatus, now: float) -> str:
     on_off = "on" if round(each.value) else "off"
-    value = f"{each.variable} {on_off if each.unit == 'switch' else f'{each.value:.6g} {each.unit}'}"
+    amount = f"{number(each.value, each.variable)} {each.unit}"
+    value = f"{each.variable} {on_off if each.unit == 'switch' else amount}"
     over = f", over {each.over}" if each.over else ""
     over += ", without effect: nothing controls it" if each.is_idle else ""
     return f"{each.environment}: {value} by hand, by {each.by}, for {lasted(now - each.since)}{over}"
@@ -194,18 +196,18 @@ def _variable_row(each: VariableStatus) -> tuple[str, ...]:
     measured, wanted = each.measured, each.desired
     return (
         f"{each.environment}/{each.variable}",
-        _value(measured),
+        _value(measured, each.variable),
         each.unit,
         _quality(measured),
         lasted(measured.age_s) if measured is not None else "-",
-        _value(wanted),
+        _value(wanted, each.variable),
         wanted.by if wanted is not None and wanted.value is not None else "-",
         _command(each),
     )
 
 
 def _output_row(each: OutputStatus) -> tuple[str, ...]:
-    level = "unknown" if each.level is None else f"{each.level:g}"
+    level = "unknown" if each.level is None else number(each.level)
     energy = "" if each.energy_kwh is None else f"{each.energy_kwh:.3f}"
     volume = "" if each.volume_l is None else f"{each.volume_l:.3f}"
     name = f"{each.environment}/{each.name}"
@@ -220,8 +222,8 @@ def _life(each: OutputStatus) -> str:
     return f"{each.life_left:.0%}{days}"
 
 
-def _value(reading: Reading | None) -> str:
-    return "-" if reading is None or reading.value is None else f"{reading.value:.6g}"
+def _value(reading: Reading | None, variable: str) -> str:
+    return "-" if reading is None or reading.value is None else number(reading.value, variable)
 
 
 def _quality(reading: Reading | None) -> str:

@@ -20,6 +20,7 @@ from growd.cli.options import client_options
 from growd.cli.output import (
     bullets,
     echo_lines,
+    number,
     output_options,
     print_json,
     print_result,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 SILENT_S: Final = 3.0  # `growd topic echo` then says that it waits
 _REPORT_S: Final = 1.0  # between two reports of `growd topic hz`
 _QUIET_REPORTS: Final = 3  # without a message before a report; at 1 Hz single ones are usual
+_IN_UNITS: Final = ("raw", "measured", "desired")  # topics whose values are in the unit of the variable
 _WAITING: Final = 1_000  # arrivals waiting for a report
 
 
@@ -138,7 +140,7 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
         with _noting_silence(name) as heard:
             for number, message in enumerate(follow(client, name, latest=True), 1):
                 heard()
-                click.echo(document(message) if as_json else _text(message, fields))
+                click.echo(document(message) if as_json else _text(name, message, fields))
                 if number == count:
                     return
 
@@ -156,9 +158,12 @@ def _noting_silence(name: str) -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _text(message: TopicMessage, fields: Sequence[FieldInfo]) -> str:
+def _text(name: str, message: TopicMessage, fields: Sequence[FieldInfo]) -> str:
     """In the style of rostopic; the unit, and a quality other than ok, as a YAML comment."""
     value = message.value
+    *_, category, variable = ["", *name.strip("/").split("/")]
+    if isinstance(value, float) and category in _IN_UNITS:
+        value = float(number(value, variable))
     if not isinstance(value, dict):
         value = {fields[0].name if fields else "data": value}
     lines = list(tree(value))

@@ -44,7 +44,11 @@ def unix_time(text: str) -> float:
 def aligned(
     headings: Sequence[str], rows: Sequence[Sequence[str]], *, right: Collection[str] = ()
 ) -> Iterator[list[str]]:
-    """The headings and the rows with cells padded to columns; those of `right` are right-aligned."""
+    """The headings and the rows with cells padded to columns; those of `right` are right-aligned.
+
+    Cells are escaped (`on_one_line`).
+    """
+    rows = [[on_one_line(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     for row in (headings, *rows):
         yield [
@@ -58,6 +62,11 @@ def columns(
 ) -> list[str]:
     """The same, as lines."""
     return ["  ".join(cells).rstrip() for cells in aligned(headings, rows, right=right)]
+
+
+def on_one_line(text: str) -> str:
+    """The text with all characters that are not printable escaped."""
+    return text if text.isprintable() else printable(text).replace("\n", "\\n")
 
 
 def printable(text: str) -> str:

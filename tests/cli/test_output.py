@@ -1,0 +1,58 @@
+"""How commands print: numbers with sensible digits, and nothing that controls the terminal."""
+
+from __future__ import annotations
+
+import json
+
+import click
+import pytest
+
+from growd.cli.output import bullets, number, safe_json, table, text_of, tree
+
+HOSTILE = "a\x1b[2J\x9b8m\r\n\u202eb\x7f\t"
+"""A name with ESC, C1, line ends, a change of direction, DEL and a tabulator."""
+
+
+@pytest.mark.parametrize(
+    ("value", "variable", "text"),
+    [
+        (8185.802118050029, "light_illuminance", "8185.8"),
+        (8185.802118050029, "air_carbon_dioxide", "8186"),
+        (24.0, "air_temperature", "24"),
+        (3.72917e-05, "air_temperature", "0"),
+        (-0.001, "air_temperature", "0"),
+        (0.5, "air_flush_on", "0.5"),
+        (3.72917e-05, "", "0.00004"),
+        (1_795_900_063.25, "", "1795900063"),
+        (0.1 + 0.2, "", "0.3"),
+        (7, "", "7"),
+        (1e300, "", "1e+300"),
+        (float("nan"), "", "nan"),
+    ],
+)
+def test_numbers_have_sensible_digits(value, variable, text):
+    assert number(value, variable) == text
+
+
+def test_all_numbers_of_a_tree_are_rounded_unless_they_are_asked_for_as_they_are():
+    value = {"a": {"b": 1 / 3}, "c": [1 / 3, "x"]}
+    assert [*map(click.unstyle, tree(value))] == ["a:", "  b: 0.33333", 'c: [0.33333, "x"]']
+    assert "  b: 0.3333333333333333" in [*map(click.unstyle, tree(value, leaf=text_of))]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        lambda: table(("name", "x"), [(HOSTILE, HOSTILE)]),
+        lambda: tree({HOSTILE: {"x": HOSTILE, "y": [HOSTILE]}}),
+        lambda: bullets("names", [HOSTILE]),
+    ],
+)
+def test_names_do_not_control_the_terminal(lines):
+    assert [line for line in map(click.unstyle, lines()) if not line.isprintable()] == []
+
+
+def test_json_is_the_same_document_without_control_characters():
+    text = safe_json(json.dumps({"x": HOSTILE, "y": "\U000e0001"}, ensure_ascii=False, indent=2))
+    assert all(line.isprintable() for line in text.split("\n"))
+    assert json.loads(text) == {"x": HOSTILE, "y": "\U000e0001"}
