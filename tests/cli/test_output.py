@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import json
+from urllib.parse import quote
 
+import aiohttp
 import click
 import pytest
 
 from growd.cli.output import bullets, number, safe_json, table, text_of, tree
+from support.program import started
+from support.terminal import typed
 
 HOSTILE = "a\x1b[2J\x9b8m\r\n\u202eb\x7f\t"
 """A name with ESC, C1, line ends, a change of direction, DEL and a tabulator."""
+
+RUN = {
+    "environment": "environment_1", "recipe_id": HOSTILE, "recipe_rev": "1-a", "recipe": {}, "started": 1.0,
+    "started_by": HOSTILE, "ended": 2.0, "ended_by": HOSTILE, "end_reason": HOSTILE,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -56,3 +65,32 @@ def test_json_is_the_same_document_without_control_characters():
     text = safe_json(json.dumps({"x": HOSTILE, "y": "\U000e0001"}, ensure_ascii=False, indent=2))
     assert all(line.isprintable() for line in text.split("\n"))
     assert json.loads(text) == {"x": HOSTILE, "y": "\U000e0001"}
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+async def test_no_command_prints_names_of_clients_as_they_are(tmp_path, form):
+    async with started(tmp_path / "data") as program:
+        await program.until_there("recipes/demo_day")
+        recipe = {"format": "simple", "name": HOSTILE, "operations": [[0, "light_illuminance", 1]]}
+        async with aiohttp.ClientSession() as session:
+            for path, body in (
+                (f"recipes/{quote(HOSTILE)}", recipe),
+                (f"recipe_run/{quote(HOSTILE)}", RUN),
+            ):
+                async with session.put(f"{program.address}/{path}", json=body) as answer:
+                    assert answer.status == 201, await answer.text()
+        for words in (
+            ("note", "add", HOSTILE, "--by", HOSTILE),
+            ("param", "set", "a/b", HOSTILE),
+            ("recipe", "list"),
+            ("run", "list"),
+            ("note", "list"),
+            ("param", "get", "a"),
+            ("status",),
+            ("recipe", "show", HOSTILE),
+            ("recipe", "resolve", HOSTILE),
+        ):
+            wanted = form if words[0] == "status" or "list" in words or "get" in words else ()
+            printed = await typed(*words, *wanted, "--url", program.address)
+            lines = (printed.out + printed.err).split("\n")
+            assert [line for line in map(click.unstyle, lines) if not line.isprintable()] == [], words

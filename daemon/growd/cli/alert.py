@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +10,8 @@ import msgspec
 
 from growd.cli.names import complete_with
 from growd.cli.options import client_options, json_option
+from growd.cli.output import print_json
+from growd.cli.terminal import echo_text
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -56,19 +57,19 @@ def list_command(*, daemon: DaemonOptions, as_json: bool) -> None:
     with daemon.client() as client:
         node = client.get("node", "alerts", kind=_Node)
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(node), indent=2))
+        print_json(msgspec.to_builtins(node))
     else:
         for each in node.alerts:
             seen = (
                 f" (acknowledged by {each['acknowledged_by'] or 'someone'})" if each["acknowledged"] else ""
             )
-            click.echo(f"{each['id']}  {each['severity']}: {each['text']}, since {each['since']}{seen}")
+            echo_text(f"{each['id']}  {each['severity']}: {each['text']}, since {each['since']}{seen}")
         if not node.alerts:
-            click.echo("No alert is open.")
+            echo_text("No alert is open.")
         if node.rules == []:
-            click.echo("No rule is configured, so no alert can start: add [[notify]] or [[alert]] sections.")
+            echo_text("No rule is configured, so no alert can start: add [[notify]] or [[alert]] sections.")
         for channel in node.channels:
-            click.echo(_of_channel(channel))
+            echo_text(_of_channel(channel))
     sys.exit(1 if node.alerts else 0)
 
 
@@ -95,7 +96,7 @@ def acknowledge(*, which: str, by: str, daemon: DaemonOptions) -> None:
 def _call(daemon: DaemonOptions, service: str, arguments: dict[str, Any], timeout_s: float = 10.0) -> None:
     with daemon.client(timeout_s) as client:
         answer = client.call(service, arguments, kind=_Answer)
-    click.echo(answer.message, err=not answer.success)
+    echo_text(answer.message, err=not answer.success)
     sys.exit(0 if answer.success else 1)
 
 

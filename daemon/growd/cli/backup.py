@@ -15,12 +15,12 @@ from growd.bus.errors import counted
 from growd.cli.chamber import ChamberPlace
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import client_options, data_option, refuse, replace_part_option
+from growd.cli.terminal import echo_text
 from growd.config import ConfigError
 from growd.config.copies import named_files, without_secrets
 from growd.config.profiles import PROFILES, profile_path
 from growd.host.data_folder import StartError
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import printable
 from growd.runtime.text_file import EncodingError, read_text
 from growd.store.backup.archive import ATTACHMENTS, BackupError, Manifest, reading
 from growd.store.backup.files import SECRETS, CopiedConfiguration
@@ -139,7 +139,7 @@ def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, replace: 
     }
     with PartFile(path, query, replace=replace, is_private=True) as file:
         if file.mark.rows:
-            click.echo(
+            echo_text(
                 f"growd: resuming behind {counted(file.mark.rows, 'document')} in {file.part}", err=True
             )
         try:
@@ -149,7 +149,7 @@ def _back_up(chamber: ChamberPlace, path: Path, phrase: str | None, *, replace: 
             file.save()
             raise
     for name in left_out(chamber.data):
-        click.echo(f"growd: left out the damaged file {chamber.data / name}", err=True)
+        echo_text(f"growd: left out the damaged file {chamber.data / name}", err=True)
 
 
 async def _run(
@@ -164,7 +164,7 @@ async def _run(
         made = Backup(file, couch, chamber.names, chamber.data, design=name, report=report)
         await made.run(lambda: configuration.members(phrase))
     for name in made.missing:
-        click.echo(f"growd: there is no database {name}", err=True)
+        echo_text(f"growd: there is no database {name}", err=True)
 
 
 def _copied(chamber: ChamberPlace) -> CopiedConfiguration:
@@ -190,17 +190,17 @@ def _verify(file: Path, passphrase_file: Path | None) -> None:
         with reading(file) as archive:
             opened(archive.read(SECRETS), passphrase(passphrase_file))
     began = datetime.fromtimestamp(manifest.began, UTC).isoformat(" ", "seconds").removesuffix("+00:00")
-    click.echo(f"{file}: a complete backup of the device {printable(manifest.device)}, begun {began} UTC")
+    echo_text(f"{file}: a complete backup of the device {manifest.device}, begun {began} UTC")
     for folder in ORDER:
         number = manifest.documents(f"{DATABASES}/{folder}")
         if number:
-            click.echo(f"  {counted(number, 'document')} of {folder}")
-    click.echo("  (a document that came or changed while the backup was made may count twice)")
+            echo_text(f"  {counted(number, 'document')} of {folder}")
+    echo_text("  (a document that came or changed while the backup was made may count twice)")
     photos = sum(name.startswith(ATTACHMENTS) for name in names)
     if photos:
-        click.echo(f"  {counted(photos, 'attachment')}")
+        echo_text(f"  {counted(photos, 'attachment')}")
     with_secrets = "with its secrets, encrypted" if SECRETS in names else "without its secrets"
-    click.echo(f"  the data folder and the configuration, {with_secrets}")
+    echo_text(f"  the data folder and the configuration, {with_secrets}")
 
 
 def _check_folder(data: Path) -> None:

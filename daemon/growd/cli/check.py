@@ -18,6 +18,7 @@ from growd.cli.options import client_options, environment_option, faults_option,
 from growd.cli.output_check import check_outputs
 from growd.cli.pi_check import pi_options, report_pi
 from growd.cli.setup_pi import configuration_at
+from growd.cli.terminal import echo_text
 from growd.client.connection import DaemonClient
 from growd.client.errors import GrowdError
 from growd.client.trust import trusting
@@ -26,7 +27,6 @@ from growd.config.secrets import secret_path
 from growd.raspberry_pi.model import PiError
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import printable
 from growd.server.tls import CertificateError, read_pair
 from growd.wiring.alert_channels import read_trusted, secret_of
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
@@ -118,7 +118,7 @@ def _check_configuration(
     try:
         file = configuration_at(Path("/"), config)
         if config is None and file is not None:
-            click.echo(f"configuration: {file}")
+            echo_text(f"configuration: {file}")
         configuration = load(
             file,
             settings + given,
@@ -137,11 +137,11 @@ def _check_configuration(
         refuse(error)
     _check_database(configuration)
     for name, sentence in described(configuration):
-        click.echo(f"{name}: {sentence}")
+        echo_text(f"{name}: {sentence}")
     for credential in systemd_credentials(configuration):
-        click.echo(f"{credential}: not checked; only the service can read systemd credentials")
+        echo_text(f"{credential}: not checked; only the service can read systemd credentials")
     doubtful = f", with {counted(len(warnings), 'warning')}" if warnings else ""
-    click.echo(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}.")
+    echo_text(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}.")
 
 
 def _check_files(config: Config) -> None:
@@ -168,7 +168,7 @@ def _all_answer(config: Config) -> bool:
         hardware.close()
     asked = [finding.answers for finding in findings if finding.answers is not None]
     others = f", {len(findings) - len(asked)} cannot be asked" if len(asked) < len(findings) else ""
-    click.echo(f"{sum(asked)} of {len(asked)} devices answer{others} ({hardware_of(config)}).")
+    echo_text(f"{sum(asked)} of {len(asked)} devices answer{others} ({hardware_of(config)}).")
     return all(asked)
 
 
@@ -178,11 +178,11 @@ async def _answers(config: Config, hardware: Hardware, clock: Clock) -> list[Dev
 
 
 def _print_warning(sentence: str) -> None:
-    click.echo(f"warning: {printable(sentence)}")
+    echo_text(f"warning: {sentence}")
 
 
 def _print_finding(finding: DeviceAnswer) -> None:
-    click.echo(f"{finding.device}: {finding.sentence}")
+    echo_text(f"{finding.device}: {finding.sentence}")
 
 
 def _check_not_running(config: Config) -> None:

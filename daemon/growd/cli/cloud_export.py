@@ -16,11 +16,11 @@ from growd.bus.errors import counted
 from growd.cli.backup import progress
 from growd.cli.cloud import refuse_couch_error, server_of, server_options
 from growd.cli.options import plain_errors, refuse
+from growd.cli.terminal import echo_text
 from growd.cloud.export_state import ExportState
 from growd.cloud.months import Month
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import printable
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
 from growd.wiring.files import trusting
@@ -114,7 +114,7 @@ def export(
             refuse_couch_error(couchdb, error, "check --credentials" if error.status in _DENIED else "")
         except StoreError as error:
             refuse(error)
-        click.echo(f"{folder}: {counted(rows, 'row')} in {counted(files, 'file')}, {size / 1e6:.1f} MB")
+        echo_text(f"{folder}: {counted(rows, 'row')} in {counted(files, 'file')}, {size / 1e6:.1f} MB")
 
 
 async def _run(
@@ -160,19 +160,19 @@ async def follow(export: CloudExport, every: float, clock: Clock) -> None:
             found = await export.round()
         except CouchUnavailableError as error:
             if not is_lost:
-                click.echo(f"growd: {printable(str(error))}; trying again each minute", err=True)
+                echo_text(f"growd: {error!s}; trying again each minute", err=True)
             is_lost = True
         else:
             if is_lost:
-                click.echo("growd: the database answers again", err=True)
+                echo_text("growd: the database answers again", err=True)
             is_lost = False
             _say(found)
 
 
 def _say(found: ExportRound) -> None:
     for name in found.gone:
-        click.echo(f"growd: the database {name} is gone; its files stay", err=True)
+        echo_text(f"growd: the database {name} is gone; its files stay", err=True)
     if found.others:
-        click.echo(f"growd: left out {counted(found.others, 'document')} without an id of growd", err=True)
+        echo_text(f"growd: left out {counted(found.others, 'document')} without an id of growd", err=True)
     new = ", ".join(counted(number, kind.removesuffix("s")) for kind, number in found.rows.items())
-    click.echo(f"growd: new: {new}", err=True)
+    echo_text(f"growd: new: {new}", err=True)

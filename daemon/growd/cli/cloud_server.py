@@ -9,6 +9,7 @@ import click
 
 from growd.cli.cloud import refuse_couch_error, server_of, server_options
 from growd.cli.options import plain_errors, refuse
+from growd.cli.terminal import echo_text
 from growd.cloud import serving
 from growd.host import logs
 from growd.runtime.clock import RealClock
@@ -42,7 +43,7 @@ def prepare(couchdb: str, credentials: Path, prefix: str) -> None:
         except CouchError as error:
             refuse_couch_error(couchdb, error)
         else:
-            click.echo(f"made {', '.join(made)}" if made else "all databases exist")
+            echo_text(f"made {', '.join(made)}" if made else "all databases exist")
 
 
 @click.command()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import click
 from click.shell_completion import get_completion_class
 
+from growd.cli.terminal import echo_text
+
 PROGRAM = "growd"
 VARIABLE = "_GROWD_COMPLETE"
 
@@ -22,4 +24,4 @@ def completion(*, shell: str) -> None:
     if made is None:
         raise click.UsageError(f"there is no completion for {shell}")
     context = click.get_current_context().find_root()
-    click.echo(made(context.command, {}, PROGRAM, VARIABLE).source())
+    echo_text(made(context.command, {}, PROGRAM, VARIABLE).source())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from growd.cli.terminal import echo_text
 from growd.config.profiles import PROFILES, profile_text
 from growd.config.sample import reference, sample
 
@@ -21,10 +22,10 @@ def config() -> None:
 )
 def print_sample(*, profile: str | None) -> None:
     """Print a configuration (TOML) with all options and their defaults as comments."""
-    click.echo(sample() if profile is None else profile_text(profile), nl=False)
+    echo_text(sample() if profile is None else profile_text(profile), nl=False)
 
 
 @config.command("reference")
 def print_reference() -> None:
     """Print the reference of all sections and options as Markdown."""
-    click.echo(reference(), nl=False)
+    echo_text(reference(), nl=False)

@@ -9,12 +9,12 @@ import click
 from yarl import URL
 
 from growd.cli.options import config_option, refuse, set_option
+from growd.cli.terminal import echo_text
 from growd.config import Config, ConfigError, load
 from growd.installation.couchdb import URL as INSTALLED_URL
 from growd.installation.couchdb import couchdb_is_installed
 from growd.installation.machine import Machine
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import printable
 from growd.store.bootstrap import Databases
 from growd.store.couchdb_checks import CouchdbFindings, couchdb_findings, wait_for_couchdb
 from growd.wiring.files import read_credentials, shipped_folder
@@ -32,7 +32,7 @@ def check_database(*, config: Path | None, settings: tuple[str, ...], wait: bool
     try:
         configuration = load(config, settings)
         if not configuration.couchdb.url:
-            click.echo("No CouchDB is configured; growd status shows the embedded database.")
+            echo_text("No CouchDB is configured; growd status shows the embedded database.")
             return
         found = findings_of(configuration, wait=wait)
     except ConfigError as error:
@@ -62,6 +62,6 @@ def findings_of(config: Config, *, wait: bool = False) -> CouchdbFindings:
 def print_findings(config: Config, found: CouchdbFindings) -> None:
     """A line for each finding, or one that says that the database is well."""
     for sentence in (*found.faults, *found.notes):
-        click.echo(f"warning: {printable(sentence)}")
+        echo_text(f"warning: {sentence}")
     if not found.faults:
-        click.echo(f"CouchDB at {URL(config.couchdb.url).with_user(None)} answers and accepts the login.")
+        echo_text(f"CouchDB at {URL(config.couchdb.url).with_user(None)} answers and accepts the login.")

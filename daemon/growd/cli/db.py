@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -21,7 +20,8 @@ from growd.cli.client import NOT_REACHED
 from growd.cli.database_check import check_database
 from growd.cli.db_history import history
 from growd.cli.options import client_options, json_option, refuse, replace_part_option
-from growd.cli.output import text_of
+from growd.cli.output import print_json, text_of
+from growd.cli.terminal import echo_text
 from growd.cli.times import FORMS, span_in, zone_of
 from growd.config import ConfigError
 from growd.runtime.event_loop import run_on_loop
@@ -191,11 +191,11 @@ def rejected(*, retry: bool, limit: int, as_json: bool, daemon: DaemonOptions) -
     if not answer.success:
         refuse(answer.message)
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(answer.results), indent=2))
+        print_json(msgspec.to_builtins(answer.results))
         return
     for one in answer.results:
-        click.echo(one.line())
-    click.echo(answer.message)
+        echo_text(one.line())
+    echo_text(answer.message)
 
 
 class _Rejected(msgspec.Struct):
@@ -218,7 +218,7 @@ class _Answer(msgspec.Struct):
 
 def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, path: Path) -> None:
     if file.mark.rows:
-        click.echo(f"growd: resuming behind row {file.mark.rows} of {file.part}", err=True)
+        echo_text(f"growd: resuming behind row {file.mark.rows} of {file.part}", err=True)
     try:
         with _progress() as report:
             columns = run_on_loop(_read(file, source, query, kind, report))
@@ -232,7 +232,7 @@ def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, 
     else:
         file.finish()
     noun = "point" if query.every is None else "row"
-    click.echo(f"growd: {counted(file.mark.rows, noun)} in {path}", err=True)
+    echo_text(f"growd: {counted(file.mark.rows, noun)} in {path}", err=True)
 
 
 async def _read(

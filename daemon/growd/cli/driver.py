@@ -13,6 +13,7 @@ from growd import own_kinds
 from growd.cli.driver_skeleton import NAME, fault_of_name, write_skeleton
 from growd.cli.options import plain_errors, refuse
 from growd.cli.output import echo_lines, output_options, print_json, print_result, table
+from growd.cli.terminal import echo_text
 from growd.runtime.text import printable
 from growd_drivers.kinds import API_VERSION, SensorKind
 
@@ -153,5 +154,5 @@ def new(*, name: str, kind: str) -> None:
         if fault := fault_of_name(name):
             raise click.UsageError(f"NAME {name!r} {fault}; choose another, such as growd-acme")
         for file in write_skeleton(Path(name), name, kind):
-            click.echo(file)
-        click.echo(f"Next: pip install -e {name}; growd driver test {name}")
+            echo_text(file)
+        echo_text(f"Next: pip install -e {name}; growd driver test {name}")

@@ -15,6 +15,7 @@ from growd.cli.fleet_cloud import cloud_options
 from growd.cli.fleet_table import fleet_lines
 from growd.cli.options import json_option, refuse
 from growd.cli.output import echo_lines, print_json
+from growd.cli.terminal import echo_text
 from growd.cloud.devices import MOST_NAME, DeviceState
 from growd.config.base import NAME
 
@@ -41,9 +42,9 @@ def invite(*, place: CloudPlace, uses: int, days: float) -> None:
     answer; 4 if another login is needed.
     """
     code = place.run(lambda cloud: cloud.accounts.invite(uses, days * _DAY_S))
-    click.echo(code)
+    echo_text(code)
     whom = "one device" if uses == 1 else counted(uses, "device")
-    click.echo(
+    echo_text(
         f"growd: for {whom}, valid for {days:g} days; on the device: sudo growd fleet enroll URL {code}",
         err=True,
     )
@@ -96,7 +97,7 @@ def rename(*, place: CloudPlace, device: str, name: str | None, group: str | Non
     if group and not re.fullmatch(NAME, group):
         raise click.BadParameter(f"{group} is no name of a group", param_hint="--group")
     row = place.run(lambda cloud: _renamed(cloud, device, name, group))
-    click.echo(f"{row.device} is {name or row.name}, group {(row.group if group is None else group) or '-'}")
+    echo_text(f"{row.device} is {name or row.name}, group {(row.group if group is None else group) or '-'}")
 
 
 @click.command()
@@ -120,10 +121,10 @@ def reader(*, place: CloudPlace, name: str, again: bool, remove: bool) -> None:
     password = None if remove else secrets.token_urlsafe(12)
     place.run(lambda cloud: _change_reader(cloud, name, password, is_new=not (again or remove)))
     if password is None:
-        click.echo(f"{name} has no login any more")
+        echo_text(f"{name} has no login any more")
         return
-    click.echo(password)
-    click.echo(f"growd: the password of {name}, which nobody can read again", err=True)
+    echo_text(password)
+    echo_text(f"growd: the password of {name}, which nobody can read again", err=True)
 
 
 @click.command()
@@ -140,7 +141,7 @@ def revoke(*, place: CloudPlace, devices: tuple[str, ...]) -> None:
     """
     for row, had_account in place.run(lambda cloud: _revoked(cloud, devices)):
         words = "revoked" if had_account else "had no login"
-        click.echo(f"{row.device} ({row.name}) {words}")
+        echo_text(f"{row.device} ({row.name}) {words}")
 
 
 async def _change_reader(cloud: FleetCloud, name: str, password: str | None, *, is_new: bool) -> None:

@@ -22,6 +22,7 @@ from growd.cli.asking import status_of
 from growd.cli.chamber import client_of
 from growd.cli.client import NOT_REACHED, WRONG_USAGE
 from growd.cli.options import DaemonOptions, plain_errors, refuse
+from growd.cli.terminal import echo_text
 from growd.client.errors import GrowdError, NotAllowedError
 from growd.client.trust import trusting
 from growd.cloud.accounts import EnrolmentRequest
@@ -113,7 +114,7 @@ def enroll(
         text = place.changed(present, url.rstrip("/"), group, ca)
         login = _login(url.rstrip("/"), EnrolmentRequest(code, device, name or "", group, __version__), ca)
         place.write(text, login)
-        click.echo(f"enrolled {device} at {url.rstrip('/')}; its login is in {place.credentials}")
+        echo_text(f"enrolled {device} at {url.rstrip('/')}; its login is in {place.credentials}")
         place.restart()
         _wait_for_report(place)
 
@@ -222,7 +223,7 @@ def _check_url(url: str, ca: Path | None) -> None:
     if ca is not None and parts.scheme != "https":
         raise click.BadParameter("is for an https URL", param_hint="--ca")
     if parts.scheme == "http" and parts.hostname not in {"127.0.0.1", "localhost", "::1"}:
-        click.echo("growd: over http the password is readable on the network; use https", err=True)
+        echo_text("growd: over http the password is readable on the network; use https", err=True)
 
 
 def _check_words(name: str | None, group: str) -> None:
@@ -298,7 +299,7 @@ def _refuse_connection(url: str, error: CouchUnavailableError) -> NoReturn:
 def _wait_for_report(place: _Place) -> None:
     """Wait until growd has sent its first report, and say what is to be copied."""
     if place.config is not None:
-        click.echo("restart growd to begin; `growd status` shows its reports and replications")
+        echo_text("restart growd to begin; `growd status` shows its reports and replications")
         return
     until, problem = time.monotonic() + _FIRST_REPORT_S, ""
     while time.monotonic() < until:
@@ -313,11 +314,11 @@ def _wait_for_report(place: _Place) -> None:
         else:
             problem = "" if status.cloud is None else status.cloud.fault
             if status.cloud is not None and status.cloud.reported_at:
-                click.echo(_copying(status))
+                echo_text(_copying(status))
                 return
         time.sleep(_PAUSE_S)
     remedy = "growd status and journalctl -u growd say more"
-    click.echo(f"growd: enrolled, and no report was seen: {problem or 'none was sent'}; {remedy}", err=True)
+    echo_text(f"growd: enrolled, and no report was seen: {problem or 'none was sent'}; {remedy}", err=True)
 
 
 def _copying(status: Status) -> str:

@@ -17,6 +17,7 @@ from growd.cli.names import did_you_mean
 from growd.cli.options import refuse
 from growd.cli.output import echo_lines
 from growd.cli.recipe import echo_findings, read_file
+from growd.cli.terminal import echo_text
 from growd.config.base import NAME
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check
@@ -88,7 +89,7 @@ def _checked(files: tuple[Path, ...]) -> list[Document]:
         document, repeated = read_file(file)
         findings = repeated + check(document)
         if findings:
-            click.echo(f"{file}:", err=True)
+            echo_text(f"{file}:", err=True)
             echo_findings(findings, err=True)
         if wrong := errors(findings):
             faults.append(f"{file} has {counted(len(wrong), 'error')}")
@@ -116,7 +117,7 @@ async def _publish(
         if wanted:
             recipe["growd_for"] = wanted
         number = await _written(cloud, recipe)
-        click.echo(f"published {recipe['_id']}, revision {number}, {_audience(recipe, rows)}")
+        echo_text(f"published {recipe['_id']}, revision {number}, {_audience(recipe, rows)}")
 
 
 async def _listed(cloud: FleetCloud) -> list[str]:
@@ -180,4 +181,4 @@ async def _withdraw(cloud: FleetCloud, recipes: tuple[str, ...]) -> None:
         deletion = {"_id": name, "_rev": present[name]["_rev"], "_deleted": True}
         if await cloud.couch.put(cloud.names.recipes, deletion) is None:
             raise CouchConflictError(name)
-        click.echo(f"withdrew {name}")
+        echo_text(f"withdrew {name}")

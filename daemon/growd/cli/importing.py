@@ -17,12 +17,12 @@ from growd.bus.errors import counted
 from growd.cli.chamber import client_of, front_door
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import client_options, refuse, refuse_existing, replace_option
+from growd.cli.terminal import echo_text
 from growd.config import ConfigError
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import check as check_recipe
 from growd.runtime.clock import EARLIEST
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import printable
 from growd.store.bootstrap import Databases
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd.store.openag.forms import Conversion
@@ -168,7 +168,7 @@ def openag(
         refuse(error)
     _print(done, conversion, rejected, is_dry=dry_run)
     if old.number:
-        click.echo(
+        echo_text(
             f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
             + (" (refused without --old-points=rollups)" if dry_run and old_points == "refuse" else "")
         )
@@ -239,30 +239,31 @@ def _counter() -> Iterator[Callable[[int], None]]:
     """The number of documents that were read, at a terminal."""
 
     def show(number: int) -> None:
-        click.echo(f"\rdocuments: {number}", nl=False, err=True)
+        sys.stderr.write(f"\rdocuments: {number}")
+        sys.stderr.flush()
 
     is_shown = sys.stderr.isatty()
     try:
         yield show if is_shown else lambda _: None
     finally:
         if is_shown:
-            click.echo(err=True)
+            echo_text(err=True)
 
 
 def _print(done: Import, conversion: Conversion, rejected: Path | None, *, is_dry: bool) -> None:
     verb = "would be imported" if is_dry else "imported"
     for kind in ("point", "recipe", "environment"):
         if done.new[kind] or done.present[kind]:
-            click.echo(f"{counted(done.new[kind], kind)} {verb}, {done.present[kind]} there already")
+            echo_text(f"{counted(done.new[kind], kind)} {verb}, {done.present[kind]} there already")
     if done.designs:
-        click.echo(f"{counted(done.designs, 'design document')} left out")
+        echo_text(f"{counted(done.designs, 'design document')} left out")
     for what, number in sorted(conversion.corrected.items()):
         if number:
-            click.echo(f"corrected: {what}: {number}")
+            echo_text(f"corrected: {what}: {number}")
     for what, number in sorted(conversion.doubtful.items()):
-        click.echo(f"doubtful: {printable(what)}: {number}")
+        echo_text(f"doubtful: {what}: {number}")
     for reason, number in sorted(done.rejected.items()):
-        click.echo(f"rejected: {printable(reason)}: {number}")
+        echo_text(f"rejected: {reason}: {number}")
     if done.rejected:
         place = f"they are in {rejected}" if rejected else "--rejected FILE shows them"
-        click.echo(f"{counted(sum(done.rejected.values()), 'document')} rejected: {place}")
+        echo_text(f"{counted(sum(done.rejected.values()), 'document')} rejected: {place}")

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from growd.cli.options import refuse
+from growd.cli.terminal import echo_text
 from growd.installation import installer
 from growd.installation.machine import InstallError
 from growd.installation.options import INSTALL_OPTIONS, PLACE_OPTIONS, InstallChoices
@@ -67,7 +68,7 @@ def install(*, source: Path | None, **choices: Any) -> None:
             # Another version is installed by its own code, which knows its files and the format of its data.
             program = [sys.executable, "-IB", wanted.program, *chosen.arguments()]
             os.execv(sys.executable, program)  # noqa: S606  what the user named
-        installer.install(wanted, chosen, click.echo)
+        installer.install(wanted, chosen, echo_text)
     except InstallError as error:
         refuse(str(error))
 
@@ -78,6 +79,6 @@ def install(*, source: Path | None, **choices: Any) -> None:
 def uninstall(*, purge: bool, root: Path, dry_run: bool) -> None:
     """Remove the systemd service and the program; configuration, data and the user growd stay."""
     try:
-        installer.uninstall(root, click.echo, purge=purge, dry_run=dry_run)
+        installer.uninstall(root, echo_text, purge=purge, dry_run=dry_run)
     except InstallError as error:
         refuse(str(error))

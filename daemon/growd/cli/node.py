@@ -9,6 +9,7 @@ import click
 from growd.cli.names import add_list_command, look_up, name_argument
 from growd.cli.options import client_options
 from growd.cli.output import bullets, echo_lines, output_options, print_json, tree
+from growd.cli.terminal import echo_text
 
 if TYPE_CHECKING:
     from growd.cli.options import DaemonOptions
@@ -35,10 +36,10 @@ def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    click.echo(f"Node: {found.pop('node_name', name)}")
+    echo_text(f"Node: {found.pop('node_name', name)}")
     for member, heading in _LISTS.items():
-        click.echo()
+        echo_text()
         echo_lines(bullets(heading, found.pop(member, [])))
     for member, detail in found.items():
-        click.echo()
+        echo_text()
         echo_lines(tree({member: detail}))

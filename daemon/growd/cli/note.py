@@ -14,11 +14,12 @@ import click
 import msgspec
 
 from growd.cli.options import client_options
-from growd.cli.output import number, output_options, print_json, text_of
+from growd.cli.output import echo_lines, number, output_options, print_json, text_of
 from growd.cli.runs import environment_option
+from growd.cli.terminal import echo_text
 from growd.cli.times import FORMS, span_in, unix_time_in, zone_of
 from growd.client.calls import journal, write_entry
-from growd.runtime.text import moment, printable
+from growd.runtime.text import moment, on_one_line, printable
 from growd.variables import SHORT_NAMES, VARIABLES
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ def add(
     if as_json:
         print_json({"message": "Saved the entry", **msgspec.to_builtins(saved)})
     else:
-        click.echo(f"growd: saved the entry {saved.id}", err=True)
+        echo_text(f"growd: saved the entry {saved.id}", err=True)
 
 
 @note.command("list")
@@ -133,30 +134,30 @@ def list_command(
         print_json({name: shown[name] for name in ("entries", "more", "missing")})
     else:
         entries = ("\n".join(_lines(entry, zone, origin)) for entry in found.entries)
-        click.echo("\n\n".join(entries) or "no entries")
+        echo_lines(["\n\n".join(entries) or "no entries"])
         if found.more:
-            click.echo(f"\nolder entries follow; --limit prints more than {limit}", err=True)
+            echo_text(f"\nolder entries follow; --limit prints more than {limit}", err=True)
     if found.missing:
-        click.echo(f"growd: stored entries are missing: {found.missing}", err=True)
+        echo_text(f"growd: stored entries are missing: {found.missing}", err=True)
         raise SystemExit(1)
 
 
 def _lines(entry: SavedEntry, zone: tzinfo | None, origin: str) -> Iterator[str]:
     state = "  (not in the database yet)" if entry.waiting else ""
     heading = f"{moment(entry.time, zone)}  {text_of(entry.by) if entry.by else 'unknown'}"
-    yield click.style(heading, bold=True) + f"  {entry.id}{state}"
+    yield click.style(heading, bold=True) + f"  {on_one_line(entry.id)}{state}"
     for line in printable(entry.text).splitlines():
         yield textwrap.indent(line, "  ")
     for name, value in entry.measurements.items():
         unit = VARIABLES[name].unit if name in VARIABLES else ""
         yield f"  {text_of(name)} = {number(value, name)} {unit}".rstrip()
     for photo in entry.photos:
-        yield f"  {origin}{photo.address} ({photo.size / 1e6:.1f} MB)"
+        yield f"  {origin}{on_one_line(photo.address)} ({photo.size / 1e6:.1f} MB)"
     if entry.refused:
         yield click.style(f"  refused by the database: {printable(entry.refused)}", "red")
     for old in entry.earlier:
-        words = printable(old.text).replace("\n", " ")
-        yield f"  before {moment(old.written, zone)}: {words} ({printable(old.by)})"
+        words = on_one_line(" ".join(old.text.splitlines()))
+        yield f"  before {moment(old.written, zone)}: {words} ({on_one_line(old.by)})"
 
 
 def _measurement(words: str) -> tuple[str, Any]:

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from growd.cli.client import HINTS, REFUSED, WRONG_USAGE, address_of, exit_status_of
+from growd.cli.terminal import echo_text
 from growd.client.address import Login
 from growd.client.connection import TIMEOUT_S, DaemonClient
 from growd.client.errors import GrowdError, UsageError
@@ -20,7 +21,6 @@ from growd.client.trust import trusting, trusting_only
 from growd.config import ConfigError, load
 from growd.config.profiles import PROFILES, profile_path
 from growd.runtime.atomic_file import exists_already
-from growd.runtime.text import printable
 from growd.runtime.text_file import EncodingError, read_text
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def plain_errors() -> Iterator[None]:
     """End the program on an expected error: with a message and an exit status, without a traceback."""
     try:
         yield
-        click.echo(nl=False)  # flushes; standard output may be closed
+        echo_text(nl=False)  # flushes; standard output may be closed
     except ConfigError as error:
         refuse(error)
     except GrowdError as error:
@@ -265,8 +265,8 @@ def refuse(error: str | Exception, exit_status: int = REFUSED) -> NoReturn:
     """End the program with a message on standard error; one line for each fault of a configuration."""
     sentences = error.sentences if isinstance(error, ConfigError) else ()
     if len(sentences) > 1:
-        click.echo(f"growd: the configuration has {len(sentences)} faults:", err=True)
-        click.echo(printable("\n".join(f"  {sentence}" for sentence in sentences)), err=True)
+        echo_text(f"growd: the configuration has {len(sentences)} faults:", err=True)
+        echo_text("\n".join(f"  {sentence}" for sentence in sentences), err=True)
     else:
-        click.echo(f"growd: {printable(str(error))}", err=True)
+        echo_text(f"growd: {error!s}", err=True)
     sys.exit(exit_status)

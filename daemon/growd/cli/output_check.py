@@ -6,12 +6,11 @@ import time
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-import click
 import msgspec
 
 from growd.cli.output import echo_lines, print_json, table
+from growd.cli.terminal import echo_text
 from growd.client.errors import RefusedError
-from growd.runtime.text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +58,7 @@ def check_outputs(
     else:
         rows = [(each.name, _OUTCOMES[each.outcome], each.reason) for each in report.results]
         echo_lines(table(("OUTPUT", "RESULT", "REASON"), rows))
-        click.echo(printable(report.message))
+        echo_text(report.message)
     return report.state == "done" and all(each.outcome != "failed" for each in report.results)
 
 
@@ -79,5 +78,5 @@ def _followed(client: DaemonClient, environment: str) -> _Report:
             return report
         if report.message != told:
             told = report.message
-            click.echo(printable(told), err=True)
+            echo_text(told, err=True)
         time.sleep(_LOOK_S)

@@ -14,6 +14,7 @@ from growd.cli.arguments import value_of
 from growd.cli.names import add_list_command, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options, refuse, refuse_existing, replace_option
 from growd.cli.output import output_options, print_result, text_of, tree
+from growd.cli.terminal import echo_text
 from growd.client.errors import RefusedError, UsageError
 from growd.runtime.text_file import EncodingError, decoded
 
@@ -111,7 +112,7 @@ def dump(*, daemon: DaemonOptions, prefix: str, path: Path | None, replace: bool
         }
     text = json.dumps(found, ensure_ascii=False, indent=2)
     if path is None:
-        click.echo(text)
+        echo_text(text)
         return
     try:
         path.write_text(f"{text}\n", encoding="utf-8")
@@ -141,7 +142,7 @@ def load(*, daemon: DaemonOptions, file: BinaryIO) -> None:
                         f"{error} ({count} parameters were already set)", error.status
                     ) from None
                 skipped += 1
-    click.echo(f"set {count} of {len(values)} parameters; {skipped} are read-only, the others were unchanged")
+    echo_text(f"set {count} of {len(values)} parameters; {skipped} are read-only, the others were unchanged")
 
 
 def _named_values(file: BinaryIO) -> dict[str, Any]:

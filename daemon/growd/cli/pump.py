@@ -13,9 +13,10 @@ import msgspec
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, number, output_options, print_json, table, text_of
 from growd.cli.runs import environment_option
+from growd.cli.terminal import echo_text
 from growd.cli.times import zone_of
 from growd.client.errors import GrowdError, RefusedError
-from growd.runtime.text import moment, printable
+from growd.runtime.text import moment
 
 if TYPE_CHECKING:
     from growd.cli.options import DaemonOptions
@@ -117,7 +118,7 @@ def cancel(*, daemon: DaemonOptions, environment: str | None, name: str) -> None
         guide = _Guide(client, environment or daemon.configuration().environment.id)
         if guide.session().pump != name:
             raise RefusedError(f"no calibration of {name} is open", HTTPStatus.BAD_REQUEST)
-        click.echo(f"growd: {guide.call('cancel')}", err=True)
+        echo_text(f"growd: {guide.call('cancel')}", err=True)
 
 
 class _Guide:
@@ -133,7 +134,7 @@ class _Guide:
         answer = self._client.call(name, arguments, kind=dict[str, Any])
         if not answer["success"]:
             raise RefusedError(answer["message"], HTTPStatus.BAD_REQUEST)
-        return printable(answer["message"])
+        return str(answer["message"])
 
     def session(self) -> _Session:
         """The open session. Raises `GrowdError` if there is none."""
@@ -145,26 +146,26 @@ class _Guide:
     def run(self) -> None:
         """Fill the hose, give all doses, and save."""
         pump = self.session().pump
-        click.echo(f"Put the end of the hose of {pump} into a measuring cylinder, at its usual height.")
+        echo_text(f"Put the end of the hose of {pump} into a measuring cylinder, at its usual height.")
         while click.confirm(f"Run {pump} for {self.session().next_s:.1f} s to fill the hose?", default=True):
             self._dose()
         while missing := self.session().missing:
-            click.echo(f"{missing} more to measure. Empty the cylinder.")
+            echo_text(f"{missing} more to measure. Empty the cylinder.")
             self._measured_dose()
         while reason := self.session().reason:
-            click.echo(f"{printable(reason)}.")
+            echo_text(f"{reason}.")
             self._measured_dose()
         if not click.confirm("Save it, and use it from now on?", default=True):
             raise click.Abort
-        click.echo(f"{self.call('save')}.")
+        echo_text(f"{self.call('save')}.")
 
     def _dose(self) -> _Session:
         """Give a dose, and wait for its end."""
-        click.echo(f"{self.call('dose')} ...")
+        echo_text(f"{self.call('dose')} ...")
         while (session := self.session()).is_dosing:
             time.sleep(_POLL_S)
         if session.note:
-            click.echo(f"{printable(session.note)}.")
+            echo_text(f"{session.note}.")
         return session
 
     def _measured_dose(self) -> None:
@@ -177,7 +178,7 @@ class _Guide:
         if ml is None:
             self._measured_dose()
         else:
-            click.echo(f"{self.call('measured', ml=ml)}.")
+            echo_text(f"{self.call('measured', ml=ml)}.")
 
 
 def _typed(question: str, usual: str | None) -> float | None:
@@ -191,7 +192,7 @@ def _typed(question: str, usual: str | None) -> float | None:
         try:
             return float(words.replace(",", "."))
         except ValueError:
-            click.echo(f"{text_of(words)} is not a number: {_HELP}")
+            echo_text(f"{text_of(words)} is not a number: {_HELP}")
 
 
 def _node(client: DaemonClient, environment: str) -> _Node:

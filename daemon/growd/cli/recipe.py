@@ -32,8 +32,9 @@ from growd.cli.options import (
     refuse_existing,
     replace_option,
 )
-from growd.cli.output import echo_lines, output_options, print_result, table
+from growd.cli.output import echo_lines, output_options, print_json, print_result, table
 from growd.cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
+from growd.cli.terminal import echo_text
 from growd.cli.times import FORMS, unix_time_in, zone_of
 from growd.client.errors import GrowdError, RefusedError
 from growd.config import Chamber
@@ -161,12 +162,12 @@ def check_command(*, what: str, as_json: bool, **where: Any) -> None:
     findings, chamber = asked.findings()
     wrong = len(errors(findings))
     if as_json:
-        click.echo(json.dumps(msgspec.to_builtins(findings), indent=2))
+        print_json(msgspec.to_builtins(findings))
     else:
         echo_findings(findings)
         count = f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
         length = "" if wrong else f", and lasts {lasting(asked.duration())}"
-        click.echo(f"{what} {'cannot run' if wrong else 'can run'}{chamber}{length}: {count}.")
+        echo_text(f"{what} {'cannot run' if wrong else 'can run'}{chamber}{length}: {count}.")
     sys.exit(1 if wrong else 0)
 
 
@@ -185,16 +186,16 @@ def show(*, what: str, as_json: bool, **where: Any) -> None:
     asked = _Asked(what, **where)
     plan = asked.plan()
     if as_json:
-        click.echo(json.dumps(plan, indent=2))
+        print_json(plan)
         return
-    click.echo(_heading(plan, asked.zone))
+    echo_text(_heading(plan, asked.zone))
     if not what:
-        click.echo(position_of(plan))
-    click.echo()
-    click.echo(table_of(plan))
+        echo_text(position_of(plan))
+    echo_text()
+    echo_text(table_of(plan))
     if not what:
-        click.echo()
-        click.echo(coming_of(plan, asked.zone))
+        echo_text()
+        echo_text(coming_of(plan, asked.zone))
 
 
 @recipe.command()
@@ -219,14 +220,14 @@ def plot(*, what: str, path: Path, replace: bool, **where: Any) -> None:
         refuse(f"{path} can't be written: {error.strerror or error}")
     except ValueError as error:
         refuse(f"{path} can't be drawn: {error}")
-    click.echo(f"growd: wrote the plan of {plan['recipe_id']} to {path}", err=True)
+    echo_text(f"growd: wrote the plan of {plan['recipe_id']} to {path}", err=True)
 
 
 @recipe.command()
 @click.argument("name", metavar="FORMAT", type=click.Choice([*FORMATS]))
 def schema(*, name: str) -> None:
     """Print the JSON Schema of a format, for editors and other programs."""
-    click.echo(json.dumps(schema_of(name), indent=2))
+    print_json(schema_of(name))
 
 
 @recipe.command("list")
@@ -282,7 +283,7 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
         # by its id: a recipe may be larger than the body of a request to the API
         checked = client.call(service, {"recipe_id": recipe_id}, kind=_Answer)
     echo_findings(checked.findings, err=True)
-    click.echo(f"growd: stored {recipe_id}, revision {answer.rev}", err=True)
+    echo_text(f"growd: stored {recipe_id}, revision {answer.rev}", err=True)
 
 
 @recipe.command()
@@ -309,7 +310,7 @@ def resolve(*, daemon: DaemonOptions, recipe_id: str, revision: str) -> None:
         if len(kept) != 1:
             refuse(f"revision {revision} is not one of {', '.join(revisions)}")
         _delete(client, path, [each for each in revisions if each not in kept])
-    click.echo(f"growd: kept revision {kept[0]} of {recipe_id}", err=True)
+    echo_text(f"growd: kept revision {kept[0]} of {recipe_id}", err=True)
 
 
 @recipe.command()
@@ -403,7 +404,7 @@ class _Asked:
         except GrowdError as error:
             found = check(document, self._chamber().reach_of_recipes())
             chamber = f" in {self._environment} of the configuration"
-            click.echo(f"growd: checked without the daemon: {error}", err=True)
+            echo_text(f"growd: checked without the daemon: {error}", err=True)
         return repeated + found, chamber
 
     @cached_property
@@ -459,7 +460,7 @@ def _call(daemon: DaemonOptions, environment: str | None, service: str, **argume
         answer = client.call(name, {**arguments, "by": getpass.getuser()}, kind=_Answer)
     if not answer.success:
         refuse(_with_similar_ids(answer.message, arguments.get("recipe_id", ""), daemon))
-    click.echo(f"growd: {answer.message}", err=True)
+    echo_text(f"growd: {answer.message}", err=True)
 
 
 def _environment_of(daemon: DaemonOptions, named: str | None) -> str:
@@ -533,7 +534,7 @@ def _duration(document: Any) -> float | None:
 
 def echo_findings(findings: list[RecipeFinding], *, err: bool = False) -> None:
     for finding in findings:
-        click.echo(f"{finding.severity:7}  {finding}", err=err)
+        echo_text(f"{finding.severity:7}  {finding}", err=err)
 
 
 def _heading(plan: dict[str, Any], zone: tzinfo | None) -> str:

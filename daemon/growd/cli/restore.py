@@ -13,10 +13,10 @@ from growd.cli.chamber import ChamberPlace
 from growd.cli.client import NOT_REACHED
 from growd.cli.options import DaemonOptions, config_option, data_option, plain_errors, refuse, set_option
 from growd.cli.setup_pi import INSTALLED
+from growd.cli.terminal import echo_text
 from growd.config import ConfigError
 from growd.host.data_folder import StartError, running_in
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text import printable
 from growd.store.backup.archive import BackupError, Manifest, reading
 from growd.store.backup.files import SECRETS, RestoredFiles
 from growd.store.backup.making import DATABASES, ORDER
@@ -140,20 +140,20 @@ def _report(
     *,
     others: bool,
 ) -> None:
-    click.echo(f"restored and compared {counted(number, 'document')}; the data folder is {folder.path}")
+    echo_text(f"restored and compared {counted(number, 'document')}; the data folder is {folder.path}")
     for path in files.written:
-        click.echo(f"wrote {path}")
+        echo_text(f"wrote {path}")
     for path in files.kept:
-        click.echo(f"kept {path}, which differs from the backup: --replace-configuration replaces it")
+        echo_text(f"kept {path}, which differs from the backup: --replace-configuration replaces it")
     for option in files.record.removed if files.path is not None else []:
-        click.echo(f"{option} has lost its secret: complete it in {files.path}")
+        echo_text(f"{option} has lost its secret: complete it in {files.path}")
     for missing in files.missing:
-        click.echo(f"{missing.option}: write the file {missing.path}, which the backup does not have")
+        echo_text(f"{missing.option}: write the file {missing.path}, which the backup does not have")
     for left, path in [] if others else files.others:
-        click.echo(f"{left}: left out the file {path}")
+        echo_text(f"{left}: left out the file {path}")
     for name in refused:
-        click.echo(f"_security of {name} could not be written: set it as the administrator of the CouchDB")
-    click.echo(
-        f"This is the device {printable(manifest.device)} now. Never start growd with the old data folder "
+        echo_text(f"_security of {name} could not be written: set it as the administrator of the CouchDB")
+    echo_text(
+        f"This is the device {manifest.device} now. Never start growd with the old data folder "
         "again: two devices with one id look like one to other servers."
     )

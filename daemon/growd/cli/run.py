@@ -19,6 +19,7 @@ from growd.cli.options import (
     refuse,
     set_option,
 )
+from growd.cli.terminal import echo_text
 from growd.config import Config, ConfigError, chambers_of, load, load_outputs
 from growd.host import logs
 from growd.host.data_folder import StartError
@@ -114,9 +115,9 @@ def _run(
     finally:
         release_pins()  # the keeper of pins is the last to end
     if app.shutdown_errors:
-        click.echo(f"growd has stopped, but {'; '.join(app.shutdown_errors)}", err=True)
+        echo_text(f"growd has stopped, but {'; '.join(app.shutdown_errors)}", err=True)
         sys.exit(1)
-    click.echo("growd has stopped: outputs are safe, points are stored.")
+    echo_text("growd has stopped: outputs are safe, points are stored.")
 
 
 def _make_safe(config: Config | None, data: Path) -> None:
@@ -136,7 +137,7 @@ def _greet(config: Config, running: Running, *, to_journal: bool) -> None:
     if to_journal:
         _log.info("growd is running at %s with %s", running.address, hardware_of(config))
     else:
-        click.echo(_greeting(config, running))
+        echo_text(_greeting(config, running))
 
 
 def _greeting(config: Config, running: Running) -> str:

@@ -15,6 +15,7 @@ from yarl import URL
 from growd.bus.errors import counted
 from growd.cli.client import HINTS, NOT_REACHED
 from growd.cli.options import client_options, refuse, replace_option
+from growd.cli.terminal import echo_text
 from growd.client.connection import DaemonClient
 from growd.runs.exporting.run_export import Counts, RunExport
 from growd.runs.exporting.run_zip import RunZip
@@ -90,7 +91,7 @@ def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, 
     what = [counted(counts.points, "point"), counted(counts.events, "event")]
     what += [counted(counts.buckets, "bucket")] if counts.buckets else []
     what += [counted(counts.photos, "photo")] if counts.photos else []
-    click.echo(f"growd: {', '.join(what)} in {path}", err=True)
+    echo_text(f"growd: {', '.join(what)} in {path}", err=True)
 
 
 async def _write(

@@ -11,7 +11,8 @@ from urllib.parse import urlencode
 import click
 
 from growd.cli.options import client_options, refuse, refuse_existing, replace_option
-from growd.cli.output import table
+from growd.cli.output import echo_lines, table
+from growd.cli.terminal import echo_text
 from growd.cli.times import zone_of
 from growd.runs.figures import RunFigures
 from growd.runs.reports.language import Language
@@ -97,8 +98,7 @@ def compare(
             query = urlencode([*(("run", run_id) for run_id in run_ids), ("lang", lang)])
             page = client.page("compare", query=query)
         language = Language(lang, zone_of(client))
-    for line in _table(run_ids, figures, language):
-        click.echo(line)
+    echo_lines(_table(run_ids, figures, language))
     if path is not None and page is not None:
         _write(path, page)
 
@@ -128,4 +128,4 @@ def _write(path: Path, page: bytes) -> None:
         path.write_bytes(page)
     except OSError as error:
         refuse(f"{path} can't be written: {error.strerror}")
-    click.echo(f"growd: {path} has {len(page) / 1000:.0f} kB", err=True)
+    echo_text(f"growd: {path} has {len(page) / 1000:.0f} kB", err=True)

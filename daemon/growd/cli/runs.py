@@ -9,6 +9,7 @@ import msgspec
 
 from growd.cli.options import client_options
 from growd.cli.output import HEADING, number, output_options, print_result, table, tree
+from growd.cli.terminal import echo_text
 from growd.cli.times import zone_of
 from growd.runs.archive import short_id
 from growd.runtime.text import aligned, duration, moment
@@ -79,7 +80,7 @@ def list_command(*, daemon: DaemonOptions, environment: str | None, limit: int, 
     heads = ("run", "recipe", "start", "end", "lasted", "state", "started by")
     print_result(answer.runs, table(heads, rows) if rows else ["no runs"], as_json=as_json)
     if answer.more and not as_json:
-        click.echo(f"growd: there are older runs: --limit {min(500, 2 * limit)} shows more", err=True)
+        echo_text(f"growd: there are older runs: --limit {min(500, 2 * limit)} shows more", err=True)
 
 
 @click.command()

@@ -12,12 +12,12 @@ import click
 from click.core import ParameterSource
 
 from growd.cli.options import client_options, data_option, refuse
+from growd.cli.terminal import echo_text
 from growd.client.errors import NotReachedError
 from growd.config import chambers_of, load_outputs
 from growd.config.outputs import OwnOutput
 from growd.host.data_folder import running_in
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
-from growd.runtime.text import printable
 from growd.wiring.rest import make_others_safe, make_safe
 from growd_drivers.last_run import FILE_NAMES
 
@@ -78,7 +78,7 @@ def _ask(daemon: DaemonOptions, reason: str | None) -> str | None:
         return str(error)
     if not answer["success"]:
         refuse(answer["message"])
-    click.echo(printable(answer["message"]))
+    echo_text(answer["message"])
     return None
 
 
@@ -106,14 +106,14 @@ def _changed(data: Path, reason: str | None) -> str:
     try:
         if reason is None:
             was_held = release_hold(data, Holder.PERSON)
-            click.echo("the hold is released" if was_held else "there was no hold to release")
+            echo_text("the hold is released" if was_held else "there was no hold to release")
         else:
             save_hold(data, Hold(Holder.PERSON, reason, getpass.getuser(), time.time()))
     except OSError as error:
         what = "released" if reason is None else "saved"
         return f"the hold was not {what} in {data}: {error.strerror or error}"
     for hold in read_holds(data):
-        click.echo(printable(f"the next start begins held: {hold}"))
+        echo_text(f"the next start begins held: {hold}")
     return ""
 
 
@@ -127,9 +127,9 @@ def _make_safe(daemon: DaemonOptions, data: Path) -> bool:
         make_others_safe(loaded or configuration, outcome)
     name = str(daemon.config or "the configuration")
     if configuration is None and (outcome.safe or outcome.failures):
-        click.echo(f"growd: {name} is invalid; these are the outputs of the last run", err=True)
+        echo_text(f"growd: {name} is invalid; these are the outputs of the last run", err=True)
     for sentence in (*map(str, outcome.safe), *outcome.told):
-        click.echo(printable(sentence))
+        echo_text(sentence)
     if not outcome.safe and not outcome.told and not outcome.failures:
         _report_no_outputs(configuration, name, data)
     return _report_failures(outcome, data)
@@ -144,15 +144,15 @@ def _report_no_outputs(configuration: Config | None, name: str, data: Path) -> N
     if configuration is None:
         refuse(f"no outputs are known: {name} is invalid, and {data / FILE_NAMES[0]} lists none")
     if configuration.simulator.enabled:
-        click.echo("The hardware is simulated: there are no outputs to make safe.")
+        echo_text("The hardware is simulated: there are no outputs to make safe.")
     else:
-        click.echo("The configuration has no outputs.")
+        echo_text("The configuration has no outputs.")
 
 
 def _report_failures(outcome: Outcome, data: Path) -> bool:
     """Ends with status 1 if growd owns the outputs. Returns whether all are safe."""
     for failure in outcome.failures:
-        click.echo(f"growd: not safe: {printable(failure)}", err=True)
+        echo_text(f"growd: not safe: {failure}", err=True)
     owner = running_in(data)
     if owner is not None and (outcome.safe or outcome.told or outcome.failures):
         refuse(

@@ -12,6 +12,7 @@ from growd.cli.arguments import HEADINGS, service_arguments, service_fields
 from growd.cli.names import add_list_command, complete_with, look_up, name_argument
 from growd.cli.options import client_options
 from growd.cli.output import echo_lines, output_options, print_json, table, tree
+from growd.cli.terminal import echo_text
 from growd.client.errors import RefusedError
 
 if TYPE_CHECKING:
@@ -48,9 +49,9 @@ def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     if as_json:
         print_json({**msgspec.to_builtins(found), "fields": msgspec.to_builtins(fields)})
         return
-    click.echo(f"Node: {found.node}\nType: {found.request_type}\nArgs: {' '.join(found.args)}".rstrip())
+    echo_text(f"Node: {found.node}\nType: {found.request_type}\nArgs: {' '.join(found.args)}".rstrip())
     if fields:
-        click.echo()
+        echo_text()
         echo_lines(table(HEADINGS, [each.row() for each in fields]))
 
 
@@ -65,7 +66,7 @@ def args_command(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
-        click.echo(" ".join(found))
+        echo_text(" ".join(found))
 
 
 def _complete_argument(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:

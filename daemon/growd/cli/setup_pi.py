@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from growd.cli.options import config_option, refuse, set_option
+from growd.cli.terminal import echo_text
 from growd.config import ConfigError, load
 from growd.config.doubts import shared_pwm
 from growd.raspberry_pi.boot_files import (
@@ -24,7 +25,6 @@ from growd.raspberry_pi.config_txt import FRAME, settings_in
 from growd.raspberry_pi.model import MODELS, PiError, model_at
 from growd.raspberry_pi.pin_claims import taken_pins
 from growd.raspberry_pi.plan import boot_plan
-from growd.runtime.text import printable
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 
 if TYPE_CHECKING:
@@ -78,12 +78,12 @@ def setup_pi(
     if not changed:
         if undo and writes:
             _write(files, undo=True)  # removes copies that remained
-        click.echo("There is nothing to take back." if undo else "The boot files are as growd needs them.")
+        echo_text("There is nothing to take back." if undo else "The boot files are as growd needs them.")
         return
     for line in _shown(changed, undo=undo):
-        click.echo(printable(line))
+        echo_text(line)
     if not writes:
-        click.echo("Nothing is written yet: add --write, as root.")
+        echo_text("Nothing is written yet: add --write, as root.")
     elif root == _HERE and os.geteuid():
         refuse("this needs root: use sudo")
     elif yes or _agrees():
@@ -116,7 +116,7 @@ def _configuration(root: Path, config: Path | None, settings: tuple[str, ...]) -
         settings,
         checks=DEVICE_CHECKS,
         doubts=[doubt for doubt in DOUBTS if doubt is not shared_pwm],  # the plan knows the model
-        warn=lambda sentence: click.echo(f"warning: {printable(sentence)}"),
+        warn=lambda sentence: echo_text(f"warning: {sentence}"),
         with_drivers=True,
     )
 
@@ -133,17 +133,17 @@ def _model(root: Path, name: str | None) -> PiModel:
 def _planned(root: Path, model: PiModel, config: Config) -> list[BootFile]:
     plan = boot_plan(config, model, made_buses(root, model.filters))
     files = planned_files(root, plan, model.filters)
-    click.echo(f"{model.name}:")
+    echo_text(f"{model.name}:")
     for note in plan.notes:
-        click.echo(f"note: {printable(note)}")
+        echo_text(f"note: {note}")
     if not config.simulator.enabled:
         for pin, line, output in taken_pins(settings_in(config_txt(root), model.filters), config):
-            click.echo(
-                f"note: {printable(line)} uses GPIO {pin}, the pin of {output}: "
+            echo_text(
+                f"note: {line} uses GPIO {pin}, the pin of {output}: "
                 "give one of them another pin, or remove the line from config.txt"
             )
     for name in included_files(root):
-        click.echo(f"note: config.txt includes {printable(name)}, which growd does not read")
+        echo_text(f"note: config.txt includes {name}, which growd does not read")
     return files
 
 
@@ -187,4 +187,4 @@ def _reboot(*, is_here: bool, may_ask: bool) -> None:
     if is_here and may_ask and click.confirm("The settings hold after a reboot. Reboot now?"):
         subprocess.run(["/usr/bin/systemctl", "reboot"], check=False)  # our own words
     else:
-        click.echo("Written. The settings hold after a reboot: sudo reboot")
+        echo_text("Written. The settings hold after a reboot: sudo reboot")

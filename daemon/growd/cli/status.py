@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,9 @@ import msgspec
 
 from growd.cli.asking import status_of
 from growd.cli.options import client_options, json_option
+from growd.cli.output import print_json
 from growd.cli.status_table import report
+from growd.cli.terminal import echo_text
 from growd.cli.times import zone_of
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def status(*, daemon: DaemonOptions, as_json: bool) -> None:
         zone = zone_of(client) if is_waiting else None
     if as_json:
         document = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}
-        click.echo(json.dumps(document, indent=2))
+        print_json(document)
     else:
-        click.echo(report(found, zone))
+        echo_text(report(found, zone))
     sys.exit(1 if found.failures else 0)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
 from growd.cli.output import number
-from growd.runtime.text import columns, duration, moment, printable
+from growd.runtime.text import columns, duration, moment
 from growd.status.model import has_little_disk
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def report(status: Status, zone: tzinfo | None = None) -> str:
         _lines(_of_machine(status.machine)) if status.machine is not None else "",
         _lines(_verdict(status)),
     ]
-    return printable("\n\n".join(filter(None, parts)))
+    return "\n\n".join(filter(None, parts))
 
 
 def _verdict(status: Status) -> Iterator[str]:

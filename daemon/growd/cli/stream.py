@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import click
 import msgspec
+
+from growd.cli.terminal import echo_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,4 +61,4 @@ def document(message: TopicMessage) -> bytes:
 
 def notify(sentence: str) -> None:
     """Print a message on standard error."""
-    click.echo(f"growd: {sentence}", err=True)
+    echo_text(f"growd: {sentence}", err=True)

@@ -25,10 +25,12 @@ from growd.cli.output import (
     print_json,
     print_result,
     quality,
+    safe_json,
     table,
     tree,
 )
 from growd.cli.stream import RETRY_S, document, follow, notify
+from growd.cli.terminal import echo_text
 from growd.client.errors import GrowdError, NotReachedError, RefusedError
 
 if TYPE_CHECKING:
@@ -91,12 +93,12 @@ def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
     if as_json:
         print_json({**msgspec.to_builtins(found), "fields": msgspec.to_builtins(fields)})
         return
-    click.echo(f"Type: {found.type}\n")
+    echo_text(f"Type: {found.type}\n")
     if fields:
         echo_lines(table(HEADINGS[:3], [each.row()[:3] for each in fields]))
-        click.echo()
+        echo_text()
     echo_lines(bullets("Publishers", found.pubs))
-    click.echo()
+    echo_text()
     echo_lines(bullets("Subscribers", found.subs))
 
 
@@ -140,7 +142,9 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
         with _noting_silence(name) as heard:
             for number, message in enumerate(follow(client, name, latest=True), 1):
                 heard()
-                click.echo(document(message) if as_json else _text(name, message, fields))
+                echo_lines(
+                    [safe_json(document(message).decode())] if as_json else _lines_of(name, message, fields)
+                )
                 if number == count:
                     return
 
@@ -158,7 +162,7 @@ def _noting_silence(name: str) -> Iterator[Callable[[], None]]:
         timer.cancel()
 
 
-def _text(name: str, message: TopicMessage, fields: Sequence[FieldInfo]) -> str:
+def _lines_of(name: str, message: TopicMessage, fields: Sequence[FieldInfo]) -> list[str]:
     """In the style of rostopic; the unit, and a quality other than ok, as a YAML comment."""
     value = message.value
     *_, category, variable = ["", *name.strip("/").split("/")]
@@ -172,7 +176,7 @@ def _text(name: str, message: TopicMessage, fields: Sequence[FieldInfo]) -> str:
         remarks.append(quality(message.quality))
     if remarks:
         lines[0] += click.style(f"  # {', '.join(remarks)}", "bright_black")
-    return "\n".join([*lines, "---"])
+    return [*lines, "---"]
 
 
 @topic.command(context_settings={"ignore_unknown_options": True})
@@ -369,11 +373,11 @@ def _report(intervals: Intervals, *, as_json: bool, is_news: bool) -> None:
     found = intervals.statistics()
     if found is None or not is_news:
         if not as_json and not is_news:
-            click.echo("no new messages")
+            echo_text("no new messages")
     elif as_json:
         print_json(found, on_one_line=True)
     else:
-        click.echo(
+        echo_text(
             f"average rate: {found['rate_hz']:.3f} Hz   min: {found['min_s']:.3f} s   "
             f"max: {found['max_s']:.3f} s   std dev: {found['std_dev_s']:.5f} s   window: {found['window']}"
         )
@@ -413,7 +417,7 @@ def _report_bytes(arrivals: Sequence[tuple[float, int]], *, as_json: bool) -> No
     if as_json:
         print_json(found, on_one_line=True)
     else:
-        click.echo(
+        echo_text(
             f"average: {found['bytes_per_s']:.1f} B/s   mean: {found['mean_bytes']:.0f} B   "
             f"min: {found['min_bytes']} B   max: {found['max_bytes']} B   window: {found['window']}"
         )

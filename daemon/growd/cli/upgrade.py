@@ -13,6 +13,7 @@ import msgspec
 
 from growd.cli.client import HINTS, address_of
 from growd.cli.options import INTERRUPTED, refuse
+from growd.cli.terminal import echo_text
 from growd.client.address import Login
 from growd.client.connection import DaemonClient
 from growd.client.errors import GrowdError, NotAllowedError
@@ -74,7 +75,7 @@ def upgrade(
     itself, and the exit status is 1. Without SOURCE, follow a running upgrade.
     """
     if asks_formats:
-        click.echo(msgspec.json.encode(FORMATS).decode())
+        echo_text(msgspec.json.encode(FORMATS).decode())
         return
     machine = Machine(root.absolute())
     os.umask(0o022)
@@ -162,7 +163,7 @@ def _let_installed_version_do_it(machine: Machine) -> None:
 
 def _begin(machine: Machine, source: Path | None, trial_s: float) -> None:
     """Prepare the upgrade, and start the service that carries it out."""
-    preparation = Preparation(machine, InstalledDaemon(machine), click.echo)
+    preparation = Preparation(machine, InstalledDaemon(machine), echo_text)
     with locked(machine):
         if source is None:
             preparation.go_back(trial_s)
@@ -180,7 +181,7 @@ def _finish(machine: Machine) -> None:
     progress.parent.mkdir(parents=True, exist_ok=True)
 
     def say(line: str) -> None:
-        click.echo(line)
+        echo_text(line)
         with progress.open("a", encoding="utf-8") as file:
             file.write(f"{line}\n")
 
@@ -201,13 +202,13 @@ def _follow(machine: Machine, running: Upgrade) -> None:
             is_running = upgrade_of(machine) is not None
             if progress.exists():
                 text = progress.read_text(encoding="utf-8")
-                click.echo(text[printed:], nl=False)
+                echo_text(text[printed:], nl=False)
                 printed = len(text)
             if not is_running:
                 break
             time.sleep(_LOOK_S)
     except KeyboardInterrupt:
-        click.echo("\nThe upgrade continues; `sudo growd upgrade` follows it.", err=True)
+        echo_text("\nThe upgrade continues; `sudo growd upgrade` follows it.", err=True)
         sys.exit(INTERRUPTED)
     outcome = outcome_of(machine)
     if outcome is None or outcome.began != running.began:
@@ -218,4 +219,4 @@ def _follow(machine: Machine, running: Upgrade) -> None:
         raise InstallError(
             f"the upgrade failed, and growd {source} is installed as before: {outcome.reason}. Log: {LOG}"
         )
-    click.echo(f"growd {target} is installed.")
+    echo_text(f"growd {target} is installed.")
