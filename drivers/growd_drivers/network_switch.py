@@ -28,6 +28,7 @@ ON_FROM: Final = 0.5
 _MOST_BYTES: Final = 65_536
 _SHOWN: Final = 80
 _MOST_TENTHS: Final = 111  # Tasmota: PulseTime 111 is 11.1 s
+_STATES: Final = ("OFF", "ON")  # Tasmota's words, unless StateText1 and StateText2 are set
 _PULSE_OFFSET: Final = 100  # and 130 is 30 s, for 12 s and more
 _LEAST_PULSE_S: Final = 12
 _UNAUTHORIZED: Final = (401, 403)
@@ -47,10 +48,15 @@ class DeviceLogin(NamedTuple):
 
 
 class Request(NamedTuple):
-    """One request, and what its answer must have. The address may hold a password, so it is not shown."""
+    """One request, and whether its answer says that it is done.
+
+    `is_done` may also return the request whose answer tells, and which asks for `what`. The address may hold
+    a password, so it is not shown.
+    """
 
     address: str
-    is_answer: Callable[[Any], bool]
+    is_done: Callable[[Any], bool | Request]
+    what: str = ""
 
 
 AskHttp = Callable[[str, DeviceLogin | None], tuple[int, bytes]]
@@ -113,11 +119,13 @@ class Tasmota:
 
     def requests(self, on: bool, timer_s: float | None, login: DeviceLogin | None) -> list[Request]:  # noqa: FBT001
         """As `SwitchProtocol`. The timer, which is a setting, only ends a relay that is on."""
-        number, wanted = self.relay + 1, "ON" if on else "OFF"
-        power = Request(
-            self._address(f"Power{number} {wanted}", login),
-            lambda answer: (answer.get(f"POWER{number}") or answer["POWER"]) == wanted,
-        )
+        number, wanted = self.relay + 1, _STATES[on]
+
+        def is_wanted(answer: Any) -> bool | Request:
+            word = answer.get(f"POWER{number}") or answer["POWER"]
+            return word == wanted if word in _STATES else self._is_word_for(word, login, on=on)
+
+        power = Request(self._address(f"Power{number} {wanted}", login), is_wanted)
         if timer_s is None:
             return [power]
         pulse = f"PulseTime{number}"
@@ -126,6 +134,11 @@ class Tasmota:
             lambda answer: _pulse_of(answer[pulse]) == pulse_time(timer_s),
         )
         return [timer, power]
+
+    def _is_word_for(self, word: str, login: DeviceLogin | None, *, on: bool) -> Request:
+        """Ask whether this is the device's own word for a state: the setting StateText has them."""
+        setting = f"StateText{on + 1}"
+        return Request(self._address(setting, login), lambda answer: answer[setting] == word, setting)
 
     def _address(self, command: str, login: DeviceLogin | None) -> str:
         options = {"cmnd": command}
@@ -202,26 +215,33 @@ class HttpSwitch:
         is_timed = on != self._safe_on and self._timer_s is not None
         timer_s = min(self._timer_s or 0.0, valid_s) if is_timed else None
         for request in self._protocol.requests(on, timer_s, self._login):
-            try:
-                status, body = self._ask(request.address, self._login)
-            except OSError as error:
-                reason = str(error) or type(error).__name__
-                raise self._failure(f"can't be reached: {reason}") from error
-            if status in _UNAUTHORIZED:
-                raise self._failure("refuses the user or the password")
-            if status not in _OK:
-                raise self._failure(f"answers with HTTP status {status}")
-            self._check(request, body)
+            body = self._answer(request)
+            if isinstance(self._protocol, TwoAddresses):
+                continue
+            judged, hint = _judged(request, body), ""
+            if isinstance(judged, Request):
+                hint = f", which is not its {judged.what}"
+                judged = self._is_confirmed(judged)
+            if not judged:
+                raise self._failure(f"gives an unexpected answer: {self._shown(body)}{hint}")
 
-    def _check(self, request: Request, body: bytes) -> None:
-        if isinstance(self._protocol, TwoAddresses):
-            return
+    def _is_confirmed(self, request: Request) -> bool:
         try:
-            is_done = request.is_answer(json.loads(body))
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-            is_done = False
-        if not is_done:
-            raise self._failure(f"gives an unexpected answer: {self._shown(body)}")
+            return _judged(request, self._answer(request)) is True
+        except HardwareUnavailableError:
+            return False
+
+    def _answer(self, request: Request) -> bytes:
+        try:
+            status, body = self._ask(request.address, self._login)
+        except OSError as error:
+            reason = str(error) or type(error).__name__
+            raise self._failure(f"can't be reached: {reason}") from error
+        if status in _UNAUTHORIZED:
+            raise self._failure("refuses the user or the password")
+        if status not in _OK:
+            raise self._failure(f"answers with HTTP status {status}")
+        return body
 
     def _shown(self, body: bytes) -> str:
         """The begin of an answer. One that repeats the address may have the password."""
@@ -232,6 +252,13 @@ class HttpSwitch:
 
     def _failure(self, what: str) -> HardwareUnavailableError:
         return HardwareUnavailableError(f"{self._name} {what}", device=self._name)
+
+
+def _judged(request: Request, body: bytes) -> bool | Request:
+    try:
+        return request.is_done(json.loads(body))
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return False
 
 
 def ask_http(

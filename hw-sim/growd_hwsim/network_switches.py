@@ -32,7 +32,7 @@ class SimulatedSwitch:
     """A device with four relays that takes the requests of `protocol`, and their timers.
 
     `on_change(relay, on)` is called when a command or a timer changes a relay; timers are looked at with each
-    request and with `step`.
+    request and with `step`. `words` are those of Tasmota's StateText.
     """
 
     def __init__(
@@ -40,10 +40,13 @@ class SimulatedSwitch:
         protocol: str,
         monotonic: Callable[[], float],
         on_change: Callable[[int, bool], None] = lambda _relay, _on: None,
+        *,
+        words: tuple[str, str] = ("OFF", "ON"),
     ) -> None:
         self._protocol = protocol
         self._monotonic = monotonic
         self._on_change = on_change
+        self._words = words
         self._relays = [_Relay() for _ in range(4)]
 
     def is_on(self, relay: int = 0) -> bool:
@@ -101,12 +104,14 @@ class SimulatedSwitch:
 
     def _command(self, command: str) -> dict[str, Any]:
         word, _, argument = command.partition(" ")
+        if word.startswith("StateText"):
+            return {word: self._words[int(word[-1]) - 1]}
         name, number = word.rstrip("0123456789").lower(), int(word[-1]) - 1
         if name == "pulsetime":
             self._relays[number].pulse = int(argument)
             return {f"PulseTime{number + 1}": {"Set": int(argument), "Remaining": 0}}
         self._switch(number, on=argument.upper() == "ON", timer_s=self._pulse_s(number, argument))
-        return {f"POWER{number + 1}": argument.upper()}
+        return {f"POWER{number + 1}": self._words[self._relays[number].on]}
 
     def _pulse_s(self, number: int, argument: str) -> float | None:
         pulse = self._relays[number].pulse

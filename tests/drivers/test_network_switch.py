@@ -201,6 +201,30 @@ async def test_any_device_with_two_addresses():
         assert not device.switch.is_on(0)
 
 
+async def test_a_tasmota_device_may_have_words_of_its_own():
+    async with served("tasmota", words=("AUS", "EIN")) as device:
+        switch = await opened(device, "tasmota")
+        await asyncio.to_thread(switch.write, 1.0, TIMER_S)
+        assert device.switch.is_on(1)
+        await asyncio.to_thread(switch.close)
+        assert not device.switch.is_on(1)
+
+
+@pytest.mark.parametrize("meant", [b'{"StateText1":"AUS"}', b'{"StateText1":"OFF"}', b"", OSError("gone")])
+def test_a_word_that_the_device_does_not_explain_is_a_failure(meant):
+    def ask(address, _login):
+        if "StateText1" not in address:
+            return 200, b'{"POWER":"EIN"}'
+        if isinstance(meant, OSError):
+            raise meant
+        return 200, meant
+
+    with pytest.raises(
+        HardwareUnavailableError, match=r"unexpected answer: .*EIN.*, which is not its StateText1"
+    ):
+        HttpSwitch(Tasmota("http://x"), ask, name="heater")
+
+
 def test_the_timer_of_an_older_tasmota_is_understood():
     answers = {"Power1%20OFF": b'{"POWER":"OFF"}', "Power1%20ON": b'{"POWER":"ON"}'}
     asked = []

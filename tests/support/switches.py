@@ -26,9 +26,16 @@ class Served:
     With `login` it asks for it by `scheme`, "digest" or "basic".
     """
 
-    def __init__(self, protocol: str, *, login: DeviceLogin | None = None, scheme: str = "digest") -> None:
+    def __init__(
+        self,
+        protocol: str,
+        *,
+        login: DeviceLogin | None = None,
+        scheme: str = "digest",
+        words: tuple[str, str] = ("OFF", "ON"),
+    ) -> None:
         self.clock = ManualClock()
-        self.switch = SimulatedSwitch(protocol, self.clock.monotonic)
+        self.switch = SimulatedSwitch(protocol, self.clock.monotonic, words=words)
         self.fault = ""
         self.asked: list[str] = []
         self.logins: list[str] = []
