@@ -146,7 +146,7 @@ def loop_kind(variable: str) -> LoopKind:
     if variable in LOOPS:
         return LOOPS[variable]
     known = VARIABLES[variable]
-    band = 5 * max(known.absolute_band, 10.0**-known.precision)
+    band = known.usual_band
     return LoopKind(
         method="on_off", band=band, lowers_band=2 * band, tolerance=(known.relative_band, 2 * band)
     )

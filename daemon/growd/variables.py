@@ -70,6 +70,11 @@ class Variable:
     """The variables from which it is calculated, if nothing measures it."""
 
     @property
+    def usual_band(self) -> float:
+        """How far a steady value may wander, in `unit`."""
+        return 5 * max(self.absolute_band, 10.0**-self.precision)
+
+    @property
     def is_derived(self) -> bool:
         """Whether it is calculated from other variables, if nothing measures it."""
         return bool(self.derived_from)
@@ -164,3 +169,26 @@ VARIABLES: dict[str, Variable] = {
         Variable("marker", "number", -1e9, 1e9, 3, is_output=True),
     )
 }
+
+
+def usual_hysteresis(name: str, limit: float, *, is_upper: bool) -> float:
+    """The hysteresis of a limit by default, in the unit of the variable; 0 for switches and outputs.
+
+    It is what a steady value may wander, and at most half of the way to the end of the range, so that a value
+    can return by it.
+    """
+    known = VARIABLES.get(name)
+    if known is None or known.is_output or known.unit == "switch":
+        return 0.0
+    room = limit - known.minimum if is_upper else known.maximum - limit
+    return max(0.0, min(max(known.usual_band, known.relative_band * abs(limit)), room / 2))
+
+
+def hysteresis_of_band(name: str, low: float | None, high: float | None) -> float:
+    """The same for limits on both sides: the smaller one, and at most a quarter of the band."""
+    usual = [
+        *([] if low is None else [usual_hysteresis(name, low, is_upper=False)]),
+        *([] if high is None else [usual_hysteresis(name, high, is_upper=True)]),
+        *([] if low is None or high is None else [max(0.0, high - low) / 4]),
+    ]
+    return min(usual, default=0.0)

@@ -6,9 +6,11 @@ import pytest
 from msgspec.structs import replace
 
 from growd.config import Config, ConfigError, InterlockOptions, Light, Output, Sensor, refuse
+from growd.config.alerts import AlertOptions
 from growd.config.conditions import Condition
 from growd.config.device_checks import device_inconsistencies
 from growd.config.doubts import DOUBTS
+from growd.variables import hysteresis_of_band
 
 AIR = Sensor(name="air", kind="scd30")
 HEATER = Output(name="heater", pin=17, variable="air_heater")
@@ -82,3 +84,36 @@ def test_a_limit_far_above_its_default_is_doubted_if_there_is_such_an_output(var
     texts = [str(finding) for doubt in DOUBTS for finding in doubt(config, None)]
     assert len(texts) == 1
     assert "60 is far above the default of 40; set it below 55" in texts[0]
+
+
+def doubts_of(**options):
+    config = Config(sensor=(AIR,), output=(HEATER, FAN), light=Light(enabled=False), **options)
+    found = [finding for doubt in DOUBTS for finding in doubt(config, None)]
+    return [finding.path for finding in found if finding.path[-1] == "hysteresis"]
+
+
+@pytest.mark.parametrize("limit", [{"above": 30.0}, {"above": None, "below": 15.0}])
+def test_a_hysteresis_that_a_steady_value_passes_is_doubted(limit):
+    assert doubts_of(condition=(replace(WARM, **limit),)) == []
+    assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.5),)) == []
+    assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.2),)) == [("condition", 0, "hysteresis")]
+    alert = AlertOptions(name="warm", kind="out_of_band", variable="air_temperature", **limit)
+    assert doubts_of(alert=(alert, replace(alert, hysteresis=0.0))) == [("alert", 1, "hysteresis")]
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "hysteresis"),
+    [
+        ("soil_moisture", None, 50, 2.5),
+        ("air_temperature", 18, None, 0.5),
+        ("air_temperature", 24, 24.4, 0.1),
+        ("air_carbon_dioxide", None, 1_500, 15),
+        ("light_illuminance", None, 8_000, 80),
+        ("light_illuminance", None, 1, 0.5),
+        ("air_humidity", 99, None, 0.5),
+        ("door_open", None, 0.5, 0),
+        ("air_heater", None, 0.5, 0),
+    ],
+)
+def test_a_value_can_return_by_the_usual_hysteresis(name, low, high, hysteresis):
+    assert hysteresis_of_band(name, low, high) == pytest.approx(hysteresis)

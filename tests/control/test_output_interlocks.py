@@ -1104,6 +1104,15 @@ class TestConditions:
             await post(on, HEAT, 27.9, 5)
             assert not on.is_on(self.FAN)
 
+    async def test_a_reading_that_wanders_around_the_limit_switches_once(self):
+        condition = Condition(name="warm", outputs=("air_heater",), variable="air_temperature", above=30)
+        async with on_stage(output("air_heater"), sensors=(HEAT,), condition=(condition,)) as on:
+            states = []
+            for reading in (25, 30.1, 29.9, 30.1, 29.9, 30.1, 29.9, 29.4):
+                await post(on, HEAT, reading, 5)
+                states.append(on.has_tripped("condition_warm"))
+            assert states == [False, *[True] * 6, False]
+
     @pytest.mark.parametrize("alert", [False, True])
     async def test_one_that_follows_an_output_has_events_only_with_an_alert(self, alert):
         condition = Condition(

@@ -11,7 +11,7 @@ from growd.alerts.rules import Level, band_level
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
-from growd.variables import VARIABLES
+from growd.variables import VARIABLES, hysteresis_of_band
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -118,7 +118,8 @@ def _in_band(rule: AlertOptions, found: VariableStatus) -> Observation:
         limit, words = high, f", above {high:.6g} {unit}{of_set_point}"
     shown = f"{value:.{VARIABLES[name].precision}f}"
     place = Place(environment=environment, variable=name, value=value, limit=limit, unit=unit)
-    level = band_level(value, low, high, rule.hysteresis)
+    hysteresis = hysteresis_of_band(name, low, high) if rule.hysteresis is None else rule.hysteresis
+    level = band_level(value, low, high, hysteresis)
     return Observation(environment, level, f"{environment}: {name} is {shown} {unit}{words}", place)
 
 

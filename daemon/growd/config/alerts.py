@@ -82,8 +82,9 @@ class AlertOptions(Section, frozen=True):
     deviation: Annotated[float, Meta(gt=0)] | None = None
     """`out_of_band`: largest distance from the set point, in the unit of the variable."""
 
-    hysteresis: Annotated[float, Meta(ge=0)] = 0.0
-    """`out_of_band`: how far inside its limits the variable must be to end the alert, in its unit."""
+    hysteresis: Annotated[float, Meta(ge=0)] | None = None
+    """`out_of_band`: how far inside its limits the variable must be to end the alert, in its unit. By default
+    what a steady value may wander, such as 0.5 degC, 2.5 % or 10 ppm."""
 
     points: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
     """`outbox`: the alert starts when more points wait."""
@@ -279,6 +280,7 @@ def _faults_of_rule(
 
 
 def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
+    hysteresis = alert.hysteresis or 0.0
     if not alert.variable:
         yield "variable", "is missing"
     if alert.below is None and alert.above is None and alert.deviation is None:
@@ -287,10 +289,10 @@ def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
         yield "below", f"{alert.below:g} is not less than above, {alert.above:g}"
     elif alert.below is not None and alert.above is not None:
         width = alert.above - alert.below
-        if 2 * alert.hysteresis >= width:
-            yield "hysteresis", f"{alert.hysteresis:g} is too large for the band, which is {width:g} wide"
-    if alert.deviation is not None and alert.hysteresis >= alert.deviation:
-        yield "hysteresis", f"{alert.hysteresis:g} is not less than deviation, {alert.deviation:g}"
+        if 2 * hysteresis >= width:
+            yield "hysteresis", f"{hysteresis:g} is too large for the band, which is {width:g} wide"
+    if alert.deviation is not None and hysteresis >= alert.deviation:
+        yield "hysteresis", f"{hysteresis:g} is not less than deviation, {alert.deviation:g}"
 
 
 def _faults_of_channel(channel: Notify) -> Iterator[tuple[str, str]]:

@@ -45,8 +45,9 @@ class Condition(Section, frozen=True):
     on: bool | None = None
     """They are held while the variable is on (true) or off (false). An output is on at any level above 0."""
 
-    hysteresis: Annotated[float, Meta(ge=0)] = 0.0
-    """How far the value must return beyond the limit to end the hold."""
+    hysteresis: Annotated[float, Meta(ge=0)] | None = None
+    """How far the value must return beyond the limit to end the hold. By default what a steady value may
+    wander, such as 0.5 degC, 2.5 % or 10 ppm."""
 
     after_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     """How long the value must be beyond the limit first."""

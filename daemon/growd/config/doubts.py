@@ -18,13 +18,17 @@ from growd.variables import (
     HUMIDITY,
     TEMPERATURE,
     VALVE,
+    VARIABLES,
     WATER_LEVEL,
     WATER_TEMPERATURE,
+    hysteresis_of_band,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from growd.config.alerts import AlertOptions
+    from growd.config.conditions import Condition
     from growd.config.devices import Sensor
     from growd.config.findings import Doubt, OptionPath, Source
     from growd.config.root import Config
@@ -219,6 +223,24 @@ def _unknown_filling(config: Config, _: Source) -> Iterator[Finding]:
                 yield Finding((*path, "flow_ml_min"), reason)
 
 
+def _chattering_limits(config: Config, _: Source) -> Iterator[Finding]:
+    """Conditions and alerts with a hysteresis that a steady value may pass."""
+    rules: list[tuple[OptionPath, Condition | AlertOptions]] = [
+        (chamber.path("condition", number), condition)
+        for chamber in chambers_of(config)
+        for number, condition in enumerate(chamber.options.condition)
+    ]
+    rules += [(("alert", number), alert) for number, alert in enumerate(config.alert)]
+    for path, rule in rules:
+        usual = hysteresis_of_band(rule.variable, rule.below, rule.above)
+        if rule.hysteresis is not None and rule.hysteresis < usual:
+            reason = (
+                f"{rule.hysteresis:g} is less than a steady value may wander, {usual:.3g} "
+                f"{VARIABLES[rule.variable].unit}, so it may begin and end all the time"
+            )
+            yield Finding((*path, "hysteresis"), reason)
+
+
 def _is_given(source: Source, path: OptionPath) -> bool:
     """Whether the file or an environment variable sets an option."""
     values: Any = source.values
@@ -242,4 +264,5 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     _fans_as_coolers,
     _unmixed_doses,
     _unknown_filling,
+    _chattering_limits,
 )

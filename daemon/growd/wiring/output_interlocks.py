@@ -13,7 +13,7 @@ from growd.control.interlocks.words import Words
 from growd.control.pumps import LimitFlow, VolumeOfTimes
 from growd.control.topics import feedback
 from growd.output_roles import OutputClass
-from growd.variables import VARIABLES
+from growd.variables import VARIABLES, hysteresis_of_band
 from growd.wiring.class_interlocks import ClassInterlocks, counters_of
 
 if TYPE_CHECKING:
@@ -201,7 +201,10 @@ class OutputInterlocks:
         sides = {side: limit for side, limit in given.items() if limit is not None}
         read = level_of(times) if times is not None else self._reader(variable)
         unit = VARIABLES[variable].unit if variable in VARIABLES else ""
-        return Threshold(variable, read, hysteresis=condition.hysteresis, unit=unit, **sides)
+        hysteresis = condition.hysteresis
+        if hysteresis is None:
+            hysteresis = hysteresis_of_band(variable, condition.below, condition.above)
+        return Threshold(variable, read, hysteresis=hysteresis, unit=unit, **sides)
 
     def _reader(self, variable: str) -> Callable[[float], float | None]:
         return partial(self._readings.combined, variable)
