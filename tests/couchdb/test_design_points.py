@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import random
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from growd.store.encoding import point_from_json, point_to_json
+from growd.store.points import PointMaker
 from support.couch_client import FILES, install_design, reduces
 
 if TYPE_CHECKING:
@@ -225,3 +228,18 @@ async def test_a_point_that_is_neither_measured_nor_desired_is_refused(couch: Cl
         answer = await couch("PUT", f"{points}/{category}", point(f"{category}", "x", 1, category=category))
         assert answer.status == status
     assert "others go into environmental_event" in answer.json["reason"]
+
+
+async def test_the_time_of_a_point_is_the_same_in_its_file_its_document_and_the_keys_of_views(
+    couch: Client, database: str
+) -> None:
+    await install_design(couch, database, FOLDER)
+    dice, maker = random.Random(1), PointMaker("0123456789ab")
+    times = [1.79e9 + dice.random() * 1e6 for _ in range(200)]
+    made = [maker.make("chamber", "light_illuminance", 1, time, is_desired=False) for time in times]
+    documents = [point_from_json(point_to_json(each)).document() for each in made]
+    await couch("POST", f"{database}/_bulk_docs", {"docs": documents})
+    for view in "by_variable", "by_timestamp":
+        answer = await couch("GET", f"{database}/{VIEW}/{view}", reduce=False, include_docs=True)
+        read = [(row["id"], row["key"][-1], row["doc"]["timestamp"]) for row in answer.json["rows"]]
+        assert sorted(read) == sorted((each.id, each.timestamp, each.timestamp) for each in made)

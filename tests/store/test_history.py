@@ -44,7 +44,7 @@ def of(answer, variable, category="measured"):
 class TestSeries:
     async def test_random_points_are_counted_exactly(self, past):
         chance = random.Random(1)
-        points = [(T + chance.random() * 5_000, round(chance.gauss(20, 5), 2)) for _ in range(700)]
+        points = [(round(T + chance.random() * 5_000, 6), round(chance.gauss(20, 5), 2)) for _ in range(700)]
         await past.store(*[measured(WARMTH, value, at) for at, value in points])
         for start, end, number in (
             (0, 5_000, 300),

@@ -8,6 +8,7 @@ import itertools
 import secrets
 from typing import TYPE_CHECKING
 
+from growd.runtime.clock import whole_microseconds
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Sleepers:
         return self.synchronised
 
     def time(self) -> float:
-        return self._now + self._offset
+        return whole_microseconds(self._now + self._offset)
 
     def monotonic(self) -> float:
         return self._now

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from growd.alerts.messages import Alert, Place
 from growd.alerts.observations import Observation, observe
 from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance
+from growd.runtime.clock import whole_microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -166,7 +167,7 @@ class Watch:
         if alert is not None and observation.level is Level.RAISED:
             alert.text, alert.place = observation.text, observation.place
         if phase is AlertPhase.START:
-            since = self._clock.time() - (now - (track.raised_at or now))
+            since = whole_microseconds(self._clock.time() - (now - (track.raised_at or now)))
             self._begin(key, _alert(rule, observation, since, self._clock.time()))
         elif phase is AlertPhase.REPEAT and alert is not None:
             if observation.level is Level.BETWEEN:

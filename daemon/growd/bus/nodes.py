@@ -14,6 +14,7 @@ from growd.bus.names import normalise
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS, Service, Services
 from growd.bus.topics import Publisher, Subscription, Topics
+from growd.runtime.clock import whole_microseconds
 from growd.runtime.liveness import Liveness
 
 if TYPE_CHECKING:
@@ -117,7 +118,8 @@ class Node:
         check_past(time, now)
         self.publisher(channel.name)
         quality = Quality.STALE if is_release else Quality.OK
-        return channel.deliver(value, time or now, quality, self.name, is_past=bool(time))
+        moment = whole_microseconds(time) or now
+        return channel.deliver(value, moment, quality, self.name, is_past=bool(time))
 
     def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
         """A subscription to these topics; the reader closes it."""

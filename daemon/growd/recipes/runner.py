@@ -22,6 +22,7 @@ from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, 
 from growd.recipes.services import RecipeServices
 from growd.recipes.status import ActiveRun, RunStatus
 from growd.recipes.waiting import OrderKeeper
+from growd.runtime.clock import whole_microseconds
 from growd.runtime.liveness import STORE_S
 from growd.runtime.pauses import Pauses
 from growd.runtime.text import duration
@@ -311,7 +312,7 @@ class RecipeRunner:
     async def _end(self, active: ActiveRun, reason: str, by: str = "") -> None:
         """Record the end once, never earlier than the start."""
         run, elapsed = active.run, min(active.elapsed(), active.plan.duration)
-        time = max(active.position.wall(), run.start + active.position.lasted())
+        time = whole_microseconds(max(active.position.wall(), run.start + active.position.lasted()))
         counters = self._about().get("counters")
         document = ended(
             run, self._environment, time=time, by=by, reason=reason, elapsed=elapsed, counters=counters

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from growd.runtime.clock import whole_microseconds
 from growd.store.errors import InvalidPointError
 
 DEVICE_ID_BYTES: Final = 6
@@ -117,7 +118,7 @@ class PointMaker:
             is_desired,
             is_manual,
             value,
-            float(timestamp),
+            whole_microseconds(float(timestamp)),
             category,
             by,
             details,

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
+from growd.runtime.clock import whole_microseconds
 from growd.runtime.text import unix_time
 from growd.store.openag.recipes import (
     are_days_and_nights,
@@ -219,7 +220,7 @@ class Conversion:
             raise OddDocumentError("timestamp is before 2000, as of a clock that was never set")
         if time > self.newest:
             raise OddDocumentError("timestamp is in the future")
-        return time
+        return whole_microseconds(time)
 
 
 def _as_float(value: float) -> float:

@@ -1,0 +1,18 @@
+"""One moment has one number: times are whole microseconds, which everything behind the clocks keeps."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from growd.runtime.clock import AcceleratedClock, RealClock
+
+SEVENTEEN_DIGITS = 1795879237.6751914
+
+
+@pytest.mark.parametrize("clock", [RealClock(), AcceleratedClock(7.0, SEVENTEEN_DIGITS)])
+def test_clocks_give_whole_microseconds(clock, monkeypatch):
+    monkeypatch.setattr(time, "time", lambda: SEVENTEEN_DIGITS)
+    shown = clock.time()
+    assert shown == round(shown * 1e6) / 1e6
