@@ -264,6 +264,25 @@ def test_ci_runs_all_tests(started):
     assert f"{PYTEST} --hypothesis-profile=thorough" in started.calls()
 
 
+@pytest.mark.parametrize(
+    ("fails", "called"),
+    [
+        ("nothing", ["apt-get update", "apt-get nginx-light", "apt-get mosquitto"]),
+        ("install", ["apt-get update", "apt-get nginx-light", "apt-get mosquitto"]),
+        ("update", ["apt-get update"]),
+    ],
+)
+def test_ci_installs_the_packages_that_tests_need_and_goes_on_without_them(started, fails, called):
+    done = started.command(
+        ".ci/run", APT_FAILS=fails
+    )  # nginx and Mosquitto are in /usr/sbin, not in this PATH
+    calls = started.calls()
+    assert [each for each in calls if each.startswith("apt-get")][:3] == called
+    assert f"{PYTEST} --hypothesis-profile=thorough" in calls
+    assert done.returncode == 0
+    assert ("go on without nginx-light" in done.stderr) == (fails != "nothing")
+
+
 # --- The scripts as text
 
 
