@@ -59,6 +59,7 @@ KINDS: dict[str, str] = {
     "garbled": "All bytes of the answer are wrong.",
     "bad_checksum": "One bit of the checksum is wrong.",
     "warm_up": "The sensor answers with the constant of its warm-up.",
+    "partial": "The messages are about something else, such as the battery.",
     "unplugged": "The port is gone.",
     "renamed": "The port comes back under the next number.",
     "refused": "The pin cannot be used, as if another program holds it.",
@@ -75,7 +76,7 @@ IN_CHAMBER = frozenset({WITHOUT_EFFECT, WEAK, WELDED, HELD_OPEN})
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order", "warm_up"}) - {"hang"}
 ON_PLUGS = frozenset({"unplugged", "renamed"})
 ON_QUERIES = frozenset(PLACES[PORT]) - ON_PLUGS
-ON_PAYLOADS = frozenset({"absent", "garbled", "frozen"})
+ON_PAYLOADS = frozenset({"absent", "garbled", "frozen", "partial"})
 ON_SWITCHES = frozenset({"absent", "frozen"})
 
 

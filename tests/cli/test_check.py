@@ -383,6 +383,19 @@ async def test_a_hanging_sensor_does_not_block_the_next():
         )
 
 
+async def test_a_message_without_the_key_is_not_the_answer_of_a_sender():
+    sensor = Sensor(name="air", kind="mqtt", topic="z/air", key="temperature", variable="air_temperature")
+    hardware = machine(wiring=NO_I2C)
+    check = asyncio.create_task(findings(sensing(sensor), hardware), name="check")
+    while not check.done():  # it listens at one of these turns
+        hardware.mqtt.publish("z/air", b'{"battery": 91}')
+        hardware.mqtt.publish("z/air", b'{"temperature": 21.5}')
+        await asyncio.sleep(0)
+    found = (await check)["air"]
+    assert found.answers
+    assert found.sentence.endswith(" sends: 21.5")
+
+
 async def test_a_hanging_pin_does_not_block_the_next():
     fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
     config = Config(sensor=(), light=WHITE, relay=(fan,))

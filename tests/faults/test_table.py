@@ -148,6 +148,7 @@ _BUSY = "can't be driven: it is in use by gpioset"
 _UNREAD = "can't be read: it is in use by gpioset"
 
 _UNSENT = "no value has come on MQTT topic tank/sensor for 60 s"
+_UNSAID = f"{_UNSENT}: its messages have no door.0.open"
 _NAN = "the payload is not JSON: 'nan'"
 
 _STOPS = "did not convert"
@@ -371,6 +372,7 @@ TABLE: Final = (
     Row("absent",      "mqtt",    FAILED, _STALE, NOTHING, "open",      UNSENT_S,    FIRST_S,      _UNSENT),
     Row("garbled",     "mqtt",    FAILED, _FAULT, NOTHING, "open",      UNSENT_S,    FIRST_S,      _NAN),
     Row("frozen",      "mqtt",    OK,     _OK,    LIE,     "open",      FAILS_S,     FIRST_S),
+    Row("partial",     "mqtt",    FAILED, _STALE, NOTHING, "open",      UNSENT_S,    FIRST_S,      _UNSAID),
 
     # After a short outage the device recovers soon: retries are no further apart than it lasted.
     Row("absent",      "scd30",   FAILED, _FAULT, NOTHING, "shut",      FAILS_S, 20.0 + FIRST_S,   _GONE,

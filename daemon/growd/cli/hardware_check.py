@@ -15,7 +15,7 @@ from growd.device_kinds import SENSOR_KINDS, with_article
 from growd.runtime.worker import Workers
 from growd.variables import VARIABLES, Variable
 from growd.wiring.outputs import advice_for_pin, joining, lamp_channel, output_device, place_of_output
-from growd.wiring.receivers import described_value
+from growd.wiring.receivers import described_value, has_value
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import (
     DeviceMissingError,
@@ -45,6 +45,7 @@ _FIRST_READING_S: Final = 6.0  # a measurement of an SCD4x, two of an SCD30
 _POLL_S: Final = 0.25
 _TRIES_OF_MQTT: Final = 20
 _CLOSE_S: Final = 0.5
+_SHOWN_BYTES: Final = 80
 _UNASKED: Final = {
     "mqtt": "the broker took the command for its safe state; the device itself was not asked",
     "topic": "it follows while growd runs, so it was not asked",
@@ -173,13 +174,13 @@ class _Check:
         if sensor.kind != "mqtt" or mqtt is None:
             return DeviceAnswer(name, None, f"{part}: clients post it while growd runs, so it was not asked")
         came: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        retained: list[bytes] = []
-        mqtt.subscribe(sensor.topic, functools.partial(_note, came, retained))
+        passed: dict[str, bytes] = {}
+        mqtt.subscribe(sensor.topic, functools.partial(_note, sensor, came, passed))
         try:
             async with asyncio.timeout(LIMIT_S):
                 body = await came
         except TimeoutError:
-            reason = mqtt.problem or f"nothing came within {LIMIT_S:g} s; {_silence(sensor, retained)}"
+            reason = mqtt.problem or f"nothing came within {LIMIT_S:g} s; {_silence(sensor, passed)}"
             return DeviceAnswer(name, False, f"{part}: {reason}")
         return DeviceAnswer(name, True, f"{part} sends: {described_value(sensor, body)}")
 
@@ -283,17 +284,28 @@ def _read(device: SensorDevice, hardware: Hardware, tries: int) -> dict[str, flo
     raise AssertionError("the last try returns or raises")
 
 
-def _silence(sensor: Sensor, retained: list[bytes]) -> str:
-    """Advice on a sender from which nothing came but perhaps a retained message."""
+def _silence(sensor: Sensor, passed: dict[str, bytes]) -> str:
+    """Advice on a sender from which no value came, but perhaps an old one or other messages."""
     advice = "check the sender, its interval and the topic"
-    if not retained:
-        return advice
-    return f"the broker has an old message with {described_value(sensor, retained[0])}: {advice}"
+    if "partial" in passed:
+        return f"its messages have no {sensor.key}: {passed['partial'][:_SHOWN_BYTES]!r}; check key"
+    if "retained" in passed:
+        return f"the broker has an old message with {described_value(sensor, passed['retained'])}: {advice}"
+    return advice
 
 
-def _note(came: asyncio.Future[bytes], retained: list[bytes], body: bytes, is_retained: bool) -> None:  # noqa: FBT001
+def _note(
+    sensor: Sensor,
+    came: asyncio.Future[bytes],
+    passed: dict[str, bytes],
+    body: bytes,
+    is_retained: bool,  # noqa: FBT001  of MqttClient
+) -> None:
+    """Take the first message that says something of the value, and pass over the others."""
     if is_retained:
-        retained[:] = [body]
+        passed["retained"] = body
+    elif not has_value(sensor, body):
+        passed["partial"] = body
     elif not came.done():
         came.set_result(body)
 

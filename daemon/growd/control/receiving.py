@@ -24,9 +24,10 @@ class Receiver:
     """Publishes what comes for a device, as a `Sampler` publishes what it reads.
 
     It takes messages by `take`, and the values that clients post on the topic `posted`, if there is one.
-    `decode(message)` returns the value, or raises ValueError. A value is fresh for `stale_after_s` seconds of
-    the clock after it came; then the device has failed, and one message of quality stale is published. A
-    message without a valid value is a fault. `source` is for people, and so is what `why_silent` returns.
+    `decode(message)` returns the value, or None for a message about something else, which changes nothing. If
+    it raises ValueError, that is a fault. A value is fresh for `stale_after_s` seconds of the clock after it
+    came; then the device has failed, and one message of quality stale is published. `source` is for people,
+    and so is what `why_silent` returns, and `absent` if the last message was about something else.
 
     `name` is that of the variable, or of the output with `confirms`.
     """
@@ -37,12 +38,13 @@ class Receiver:
         environment: str,
         device: str,
         *,
-        decode: Callable[[Any], float],
+        decode: Callable[[Any], float | None],
         source: str,
         name: str,
         stale_after_s: float,
         posted: str = "",
         why_silent: Callable[[], str] = lambda: "",
+        absent: str = "",
         confirms: str = "",
         shared: Collection[str] = (),
     ) -> None:
@@ -54,11 +56,13 @@ class Receiver:
         self._name = name
         self._posted = posted
         self._why_silent = why_silent
+        self._absent = absent
         self._stale_after = stale_after_s
         self._health = Health(self.node, environment, device, bus.clock)
         variables = () if confirms else (name,)
         self._readings = Readings(self.node, environment, device, variables, shared=shared, confirms=confirms)
-        self._newest: Any = None
+        self._newest: float | ValueError | None = None
+        self._is_absent = False
         self._woken: asyncio.Future[None] | None = None
         self._reason = ""
         if posted:
@@ -77,8 +81,16 @@ class Receiver:
             raise
 
     def take(self, message: Any) -> None:
-        """Take a message, instead of an earlier one that still waits. On the event loop."""
-        self._newest = message
+        """Take a message, instead of an earlier value that still waits. On the event loop."""
+        try:
+            value = self._decode(message)
+        except ValueError as error:
+            self._newest = error
+        else:
+            self._is_absent = value is None
+            if value is None:
+                return
+            self._newest = value
         self._wake()
 
     async def _listen(self) -> None:
@@ -91,14 +103,14 @@ class Receiver:
         with self._liveness.heartbeat(self.node.name) as heart:
             while True:
                 heart.beat()
-                message, self._newest = self._newest, None
-                is_good = message is not None and self._has_published(message)
+                newest, self._newest = self._newest, None
+                is_good = newest is not None and self._has_published(newest)
                 now = self._clock.monotonic()
                 if is_good:
                     fresh_until = now + self._stale_after
                 if now >= fresh_until:
                     self._has_gone_stale()
-                elif message is not None and not is_good:
+                elif newest is not None and not is_good:
                     self._health.degraded(self._reason)
                 await self._clock.sleep(LEAST_S)
                 left = fresh_until - self._clock.monotonic()
@@ -120,13 +132,11 @@ class Receiver:
         if self._woken is not None and not self._woken.done():
             self._woken.set_result(None)
 
-    def _has_published(self, message: Any) -> bool:
-        """Whether the message had a valid value."""
-        try:
-            value = self._decode(message)
-        except ValueError as error:
+    def _has_published(self, value: float | ValueError) -> bool:
+        """Whether it is a valid value."""
+        if isinstance(value, ValueError):
             self._readings.publish_none(Quality.FAULT)
-            self._reason = str(error)
+            self._reason = str(value)
         else:
             self._reason = self._readings.publish({self._name: value})
         if not self._reason:
@@ -136,6 +146,6 @@ class Receiver:
     def _has_gone_stale(self) -> None:
         if not self._reason:
             self._readings.publish_none(Quality.STALE)
-        reason = self._why_silent() or self._reason
+        reason = self._why_silent() or self._reason or (self._absent if self._is_absent else "")
         sentence = f"no value has come on {self._source} for {self._stale_after:g} s"
         self._health.failed(f"{sentence}: {reason}" if reason else sentence)

@@ -33,6 +33,7 @@ def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) 
         chamber.environment,
         sensor.name,
         decode=partial(_value, sensor),
+        absent=f"its messages have no {sensor.key}",
         source=f"MQTT topic {sensor.topic}" if is_mqtt else f"topic {topic}",
         name=sensor.confirms or sensor.variables[0],
         stale_after_s=sensor.stale_after_s,
@@ -46,10 +47,11 @@ def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) 
     return receiver
 
 
-def value_in(body: bytes, key: str, *, is_switch: bool = False) -> float:
+def value_in(body: bytes, key: str, *, is_switch: bool = False) -> float | None:
     """The number in a payload: the whole text, or what a JSON document has at a path such as "tank.0.ph".
 
-    For a switch, words such as ON, OFF, true and false are 1 and 0. Raises ValueError.
+    None if the document lacks the path: devices send parts of their state on one topic. For a switch, words
+    such as ON, OFF, true and false are 1 and 0. Raises ValueError for what is no number, null included.
     """
     if len(body) > _MOST_BYTES:
         raise ValueError(f"the payload has {len(body)} bytes, which is more than {_MOST_BYTES}")
@@ -60,11 +62,16 @@ def value_in(body: bytes, key: str, *, is_switch: bool = False) -> float:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise ValueError(f"the payload is not JSON: {_shown(body.decode(errors='replace'))}") from None
     for name in key.split("."):
-        try:
-            found = found[int(name)] if isinstance(found, list) else found[name]
-        except (LookupError, TypeError, ValueError):
-            raise ValueError(f"the payload has no {key}") from None
-    return _number(found, is_switch=is_switch)
+        if not isinstance(found, dict | list):
+            break
+        members = found if isinstance(found, dict) else dict(enumerate(found))
+        place = int(name) if isinstance(found, list) and name.isdecimal() else name
+        if place not in members:
+            return None
+        found = members[place]
+    else:
+        return _number(found, is_switch=is_switch)
+    raise ValueError(f"the payload has {_shown(str(found))} where {key} should be")
 
 
 def _take_fresh(receiver: Receiver, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttClient
@@ -75,16 +82,25 @@ def _take_fresh(receiver: Receiver, body: bytes, is_retained: bool) -> None:  # 
 def described_value(sensor: Sensor, body: bytes) -> str:
     """What a payload means, for a person."""
     try:
-        return f"{_value(sensor, body):g}"
+        value = _value(sensor, body)
     except ValueError as error:
         return str(error)
+    return f"no {sensor.key}" if value is None else f"{value:g}"
 
 
-def _value(sensor: Sensor, message: Any) -> float:
-    if not isinstance(message, bytes):
-        return float(message) * sensor.scale + sensor.offset
-    number = value_in(message, sensor.key, is_switch=_is_switch(sensor))
-    return number * sensor.scale + sensor.offset
+def has_value(sensor: Sensor, body: bytes) -> bool:
+    """Whether a payload is about the value, be it valid or not."""
+    try:
+        return _value(sensor, body) is not None
+    except ValueError:
+        return True
+
+
+def _value(sensor: Sensor, message: Any) -> float | None:
+    """The value in a message, in the unit of the variable; None if it has none. Raises ValueError."""
+    is_payload = isinstance(message, bytes)
+    number = value_in(message, sensor.key, is_switch=_is_switch(sensor)) if is_payload else float(message)
+    return None if number is None else number * sensor.scale + sensor.offset
 
 
 def _is_switch(sensor: Sensor) -> bool:

@@ -20,7 +20,7 @@ class SimulatedMqttSensor(Chip):
     """
 
     name = "mqtt"
-    faults = ("absent", "garbled", "frozen")
+    faults = ("absent", "garbled", "frozen", "partial")
 
     def __init__(
         self,
