@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from growd_drivers.adafruit import AdafruitChip, check_setting, with_sleep
+from growd_drivers.adafruit import AdafruitChip, check_one_of, check_setting, with_sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ class Scd30:
     Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm), which is wrong in a
     closed or enriched chamber. Interval, self-calibration, temperature offset and altitude are in the chip's
     non-volatile memory and are written only if they differ; None keeps the present one.
-    `ambient_pressure_hpa` (700..1400) overrides the altitude.
+    `ambient_pressure_hpa` (700..1400) would override the altitude, so only one of them may be given.
 
     The first `read` sets the chip up, and so does the first one after it was missing. Each `read` checks the
     ambient pressure, which is lost with the power. The constructor does not talk to the chip. It raises
@@ -156,3 +156,4 @@ def _check_settings(interval: int, pressure: int | None, offset: float | None, a
     )
     check_setting("SCD30", "temperature_offset_degc", offset, 0, MAXIMUM_TEMPERATURE_OFFSET_DEGC)
     check_setting("SCD30", "altitude_m", altitude, 0, MAXIMUM_ALTITUDE_M)
+    check_one_of("SCD30", ambient_pressure_hpa=pressure or None, altitude_m=altitude)

@@ -185,13 +185,9 @@ def test_options_that_do_not_go_together_are_refused(settings: tuple[str, ...], 
 
 
 def test_options_of_an_scd30(file: Path):
-    file.write_text(f"{SCD30}ambient_pressure_hpa = 700\naltitude_m = 65535\ntemperature_offset_degc = 1\n")
+    file.write_text(f"{SCD30}altitude_m = 65535\ntemperature_offset_degc = 1\n")
     (sensor,) = load(file).sensor
-    assert (sensor.ambient_pressure_hpa, sensor.altitude_m, sensor.temperature_offset_degc) == (
-        700,
-        65_535,
-        1,
-    )
+    assert (sensor.altitude_m, sensor.temperature_offset_degc) == (65_535, 1)
     assert sensor.self_calibration is False
 
 
@@ -380,6 +376,18 @@ def test_no_error_shows_a_password(file: Path, text: str):
         (
             SCD30.replace("scd30", "scd4x") + "altitude_m = 4000\n",
             "[sensor] altitude_m: 4000 is not between 0 and 3000, the range of an SCD4x",
+        ),
+        (
+            SCD30 + "ambient_pressure_hpa = 1013\naltitude_m = 1500\n",
+            "[sensor] altitude_m: an SCD30 ignores altitude_m while it has ambient_pressure_hpa",
+        ),
+        (
+            SCD30.replace("scd30", "scd4x") + "ambient_pressure_hpa = 1013\naltitude_m = 0\n",
+            "[sensor] altitude_m: an SCD4x ignores altitude_m while it has ambient_pressure_hpa",
+        ),
+        (
+            "[[sensor]]\nname = 'door'\nkind = 'gpio'\nvariable = 'door_open'\npin = 3\npull = 'down'\n",
+            "[sensor] pull: down has no effect on GPIO 3, which has a resistor to 3.3 V",
         ),
         (
             BH1750 + "calibrate_every_days = 30\n",

@@ -43,7 +43,7 @@ class Sensor(Section, frozen=True):
     """Air pressure, by which it corrects CO2."""
 
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
-    """Altitude above sea level, for the same correction without a pressure. If not set, the chip keeps
+    """Altitude above sea level, for the same correction instead of a pressure. If not set, the chip keeps
     its setting."""
 
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None

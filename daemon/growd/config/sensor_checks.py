@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 KINDS_WITH: Final = {name: kinds_with(name) for name in Sensor.__struct_fields__ if kinds_with(name)}
 """The kinds that have each option which not all have."""
 
+PULLED_UP_PINS: Final = (2, 3)
+"""With 1.8 kOhm to 3.3 V on the board, for I2C: raspberrypi.com, "GPIO pads control" and the schematics."""
+
 _PLAIN: Final = Sensor(name="any", kind=next(iter(SENSOR_KINDS)))
 
 
@@ -38,6 +41,7 @@ def sensor_faults(chamber: Chamber) -> Iterator[Finding]:
         yield from of_other_kinds(path, sensor, others)
         yield from _missing(path, sensor)
         yield from _beyond(path, sensor)
+        yield from _overridden(path, sensor)
         if "variable" in kind.options:
             yield from _purpose(chamber, path, sensor)
         if sensor.points:
@@ -201,6 +205,21 @@ def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
             part = with_article(kind.part)
             reason = f"{value:g} is not between {minimum:g} and {maximum:g}, the range of {part}"
             yield Finding((*path, option), reason)
+
+
+def _overridden(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
+    """Options that the part ignores because of others."""
+    kind, given = SENSOR_KINDS[sensor.kind], sensor.driver_options
+    for option, ignored in kind.overrides:
+        if given.get(option) is not None and given.get(ignored) is not None:
+            part = with_article(kind.part)
+            reason = f"{part} ignores {ignored} while it has {option}: remove one of them"
+            yield Finding((*path, ignored), reason)
+    if sensor.switch_pin in PULLED_UP_PINS and sensor.pull != "up":
+        reason = (
+            f"{sensor.pull} has no effect on GPIO {sensor.pin}, which has a resistor to 3.3 V on the board"
+        )
+        yield Finding((*path, "pull"), f'{reason}: take another pin, or pull = "up"')
 
 
 def _shared_chip(path: OptionPath, name: str, part: str, taken: dict[str, str]) -> Iterator[Finding]:
