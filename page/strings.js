@@ -485,6 +485,8 @@ export const STRINGS = {
   fault_doubled: ["answers twice", "antwortet doppelt"],
   fault_garbled: ["all bytes wrong", "alle Bytes falsch"],
   fault_bad_checksum: ["wrong checksum", "falsche Prüfsumme"],
+  fault_capped: ["end of a smaller range", "Ende eines kleineren Bereichs"],
+  fault_brown_out: ["power fails shortly", "Strom kurz weg"],
   fault_partial: ["messages without the value", "Nachrichten ohne den Wert"],
   fault_warm_up: ["warms up", "wärmt auf"],
   fault_unplugged: ["port is gone", "Port ist weg"],

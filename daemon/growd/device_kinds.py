@@ -43,8 +43,15 @@ def _mhz19(part: str, driver: str) -> SensorKind:
         f"growd_drivers.mhz19:{driver}",
         {"carbon_dioxide_ppm": CARBON_DIOXIDE},
         opens="serial",
-        options=("port", "range_ppm", "self_calibration", "stuck_after_s"),
-        warm_up_s=180.0,
+        options=("port", "range_ppm", "self_calibration"),
+        ranges={"carbon_dioxide_ppm": (0, 10_000)},
+        range_option="range_ppm",
+        range_hint="set range_ppm to the range of the part, which may not know the command for another",
+        same_for_s=14_400.0,
+        warm_up_s=180.0,  # "Preheat time: 3 min"; the MH-Z19C needs 1 min
+        # No manual has a status byte for it; seen in MH-Z19 libraries and by users of ESPHome and ESPEasy.
+        warm_up_values=(388, 400, 410, 500, 505, 555),
+        most_jump=30.0,  # T90 < 120 s
         calibrations=(
             CalibrationKind(
                 "calibrate_zero",
@@ -90,18 +97,31 @@ def _probe(
 
 
 def _ezo(
-    part: str, driver: str, variable: str, address: int, *, read_s: float = 0.9, **more: Any
+    part: str,
+    driver: str,
+    variable: str,
+    address: int,
+    ends: tuple[float, float],
+    *,
+    read_s: float = 0.9,
+    **more: Any,
 ) -> SensorKind:
-    """An EZO circuit of Atlas Scientific, at its address in I2C mode."""
+    """An EZO circuit of Atlas Scientific, at its address in I2C mode. Its last digits are noise."""
     return SensorKind(
         part,
         f"growd_drivers.ezo:{driver}",
         {"value": variable},
         addresses=(address,),
         read_s=read_s,
+        ranges={"value": ends},
+        range_hint="is its probe connected?",
+        same_for_s=86_400.0,
         **more,
     )
 
+
+_AIR_RANGES: Final = {"temperature_degc": (-40.0, 125.0), "humidity_percent": (0.0, 100.0)}
+"""Of SHT3x and SHT4x; their codes reach from -45 to 130 degC."""
 
 SENSOR_KINDS: Final[dict[str, SensorKind]] = {
     "scd30": SensorKind(
@@ -116,6 +136,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         slow_import="adafruit_scd30",  # with Blinka
         options=("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration"),
         overrides=(("ambient_pressure_hpa", "altitude_m"),),  # Interface Description 1.4.8
+        ranges=_AIR_RANGES | {"carbon_dioxide_ppm": (0, 40_000), "temperature_degc": (-40, 70)},
+        same_for_s=0.0,
         measurement_interval_s=_scd30_interval_s,
         calibrations=(
             CalibrationKind(
@@ -141,6 +163,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         slow_import="adafruit_scd4x",  # with Blinka, as below
         options=("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration"),
         overrides=(("ambient_pressure_hpa", "altitude_m"),),  # datasheet 3.7.5
+        ranges=_AIR_RANGES | {"carbon_dioxide_ppm": (0, 40_000), "temperature_degc": (-10, 60)},
+        same_for_s=0.0,
         limits={
             "ambient_pressure_hpa": (700, 1200),
             "altitude_m": (0, 3000),
@@ -163,6 +187,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         {"temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY},
         addresses=(0x44, 0x45),
         slow_import="adafruit_sht31d",
+        ranges=_AIR_RANGES,
+        same_for_s=0.0,
     ),
     "sht4x": SensorKind(
         "SHT4x",
@@ -170,6 +196,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         {"temperature_degc": TEMPERATURE, "humidity_percent": HUMIDITY},
         addresses=(0x44, 0x45, 0x46),
         slow_import="adafruit_sht4x",
+        ranges=_AIR_RANGES,
+        same_for_s=0.0,
     ),
     "bme280": SensorKind(
         "BME280",
@@ -181,6 +209,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         },
         addresses=(0x76, 0x77),
         slow_import="adafruit_bme280.basic",
+        ranges=_AIR_RANGES | {"temperature_degc": (-40, 85), "pressure_hpa": (300, 1100)},
+        same_for_s=0.0,
     ),
     "bh1750": SensorKind(
         "BH1750",
@@ -207,6 +237,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "EzoPh",
         ACIDITY,
         0x63,
+        (0.001, 14.0),
         read_s=1.2,
         compensated_by=WATER_TEMPERATURE,
         calibrations=(
@@ -224,6 +255,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "EzoEc",
         CONDUCTIVITY,
         0x64,
+        (0.0, 500.0),
         options=("probe_k",),
         compensated_by=WATER_TEMPERATURE,
         calibrations=(
@@ -249,6 +281,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "EzoRtd",
         WATER_TEMPERATURE,
         0x66,
+        (-126.0, 1254.0),  # without a probe it answers -1023
         read_s=0.6,
         options=("variable",),
         units=("degC",),
@@ -261,6 +294,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         "EzoDo",
         DISSOLVED_OXYGEN,
         0x61,
+        (0.0, 100.0),
         compensated_by=WATER_TEMPERATURE,
         calibrations=(
             _probe("calibrate_air", "Calibrate the probe in air first.", "mg/L", None, 0.2),
@@ -273,6 +307,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         {"value": ""},
         addresses=(0x48, 0x49, 0x4A, 0x4B),  # table 7-2
         options=("variable", "confirms", "channel", "range_mv", "points"),
+        range_hint="points must be the ends of what the sensor can measure",
         needs=("points",),
         part_of_chip="channel",
     ),
@@ -283,6 +318,8 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         opens="one_wire",
         read_s=0.75,
         options=("variable", "device", "pin"),
+        ranges={"temperature_degc": (-55, 125)},
+        warm_up_values=(85.0,),  # "Operation - Measuring Temperature"
         units=("degC",),
     ),
     "mqtt": SensorKind(

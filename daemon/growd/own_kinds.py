@@ -235,7 +235,22 @@ def _of_sensor(kind: SensorKind) -> dict[str, Callable[[], bool]]:
     return {
         "variables": lambda: all(isinstance(each, str) for pair in kind.variables.items() for each in pair),
         "options": lambda: all(isinstance(name, str) for name in (*kind.options, *kind.needs, *kind.units)),
+        "ranges": lambda: (
+            all(least < most for least, most in kind.ranges.values())
+            and kind.ranges.keys() <= kind.variables.keys()
+        ),
+        "range_option": lambda: (
+            kind.range_option
+            in ("", "range_ppm", *(each.name for each in kind.own_options if each.kind in (int, float)))
+        ),
+        "range_hint": lambda: isinstance(kind.range_hint, str),
+        "overrides": lambda: all(
+            isinstance(name, str) for option, other in kind.overrides for name in (option, other)
+        ),
+        "same_for_s": lambda: kind.same_for_s >= 0,
         "warm_up_s": lambda: 0 <= kind.warm_up_s < inf,
+        "warm_up_values": lambda: all(isinstance(value, int | float) for value in kind.warm_up_values),
+        "most_jump": lambda: kind.most_jump > 0,
         "calibrations": lambda: all(isinstance(each, CalibrationKind) for each in kind.calibrations),
         "measurement_interval_s": lambda: measures is None or measures(2.0) > 0,
     }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import importlib.util
-import math
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -13,13 +12,12 @@ from growd_drivers.errors import (
     DeviceMissingError,
     DriverError,
     NotReadyError,
-    OutOfRangeError,
     SettingError,
     TransferError,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from growd_drivers.i2c import I2CBus
 
@@ -48,7 +46,6 @@ class AdafruitChip:
         self._open = open_chip
         self._module: Any = None
         self._chip: Any = None
-        self._last: Any = None
 
     @property
     def is_set_up(self) -> bool:
@@ -83,30 +80,9 @@ class AdafruitChip:
                 raise
             raise self._wrong_checksum() from error
 
-    def check_measured(self, sample: Any, ranges: Mapping[str, tuple[float, float]]) -> None:
-        """Raise `OutOfRangeError` for a value that the chip can't have measured."""
-        for name, (minimum, maximum) in ranges.items():
-            value: float = getattr(sample, name)
-            if not math.isfinite(value) or not minimum <= value <= maximum:
-                raise self.out_of_range(name, value, "which is impossible", ranges)
-
-    def check_new(self, sample: Any) -> None:
-        """Raise `NotReadyError` for the same values again: noise changes the last bits of a measurement."""
-        if sample == self._last:
-            raise self.not_ready("repeated its last measurement as a new one")
-        self._last = sample
-
     def not_ready(self, reason: str) -> NotReadyError:
         """The error of a chip that has no reading, and why."""
         return NotReadyError(f"{self._bus.name_of(self._address)} {reason}", device=self._part)
-
-    def out_of_range(
-        self, name: str, value: float, reason: str, ranges: Mapping[str, tuple[float, float]]
-    ) -> OutOfRangeError:
-        """The error of a measured value that is none, and why."""
-        minimum, maximum = ranges[name]
-        sentence = f"{self._bus.name_of(self._address)} measured {name} = {value:g}, {reason}"
-        return OutOfRangeError(sentence, device=self._part, value=value, minimum=minimum, maximum=maximum)
 
     def _note(self, error: DriverError) -> None:
         if isinstance(error, DeviceMissingError):

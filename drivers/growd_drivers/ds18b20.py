@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 from growd_drivers.errors import (
     DeviceMissingError,
     HardwareUnavailableError,
-    NotReadyError,
-    OutOfRangeError,
     SettingError,
     TransferError,
 )
@@ -23,10 +21,6 @@ from growd_drivers.one_wire import USUAL_PIN
 
 if TYPE_CHECKING:
     from growd_drivers.one_wire import OneWireFiles
-
-MINIMUM_DEGC, MAXIMUM_DEGC = -55.0, 125.0
-_POWER_ON_DEGC = 85.0
-"""The value of the register after power-on ("Operation - Measuring Temperature")."""
 
 _ANSWER = re.compile(
     r"(?P<bytes>(?:[0-9a-f]{2} ){9}): crc=[0-9a-f]{2} (?P<crc>YES|NO)\s.*\bt=(?P<millidegc>-?\d+)\s*",
@@ -58,8 +52,7 @@ class Ds18b20:
         """Measure now. Blocks 0.75 s.
 
         Raises `HardwareUnavailableError` without a 1-wire bus, `DeviceMissingError` without the device,
-        `SettingError` if several devices match, `TransferError` for a failed transfer or a wrong checksum,
-        `NotReadyError` for the value after power-on, `OutOfRangeError` beyond -55..125 degC.
+        `SettingError` if several devices match, `TransferError` for a failed transfer or a wrong checksum.
         """
         name = self._found()
         try:
@@ -97,19 +90,7 @@ class Ds18b20:
         # A line that is short-circuited to ground reads as zeros, whose checksum is right.
         if found["crc"] != "YES" or scratchpad[_CONFIGURATION] & _ALWAYS_ONE != _ALWAYS_ONE:
             raise self._failed("sent data with a wrong checksum", errno.EBADMSG)
-        degc = int(found["millidegc"]) / 1000
-        if degc == _POWER_ON_DEGC:
-            raise NotReadyError(
-                f"DS18B20 {self._device} has its value after power-on, 85 degC: it lost its power while it "
-                "measured",
-                device="DS18B20",
-            )
-        if not MINIMUM_DEGC <= degc < MAXIMUM_DEGC:
-            sentence = f"DS18B20 {self._device} measured {degc:g} degC, the end of its range"
-            raise OutOfRangeError(
-                sentence, device="DS18B20", value=degc, minimum=MINIMUM_DEGC, maximum=MAXIMUM_DEGC
-            )
-        return degc
+        return int(found["millidegc"]) / 1000
 
     def _missing(self, others: list[str]) -> DeviceMissingError:
         there = f"there is {', '.join(others)}" if others else "nothing answers there"

@@ -7,7 +7,6 @@ processing delays, commands).
 from __future__ import annotations
 
 import errno
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final
 
@@ -15,7 +14,6 @@ from growd_drivers.errors import (
     DeviceMissingError,
     DriverError,
     NotReadyError,
-    OutOfRangeError,
     SettingError,
     TransferError,
     WrongDeviceError,
@@ -55,8 +53,6 @@ class Ezo:
     PART: ClassVar[str]
     ANSWERS_AS: ClassVar[str]
     ADDRESS: ClassVar[int]
-    RANGE: ClassVar[tuple[float, float]]
-    """What it can measure, in the unit of the sample; the ends are no measurements."""
     PER_UNIT: ClassVar[float] = 1.0
     """What it answers for one unit of the sample."""
     READ_S: ClassVar[float] = 0.6
@@ -74,8 +70,7 @@ class Ezo:
         """Measure now. Blocks 0.6 to 0.9 s, with a temperature to compensate 0.3 s more.
 
         Raises `WrongDeviceError` for another circuit, `NotReadyError` if it has just been set up,
-        `OutOfRangeError` at the ends of its range, `DeviceMissingError` or `TransferError` for a failed
-        transfer or an answer that is no number.
+        `DeviceMissingError` or `TransferError` for a failed transfer or an answer that is no number.
         """
         try:
             if not self._is_set_up:
@@ -86,7 +81,7 @@ class Ezo:
         except DeviceMissingError:
             self._is_set_up = False
             raise
-        return EzoSample(self._checked(answer))
+        return EzoSample(self._number_in(answer))
 
     def compensate(self, degc: float | None) -> None:
         """Measure at this temperature of the water from now on; None is the circuit's own 25 degC."""
@@ -144,16 +139,11 @@ class Ezo:
             raise self._failed(f"{reason} the command {command}")
         return bytes(answer[1:]).partition(b"\0")[0].decode("ascii", errors="replace")
 
-    def _checked(self, answer: str) -> float:
+    def _number_in(self, answer: str) -> float:
         try:
-            value = float(answer.partition(",")[0]) / self.PER_UNIT
+            return float(answer.partition(",")[0]) / self.PER_UNIT
         except ValueError:
             raise self._failed(f"sent {answer[:20]!r} instead of a number") from None
-        least, most = self.RANGE
-        if not math.isfinite(value) or not least < value < most:
-            sentence = f"{self._name} measured {value:g}, the end of its range: is its probe connected?"
-            raise OutOfRangeError(sentence, device=self.PART, value=value, minimum=least, maximum=most)
-        return value
 
     @property
     def _name(self) -> str:
@@ -168,7 +158,6 @@ class EzoPh(Ezo):
     """EZO-pH."""
 
     PART, ANSWERS_AS, ADDRESS = "EZO-pH", "pH", 0x63
-    RANGE = (0.001, 14.0)
     READ_S, CALIBRATE_S = 0.9, 0.9
 
     def calibrate_mid(self, reference: float) -> None:
@@ -207,7 +196,6 @@ class EzoEc(Ezo):
     """EZO-EC. It answers in uS/cm; the sample has mS/cm. `probe_k` is the cell constant of the probe."""
 
     PART, ANSWERS_AS, ADDRESS = "EZO-EC", "EC", 0x64
-    RANGE = (-0.001, 500.0)
     PER_UNIT = 1000.0
 
     def __init__(
@@ -237,7 +225,6 @@ class EzoRtd(Ezo):
     """EZO-RTD."""
 
     PART, ANSWERS_AS, ADDRESS = "EZO-RTD", "RTD", 0x66
-    RANGE = (-126.0, 1254.0)  # without a probe it answers -1023
 
     def settings(self) -> dict[str, tuple[str, str]]:
         """The scale."""
@@ -252,7 +239,6 @@ class EzoDo(Ezo):
     """EZO-DO. Its address is also that of an SCD30: one of them needs another bus or address."""
 
     PART, ANSWERS_AS, ADDRESS = "EZO-DO", "DO", 0x61
-    RANGE = (-0.001, 100.0)
     CALIBRATE_S = 1.3
 
     def settings(self) -> dict[str, tuple[str, str]]:

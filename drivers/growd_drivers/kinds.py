@@ -124,8 +124,29 @@ class SensorKind:
     slow_import: str = ""
     """A module that its driver needs and that takes a second or more to import on a small Pi."""
 
+    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    """For fields of a sample, the ends of what the part can measure (the datasheet). `growd` judges readings
+    by this and the five facts below; the driver need not."""
+
+    range_option: str = ""
+    """The option that sets the upper end of the first field, if it is given."""
+
+    range_hint: str = ""
+    """What to look for if a reading is at the end of its range."""
+
+    same_for_s: float = inf
+    """For how long an intact part may give exactly the same sample: 0 if noise changes each one."""
+
     warm_up_s: float = 0.0
     """Time after power-on without a reading."""
+
+    warm_up_values: tuple[float, ...] = ()
+    """Constants of the first field that the part sends before it measures."""
+
+    most_jump: float = inf
+    """The first field moves no further between two readings, so a jump is a sign of a restart; by default
+    what growd knows of its variable. If the driver has a method `set_up_again()`, it is called after a
+    restart that the driver could not see."""
 
     read_s: float = 0.0
     """For how long a reading occupies its bus, if that is long."""

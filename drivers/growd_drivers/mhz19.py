@@ -11,13 +11,7 @@ import errno
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd_drivers.errors import (
-    DeviceMissingError,
-    NotReadyError,
-    OutOfRangeError,
-    SettingError,
-    StuckError,
-)
+from growd_drivers.errors import DeviceMissingError, SettingError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,7 +27,6 @@ RANGES_PPM: Final = (2000, 5000, 10_000)
 DEFAULT_RANGE_PPM: Final = 10_000
 ZERO_POINT_PPM: Final = 400  # fresh air
 MINIMUM_SPAN_PPM: Final = 1000  # "lower than 1000 ppm is not suitable as span"
-STUCK_AFTER_S: Final = 4 * 3600.0
 
 _FRAME_LENGTH: Final = 9
 _START: Final = 0xFF
@@ -44,13 +37,6 @@ _SPAN: Final = 0x88
 _SELF_CALIBRATION: Final = 0x79
 _RANGE: Final = 0x99  # with 32 bits in the bytes 4 to 7
 _MOST_READS: Final = 4
-
-_WARM_UP_PPM: Final = frozenset({388, 400, 410, 555})
-"""Constants that parts have been seen to send during the warm-up. No manual has a status byte for it."""
-_JUMP_PPM: Final = 30
-"""A larger step than the response time (T90 < 120 s) allows between two readings."""
-_CONSTANT_S: Final = 60.0
-_SILENCE_S: Final = 10.0
 
 
 @dataclass(frozen=True)
@@ -67,10 +53,7 @@ class Mhz19:
     or enriched chamber ("not suitable for agriculture greenhouse"). Range and baseline can't be read back, so
     they are sent whenever the sensor may have been switched on.
 
-    During its warm-up of 3 minutes the sensor sends plausible constants. So there is no reading for 3 minutes
-    after its first answer, after it was unplugged or silent for 10 s, and after a jump onto one of these
-    constants; nor while it stays on one. A value that is unchanged for `stuck_after_s` is a fault. All times
-    are of `monotonic`.
+    During its warm-up of 3 minutes the sensor sends plausible constants, and `read` returns them.
 
     The constructor does not talk to the sensor. It raises `SettingError` for an invalid range.
     """
@@ -87,41 +70,38 @@ class Mhz19:
         device: str = "MH-Z19",
         range_ppm: int | None = None,
         self_calibration: bool = False,
-        stuck_after_s: float = STUCK_AFTER_S,
     ) -> None:
+        del monotonic  # which each driver on a serial line gets
         self._device = device
         self._sends_range = self.SENDS_DEFAULT_RANGE or range_ppm is not None
         self._range_ppm = DEFAULT_RANGE_PPM if range_ppm is None else range_ppm
         self._check_range(self._range_ppm)
         line.label(device)
         self._line = line
-        self._monotonic = monotonic
         self._is_self_calibrating = self_calibration
-        self._stuck_after_s = stuck_after_s
-        self._last_ppm: int | None = None
-        self._unchanged_since = 0.0
-        self._on_since: float | None = None
-        self._missed_since: float | None = None
-        self._is_warm = False
+        self._is_set_up = False
 
     def read(self) -> Mhz19Sample:
         """The present measurement.
 
-        Raises `NotReadyError` during the warm-up, `DeviceMissingError` without an answer, `TransferError` for
-        an invalid answer, `OutOfRangeError` at the end of the range and at 0, `StuckError` for a value that
-        has not changed for too long, `HardwareUnavailableError` for a port that may not be used.
+        Raises `DeviceMissingError` without an answer, `TransferError` for an invalid answer,
+        `HardwareUnavailableError` for a port that may not be used.
         """
-        ppm = self._heard()
-        now = self._monotonic()
-        if self._may_have_been_switched_on(ppm, now):
-            self._begin_warm_up(now)
-        self._missed_since = None
-        if ppm != self._last_ppm:
-            self._last_ppm, self._unchanged_since = ppm, now
-        self._check_warm(ppm, now)
-        self._check_measured(ppm)
-        self._check_unstuck(ppm, now)
+        try:
+            ppm = self._ask()
+        except DeviceMissingError:
+            self.set_up_again()  # it may have lost its power
+            raise
+        if not self._is_set_up:
+            if self._sends_range:
+                self._send_range()
+            self._send_self_calibration()
+            self._is_set_up = True
         return Mhz19Sample(float(ppm))
+
+    def set_up_again(self) -> None:
+        """Send range and baseline after the next answer, since the sensor was switched on."""
+        self._is_set_up = False
 
     def set_self_calibration(self, on: bool) -> None:  # noqa: FBT001  its only argument
         """Switch the automatic baseline on or off. Raises as `read` for the line."""
@@ -131,11 +111,9 @@ class Mhz19:
     def calibrate_zero(self) -> None:
         """Calibrate the zero point: the air of the last 20 minutes is fresh air, 400 ppm.
 
-        Raises `NotReadyError` before the end of the warm-up, and as `read` for the line.
+        The sensor must have warmed up. Raises as `read` for the line.
         """
-        self._check_warm_for_calibration()
         self._line.send(_command(_ZERO))
-        self._expect(ZERO_POINT_PPM)
 
     def calibrate_span(self, span_ppm: int) -> None:
         """Calibrate the span, after the zero point: the air of the last 20 minutes has `span_ppm`.
@@ -145,23 +123,7 @@ class Mhz19:
         if not MINIMUM_SPAN_PPM <= span_ppm <= self._range_ppm:
             sentence = f"span_ppm must be {MINIMUM_SPAN_PPM}..{self._range_ppm}, not {span_ppm}"
             raise SettingError(f"{self._device}: {sentence}", device=self._device)
-        self._check_warm_for_calibration()
         self._line.send(_command(_SPAN, *span_ppm.to_bytes(2, "big")))
-        self._expect(span_ppm)
-
-    def _expect(self, ppm: int) -> None:
-        """Accept a jump to this value, which comes from a calibration and not from a power-on."""
-        self._last_ppm, self._unchanged_since = ppm, self._monotonic()
-
-    def _heard(self) -> int:
-        try:
-            return self._ask()
-        except DeviceMissingError as error:
-            if self._missed_since is None:
-                self._missed_since = self._monotonic()
-            if error.errno == errno.ENODEV:  # the port is lost, and with USB the sensor's power
-                self._on_since = None
-            raise
 
     def _ask(self) -> int:
         """Ask, and read until there is a whole frame. Other bytes are skipped."""
@@ -179,56 +141,6 @@ class Mhz19:
         if not received:
             raise self._line.missing(errno.ETIMEDOUT, "does not answer: check its wiring and power")
         raise self._line.failed(errno.EBADMSG, f"sent no whole frame, but {received.hex(' ')}")
-
-    def _may_have_been_switched_on(self, ppm: int, now: float) -> bool:
-        if self._on_since is None or self._last_ppm is None:
-            return True
-        if self._missed_since is not None and now - self._missed_since >= _SILENCE_S:
-            return True
-        return self._is_warm and ppm in _WARM_UP_PPM and abs(ppm - self._last_ppm) > _JUMP_PPM
-
-    def _begin_warm_up(self, now: float) -> None:
-        self._is_warm = False
-        self._last_ppm = None
-        if self._sends_range:
-            self._send_range()
-        self._send_self_calibration()
-        self._on_since = now
-
-    def _check_warm(self, ppm: int, now: float) -> None:
-        if self._is_warm:
-            return
-        is_on_long = self._on_since is not None and now - self._on_since >= WARM_UP_S
-        is_constant = ppm in _WARM_UP_PPM and now - self._unchanged_since >= _CONSTANT_S
-        if not is_on_long or is_constant:
-            raise NotReadyError(f"{self._line.name} is warming up", device=self._device)
-        self._is_warm = True
-
-    def _check_measured(self, ppm: int) -> None:
-        if 0 < ppm < self._range_ppm:
-            return
-        raise OutOfRangeError(
-            f"{self._line.name} is at the end of its range: {ppm} of {self._range_ppm} ppm",
-            device=self._device,
-            value=ppm,
-            minimum=1,
-            maximum=self._range_ppm - 1,
-        )
-
-    def _check_unstuck(self, ppm: int, now: float) -> None:
-        unchanged_s = now - self._unchanged_since
-        if unchanged_s >= self._stuck_after_s:
-            raise StuckError(
-                f"{self._line.name} has given {ppm} ppm for {unchanged_s / 3600:.1f} h: it hangs",
-                device=self._device,
-                value=ppm,
-                seconds=unchanged_s,
-            )
-
-    def _check_warm_for_calibration(self) -> None:
-        if not self._is_warm:
-            sentence = f"{self._line.name} has not warmed up: it can't be calibrated yet"
-            raise NotReadyError(sentence, device=self._device)
 
     def _check_range(self, range_ppm: int) -> None:
         if range_ppm not in RANGES_PPM:

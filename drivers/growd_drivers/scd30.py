@@ -1,7 +1,7 @@
 """Sensirion SCD30: carbon dioxide, temperature and humidity, over Adafruit's driver.
 
-Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits); SCD30 datasheet
-(ranges); Adafruit's driver (the ambient pressure can be read, and is 0 after a power cut).
+Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits); Adafruit's driver (the
+ambient pressure can be read, and is 0 after a power cut).
 """
 
 from __future__ import annotations
@@ -23,14 +23,6 @@ MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA = 700, 1400  # Interface Description 
 MAXIMUM_TEMPERATURE_OFFSET_DEGC = 655.35  # Interface Description 1.4.7: 16 bit in steps of 0.01
 MAXIMUM_ALTITUDE_M = 65_535  # Interface Description 1.4.8: 16 bit
 MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM = 400, 2000  # Interface Description 1.4.6
-
-_RANGES = {  # datasheet, tables 1 to 3
-    "carbon_dioxide_ppm": (0.0, 40_000.0),
-    "temperature_degc": (-40.0, 70.0),
-    "humidity_percent": (0.0, 100.0),
-}
-_NO_MEASUREMENT_PPM, _SATURATED_PPM = _RANGES["carbon_dioxide_ppm"]
-"""The value right after power-up, and every value beyond the range."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +85,8 @@ class Scd30:
         """The latest measurement, each one once.
 
         Raises `NotReadyError` without a new measurement, or where the chip had lost its ambient pressure;
-        `DeviceMissingError` or `TransferError` for a failed transfer; `OutOfRangeError` for a value the chip
-        can't have measured (0 ppm right after power-up) and for 40 000 ppm, its full scale.
+        `DeviceMissingError` or `TransferError` for a failed transfer. Right after power-up the chip measures
+        0 ppm.
         """
         with self._chip.used() as chip:
             if not chip.data_available:
@@ -103,8 +95,6 @@ class Scd30:
             chip._read_data()  # noqa: SLF001
             sample = Scd30Sample(chip._co2, chip._temperature, chip._relative_humidity)  # noqa: SLF001  as above
             self._check_pressure(chip)
-        self._check_measured(sample)
-        self._chip.check_new(sample)
         self._has_measured = True
         return sample
 
@@ -137,16 +127,6 @@ class Scd30:
         if self._ambient_pressure_hpa and chip.ambient_pressure != self._ambient_pressure_hpa:
             chip.ambient_pressure = self._ambient_pressure_hpa
             raise self._chip.not_ready("had lost its ambient pressure, and so its power; it is set again")
-
-    def _check_measured(self, sample: Scd30Sample) -> None:
-        self._chip.check_measured(sample, _RANGES)
-        ppm = sample.carbon_dioxide_ppm
-        if ppm == _SATURATED_PPM:
-            raise self._chip.out_of_range(
-                "carbon_dioxide_ppm", ppm, "the end of its range: it is saturated", _RANGES
-            )
-        if ppm == _NO_MEASUREMENT_PPM:
-            raise self._chip.out_of_range("carbon_dioxide_ppm", ppm, "which is impossible", _RANGES)
 
 
 def _check_settings(interval: int, pressure: int | None, offset: float | None, altitude: int | None) -> None:

@@ -25,13 +25,6 @@ MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM = 400, 2000  # where the accuracy o
 MEASURES_EVERY_S = 5.0  # 3.6.1, start_periodic_measurement
 NOT_MEASURING_AFTER_S = 2.5 * MEASURES_EVERY_S
 
-_RANGES = {  # table 1, and the operating conditions of table 3
-    "carbon_dioxide_ppm": (0.0, 40_000.0),
-    "temperature_degc": (-10.0, 60.0),
-    "humidity_percent": (0.0, 100.0),
-}
-_NO_MEASUREMENT_PPM, _SATURATED_PPM = _RANGES["carbon_dioxide_ppm"]
-
 
 @dataclass(frozen=True)
 class Scd4xSample:
@@ -97,8 +90,7 @@ class Scd4x:
         """The latest measurement, each one once. The first read and one after an outage block for 0.5 s.
 
         Raises `NotReadyError` without a new measurement; `DeviceMissingError` or `TransferError` for a failed
-        transfer; `OutOfRangeError` for a value that the chip can't have measured and for 40 000 ppm, its full
-        scale.
+        transfer.
         """
         with self._chip.used() as chip:
             if not chip.data_ready:
@@ -107,8 +99,6 @@ class Scd4x:
             chip._read_data()  # noqa: SLF001
             sample = Scd4xSample(chip._co2, chip._temperature, chip._relative_humidity)  # noqa: SLF001  as above
         self._measured_at = self._monotonic()
-        self._check_measured(sample)
-        self._chip.check_new(sample)
         self._has_measured = True
         return sample
 
@@ -157,13 +147,3 @@ class Scd4x:
             return self._chip.not_ready("has no new measurement yet")
         self._chip.forget()
         return self._chip.not_ready("does not measure any more, as after a loss of power; it is set up again")
-
-    def _check_measured(self, sample: Scd4xSample) -> None:
-        self._chip.check_measured(sample, _RANGES)
-        ppm = sample.carbon_dioxide_ppm
-        if ppm == _SATURATED_PPM:
-            raise self._chip.out_of_range(
-                "carbon_dioxide_ppm", ppm, "the end of its range: it is saturated", _RANGES
-            )
-        if ppm == _NO_MEASUREMENT_PPM:
-            raise self._chip.out_of_range("carbon_dioxide_ppm", ppm, "which is impossible", _RANGES)

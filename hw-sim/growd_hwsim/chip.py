@@ -87,6 +87,9 @@ class Chip:
     warm_up_answer: ClassVar[bytes] = b""
     """What a serial sensor answers while it warms up."""
 
+    restart_answer: ClassVar[bytes] = b""
+    """The same after a brown-out, if it differs."""
+
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         is_named = cls.name != Chip.name  # a base of several chips has no name

@@ -59,7 +59,7 @@ _ADVICE: Final = {
     "short": "Check the length of an answer before you take values from it.",
     "garbled": "Look for the beginning of a frame, and compare its checksum.",
     "frozen": "Raise NotReadyError if the chip has no new measurement.",
-    "saturated": "Raise OutOfRangeError at the end of the range.",
+    "saturated": "Declare the `ranges` of the kind, or raise OutOfRangeError.",
 }
 
 

@@ -52,6 +52,7 @@ KINDS: dict[str, str] = {
     "noise": "Each measurement is too high or too low by the amount.",
     "drift": "The error of the measurement grows by the amount in each hour.",
     "saturated": "The measurement is at the end of the range.",
+    "capped": "The measurement is at the end of a smaller range, which is the amount.",
     "short": "The answer ends too early.",
     "split": "The answer comes in two pieces.",
     "shifted": "The answer begins with a stray byte.",
@@ -59,6 +60,7 @@ KINDS: dict[str, str] = {
     "garbled": "All bytes of the answer are wrong.",
     "bad_checksum": "One bit of the checksum is wrong.",
     "warm_up": "The sensor answers with the constant of its warm-up.",
+    "brown_out": "The sensor is silent for 5 s, then answers with a constant of its warm-up.",
     "partial": "The messages are about something else, such as the battery.",
     "unplugged": "The port is gone.",
     "renamed": "The port comes back under the next number.",
@@ -70,7 +72,10 @@ KINDS: dict[str, str] = {
 }
 """What each kind of fault does, in one sentence."""
 
-WITH_AMOUNT = ("noise", "drift", WEAK)
+WITH_AMOUNT = ("noise", "drift", "capped", WEAK)
+
+_SILENT_S = 5.0
+"""The silence of a brown-out."""
 
 IN_CHAMBER = frozenset({WITHOUT_EFFECT, WEAK, WELDED, HELD_OPEN})
 ON_MESSAGES = frozenset({*PLACES[BUS], *PLACES[ADDRESS], "wrong_order", "warm_up"}) - {"hang"}
@@ -133,13 +138,15 @@ def struck_message(strike: Strike, message: I2CMessage, forward: Forward) -> byt
 def struck_query(strike: Strike, query: Query, forward: SerialForward) -> list[bytes]:
     """Pass a query on through a fault of `ON_QUERIES`: the answer, in pieces."""
     kind = strike.fault.kind
-    if kind == "absent":
+    if kind == "absent" or (kind == "brown_out" and strike.since_s < _SILENT_S):
         return []
     answers = [answer for answer in forward(query) if answer]
     if kind in _DAMAGES:
         return [piece for answer in answers for piece in _DAMAGES[kind](answer) if piece]
     if kind == "warm_up":
         return [SENSORS[query.device].warm_up_answer for _ in answers]
+    if kind == "brown_out":
+        return [SENSORS[query.device].restart_answer or SENSORS[query.device].warm_up_answer for _ in answers]
     if kind == "frozen":
         return [_frozen(strike, query, b"".join(answers))] if answers else []
     return [_changed(strike, query.device, answer) for answer in answers]
@@ -199,5 +206,6 @@ def _changed(strike: Strike, device: str, answer: bytes) -> bytes:
         "noise": value + strike.dice.choice((-1.0, 1.0)) * amount,
         "drift": value + amount * strike.since_s / 3600.0,
         "saturated": form.full_scale,
+        "capped": amount,
     }.get(strike.fault.kind, value)
     return form.encoded(answer, min(max(changed, 0.0), form.full_scale))

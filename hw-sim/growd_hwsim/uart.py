@@ -36,7 +36,7 @@ _OUTPUT_SPEED = 5  # its place in what termios.tcgetattr returns
 
 FAULTS = (
     *("absent", "short", "split", "shifted", "doubled", "garbled", "bad_checksum"),
-    *("frozen", "noise", "drift", "saturated", "warm_up", "unplugged", "renamed"),
+    *("frozen", "noise", "drift", "saturated", "capped", "warm_up", "brown_out", "unplugged", "renamed"),
 )
 """The kinds of faults that any sensor on a serial line can have."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 from dataclasses import fields
+from itertools import pairwise
 
 import pytest
 
@@ -11,7 +12,6 @@ from growd_drivers.errors import (
     DeviceMissingError,
     DriverError,
     NotReadyError,
-    OutOfRangeError,
     TransferError,
 )
 from growd_hwsim.chamber import Air
@@ -136,34 +136,7 @@ def test_no_flipped_bit_of_an_answer_is_ever_a_reading(name):
     check(bench, bench.next())
 
 
-def test_a_chip_that_repeats_itself_has_no_new_measurement(bench):
-    bench.start()
-    bench.faults.inject(Fault("frozen", bench.chip.name))
-    seen, errors = [], []
-    for _ in range(5):
-        try:
-            seen.append(bench.next())
-        except NotReadyError as error:
-            errors.append(str(error))
-    assert len(seen) <= 1  # the one that repeats
-    assert "repeated its last measurement" in errors[-1]
-    bench.faults.clear()
-    check(bench, bench.next())
-
-
 def test_few_measurements_of_a_chip_in_steady_air_are_that_before(bench):
     bench.start()
-    repeated = 0
-    for _ in range(300):
-        try:
-            bench.next()
-        except NotReadyError:
-            repeated += 1
-    assert repeated <= 3
-
-
-def test_the_end_of_the_range_is_never_a_reading(bench):
-    bench.start()
-    bench.faults.inject(Fault("saturated", bench.chip.name))
-    with pytest.raises(OutOfRangeError, match=r"which is impossible|is saturated"):
-        bench.next()
+    samples = [bench.next() for _ in range(300)]
+    assert sum(sample == last for last, sample in pairwise(samples)) <= 3

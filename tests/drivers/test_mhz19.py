@@ -9,16 +9,12 @@ import pytest
 
 from growd_drivers.errors import (
     DeviceMissingError,
-    DriverError,
     HardwareUnavailableError,
-    NotReadyError,
-    OutOfRangeError,
     SettingError,
-    StuckError,
     TransferError,
 )
 from growd_drivers.hardware import Hardware
-from growd_drivers.mhz19 import ANSWER_S, BAUD, STUCK_AFTER_S, WARM_UP_S, Mhz16, Mhz19
+from growd_drivers.mhz19 import ANSWER_S, BAUD, WARM_UP_S, Mhz16, Mhz19
 from growd_drivers.serial_line import SerialLine, open_port
 from growd_hwsim.chips.mhz19 import READ, SimulatedMhz19, reading
 from growd_hwsim.gpio import SimulatedPins
@@ -64,8 +60,7 @@ class Bench:
         return self.driver.read().carbon_dioxide_ppm
 
     def warm(self) -> None:
-        with pytest.raises(NotReadyError):
-            self.read()
+        self.read()
         self.clock.advance(WARM_UP_S)
         self.read()
 
@@ -96,56 +91,6 @@ def test_a_warm_sensor_is_read(warm):
     assert warm.read() == pytest.approx(1500, abs=6)
 
 
-def test_there_is_no_reading_during_the_warm_up(bench):
-    for _ in range(int(WARM_UP_S / 10)):
-        with pytest.raises(NotReadyError, match="MH-Z19 on /dev/serial0 is warming up"):
-            bench.read()
-        bench.clock.advance(10)
-    assert bench.read() == pytest.approx(800, abs=6)
-
-
-def test_a_sensor_that_was_already_warm_is_also_waited_for(bench):
-    bench.clock.advance(3600)
-    with pytest.raises(NotReadyError):
-        bench.read()
-
-
-def test_a_clock_that_begins_at_zero_is_one_like_any_other(bench):
-    bench.clock.now = 0.0
-    bench.chip.power_cycle()
-    bench.warm()
-    assert bench.read() == pytest.approx(800, abs=6)
-
-
-def test_a_longer_warm_up_is_detected_by_its_constant(bench):
-    for second in range(0, 400, 20):
-        with pytest.raises(NotReadyError):
-            bench.read(reading(388 if second < 20 else 555))
-        bench.clock.advance(20)
-    assert bench.read() == pytest.approx(800, abs=6)
-    for _ in range(10):  # once it is warm the same value is one like any other
-        assert bench.read(reading(790)) == 790
-        assert bench.read(reading(800)) == 800
-        bench.clock.advance(100)
-
-
-@pytest.mark.parametrize("constant", [388, 400, 410, 555])
-def test_a_power_cut_between_two_readings_shows_as_a_jump_onto_a_constant(warm, constant):
-    with pytest.raises(NotReadyError):
-        warm.read(reading(constant))
-    warm.clock.advance(WARM_UP_S - 1)
-    with pytest.raises(NotReadyError):
-        warm.read()
-    warm.clock.advance(1)
-    assert warm.read() == pytest.approx(800, abs=6)
-
-
-def test_air_that_drifts_over_such_a_value_is_read(warm):
-    warm.read(reading(420))
-    assert warm.read(reading(410)) == 410
-    assert warm.read(reading(400)) == 400
-
-
 def test_automatic_baseline_is_switched_off_and_the_range_set(bench):
     assert bench.chip.memory.self_calibration
     bench.warm()
@@ -156,11 +101,17 @@ def test_automatic_baseline_is_switched_off_and_the_range_set(bench):
     assert bench.commands(0x99) == [bytes.fromhex("ff 01 99 00 00 00 27 10 2f")]
 
 
-def test_settings_are_sent_again_after_a_possible_power_cut(warm):
+@pytest.mark.parametrize("is_missed", [True, False])
+def test_settings_are_sent_again_after_a_possible_power_cut(warm, is_missed):
     warm.chip.memory.self_calibration = True
-    with pytest.raises(NotReadyError):
-        warm.read(reading(555))
-    with pytest.raises(NotReadyError):  # whose answer comes after the settings arrived
+    if is_missed:
+        warm.patience(HASTY_S)
+        with pytest.raises(DeviceMissingError):
+            warm.read(b"")
+        warm.patience(PATIENT_S)
+    else:
+        warm.driver.set_up_again()
+    for _ in range(2):  # the answer to the second comes after the settings arrived
         warm.read()
     assert not warm.chip.memory.self_calibration
     assert len(warm.commands(0x99)) == 2
@@ -228,51 +179,6 @@ def test_silence_is_a_missing_device(warm):
     assert warm.read() == pytest.approx(800, abs=6)
 
 
-def test_after_a_long_silence_it_may_have_been_switched_off(warm):
-    warm.patience(HASTY_S)
-    with pytest.raises(DeviceMissingError):
-        warm.read(b"")
-    warm.patience(PATIENT_S)
-    warm.clock.advance(10)
-    with pytest.raises(NotReadyError):
-        warm.read()
-    warm.clock.advance(WARM_UP_S)
-    assert warm.read() == pytest.approx(800, abs=6)
-
-
-def test_the_end_of_the_range_is_an_error_and_not_a_number(warm):
-    warm.ppm = 12_000.0
-    with pytest.raises(OutOfRangeError, match="at the end of its range: 10000 of 10000 ppm") as caught:
-        warm.read()
-    assert (caught.value.value, caught.value.maximum) == (10_000, 9_999)
-    with pytest.raises(OutOfRangeError, match="0 of 10000"):
-        warm.read(reading(0))
-    warm.ppm = 800.0
-    assert warm.read() == pytest.approx(800, abs=6)
-
-
-def test_a_value_that_never_moves_is_a_fault(warm):
-    for _ in range(4):
-        assert warm.read(reading(700)) == 700
-        warm.clock.advance(STUCK_AFTER_S / 4)
-    with pytest.raises(StuckError, match=r"has given 700 ppm for 4\.0 h: it hangs") as caught:
-        warm.read(reading(700))
-    assert (caught.value.value, caught.value.seconds) == (700, STUCK_AFTER_S)
-    assert isinstance(caught.value, DriverError)
-    assert isinstance(caught.value, ValueError)
-    assert warm.read(reading(701)) == 701
-
-
-def test_how_long_a_value_may_stand_still_can_be_chosen():
-    bench = Bench(stuck_after_s=60.0)
-    bench.warm()
-    assert bench.read(reading(700)) == 700
-    bench.clock.advance(60)
-    with pytest.raises(StuckError):
-        bench.read(reading(700))
-    bench.close()
-
-
 def test_unplugged_and_plugged_in_again_under_another_name():
     bench = Bench("/dev/ttyUSB0", "/dev/ttyUSB*")
     bench.warm()
@@ -283,9 +189,6 @@ def test_unplugged_and_plugged_in_again_under_another_name():
     with pytest.raises(DeviceMissingError, match="is not there: plug it in"):
         bench.read()
     bench.ports.attach("/dev/ttyUSB1", chip)
-    with pytest.raises(NotReadyError):  # USB is its power
-        bench.read()
-    bench.clock.advance(WARM_UP_S)
     assert bench.read() == pytest.approx(800, abs=6)
     bench.close()
 
@@ -301,29 +204,10 @@ def test_zero_and_span_calibration(warm):
     assert warm.commands(0x88) == [bytes.fromhex("ff 01 88 07 d0 00 00 00 a0")]
 
 
-def test_calibration_waits_for_a_warm_sensor(bench):
-    for calibrate in (bench.driver.calibrate_zero, lambda: bench.driver.calibrate_span(2000)):
-        with pytest.raises(NotReadyError, match="has not warmed up"):
-            calibrate()
-    assert not bench.chip.received
-
-
 @pytest.mark.parametrize("ppm", [999, 10_001])
 def test_an_invalid_span_is_refused(warm, ppm):
     with pytest.raises(SettingError, match=rf"span_ppm must be 1000\.\.10000, not {ppm}"):
         warm.driver.calibrate_span(ppm)
-
-
-def test_a_range_is_used_to_its_end():
-    bench = Bench(range_ppm=2000)
-    bench.warm()
-    assert bench.chip.memory.range_ppm == 2000
-    bench.ppm = 1900.0
-    assert bench.read() == pytest.approx(1900, abs=6)
-    bench.ppm = 2100.0
-    with pytest.raises(OutOfRangeError, match="2000 of 2000"):
-        bench.read()
-    bench.close()
 
 
 def test_the_automatic_baseline_can_be_switched_at_any_time(warm):
@@ -339,8 +223,7 @@ def test_an_mhz16_gets_no_range_that_is_not_configured(bench):
     for range_ppm, sent in ((None, []), (5000, [bytes.fromhex("ff 01 99 00 00 00 13 88 cb")])):
         driver = Mhz16(bench.line, monotonic=bench.clock.monotonic, range_ppm=range_ppm)
         for _ in range(2):  # the second answer comes after the settings arrived
-            with pytest.raises(NotReadyError):
-                driver.read()
+            driver.read()
         assert bench.commands(0x79)
         assert bench.commands(0x99) == sent
 
@@ -352,8 +235,9 @@ def test_an_invalid_range_is_refused(bench):
 
 def test_errors_of_an_mhz16_have_its_name():
     bench = Bench(device="MH-Z16")
-    with pytest.raises(NotReadyError, match="MH-Z16 on /dev/serial0"):
-        bench.read()
+    bench.patience(HASTY_S)
+    with pytest.raises(DeviceMissingError, match="MH-Z16 on /dev/serial0"):
+        bench.read(b"")
     bench.close()
 
 

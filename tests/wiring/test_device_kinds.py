@@ -18,6 +18,7 @@ from growd.wiring.sensors import SensorDevice, open_sensor
 from growd.wiring.simulator import simulated_hardware
 from growd_drivers.errors import NotReadyError
 from growd_hwsim.chip import SENSORS
+from growd_hwsim.fault_kinds import WITH_AMOUNT
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
 from support.machine import SleepingTime
@@ -93,7 +94,7 @@ def test_every_address_of_a_sensor_can_be_used(name, opened):
 def test_every_fault_of_a_chip_can_be_injected_by_the_name_of_the_kind(name):
     assert SENSORS[name].faults
     for kind in SENSORS[name].faults:
-        Fault(kind, name, amount=1.0 if kind in ("noise", "drift") else None)
+        Fault(kind, name, amount=1.0 if kind in WITH_AMOUNT else None)
 
 
 @pytest.mark.parametrize("name", READ)

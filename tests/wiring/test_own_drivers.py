@@ -210,6 +210,8 @@ UNUSABLE = {
     GOOD.replace("DriverOption,", "CalibrationKind,").replace(
         "api=1", "api=1, calibrations=(CalibrationKind('zero', 'zero', '', 5.0),)"
     ): "its calibration zero is in ppm, and it measures in degC",
+    GOOD.replace("api=1", "api=1, ranges={'kelvin': (0, 300)}"): "its ranges is not as growd_drivers.kinds",
+    GOOD.replace("api=1", "api=1, range_option='label'"): "its range_option is not as growd_drivers.kinds",
     GOOD.replace("api=1", "api=1, own_options=(DriverOption('name', str, ''),)"): "growd uses this one",
 }
 
@@ -366,6 +368,23 @@ async def test_a_value_out_of_range_is_a_fault_of_its_variable(value, odd, tmp_p
         assert rig.last("raw/air_temperature").quality is Quality.FAULT
         assert rig.last("raw/air_temperature").value is None
         assert rig.last("measured/light_illuminance").quality is Quality.OK
+
+
+@pytest.mark.parametrize(
+    ("facts", "words"),
+    [
+        ("ranges={'celsius': (0, 21.5)}", "the end of its range"),
+        ("same_for_s=0", "no new reading"),
+        ("warm_up_values=(21.5,)", "no new reading"),
+    ],
+)
+async def test_a_reading_is_judged_by_the_facts_of_its_kind(facts, words, odd, tmp_path):
+    odd(GOOD.replace("api=1", f"api=1, {facts}"))
+    config, _ = await asyncio.to_thread(loaded, tmp_path, kind="odd")
+    async with rigged(config) as rig:
+        await rig.clock.advance(60)
+        assert rig.last("raw/air_temperature").quality is Quality.FAULT
+        assert words in rig.device("samplers/air")["message"]
 
 
 async def test_a_good_driver_without_a_bus_measures(odd, tmp_path):

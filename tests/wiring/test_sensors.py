@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from growd.config import ChamberOptions, Config, ConfigError, Sensor, refuse
 from growd.config.device_checks import device_inconsistencies
-from growd.wiring.sensors import SensorDevice
+from growd.wiring.sensors import SensorDevice, plausibility_of
 from growd_drivers.errors import NotReadyError, TransferError
 from growd_hwsim.hardware import WiredChip, Wiring
 from support.machine import SleepingTime, simulated
@@ -89,3 +89,13 @@ def test_a_serial_line_is_taken_over_alone(machine):
     with pytest.raises(TransferError, match="taken the line over"):
         at_a_port.read()
     lux.read()
+
+
+@pytest.mark.parametrize("kind", ["gpio", "mqtt", "topic", "ads1115"])
+@pytest.mark.parametrize("name", ["air_heater", "air_carbon_dioxide"])
+def test_the_state_of_an_output_may_stay_for_days_whatever_its_name(kind, name):
+    judge = plausibility_of(Sensor(name="clamp", kind=kind, pin=5, topic="t", confirms=name))
+    for day in range(4):
+        judge.check({name: 0.0}, day * 86_400.0)
+        judge.missed(day * 86_400.0 + 1)
+        judge.check({name: 1.0}, day * 86_400.0 + 2)

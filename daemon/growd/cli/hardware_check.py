@@ -156,7 +156,8 @@ class _Check:
         try:
             reading = await self._call(name, self._worker_of(sensor), read)
         except (NotReadyError, OutOfRangeError) as error:
-            return DeviceAnswer(name, True, f"{part} answers, but {str(error).removeprefix(f'{part} ')}")
+            sentence = str(error).removeprefix(f"{part} ").removeprefix(f"{SENSOR_KINDS[sensor.kind].part} ")
+            return DeviceAnswer(name, True, f"{part} answers, but {sentence}")
         except DeviceTimeoutError:
             advice = "switch its power off and on, and check the other parts on its wires"
             return DeviceAnswer(name, False, f"{part} hangs: no answer within {LIMIT_S:g} s; {advice}")

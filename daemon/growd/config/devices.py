@@ -66,8 +66,10 @@ class Sensor(Section, frozen=True):
     the range is not a valid reading. An MH-Z19 is set to this range; an MH-Z16 only if the option is
     given."""
 
-    stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] = 14_400.0
-    """A value that has not changed for this long is a fault."""
+    stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] | None = None
+    """A reading that has not changed at all for this long is a fault. Default: four hours for an MH-Z19 or
+    MH-Z16, a day for an EZO circuit, never for others. SCD30, SCD4x, SHT3x, SHT4x and BME280 never repeat a
+    measurement, so that is a fault at once."""
 
     variable: str = ""
     """The variable that it measures."""

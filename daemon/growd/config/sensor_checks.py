@@ -199,6 +199,9 @@ def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
     if sensor.calibrate_every_days is not None and not kind.calibrations:
         reason = f"{with_article(kind.part)} has no calibration that growd could record"
         yield Finding((*path, "calibrate_every_days"), reason)
+    if sensor.stuck_after_s is not None and not kind.same_for_s:
+        reason = f"{with_article(kind.part)} never repeats a measurement: remove it"
+        yield Finding((*path, "stuck_after_s"), reason)
     for option, (minimum, maximum) in kind.limits.items():
         value = getattr(sensor, option)
         if value is not None and not minimum <= value <= maximum:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import InvalidValueError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
+from growd.control.plausibility import Spikes
 from growd.control.topics import measured, raw
 from growd.variables import VARIABLES
 
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
 
-JUMP_S: Final = 20.0  # the allowed jump grows for samples further apart than this
 ARRIVED: Final = 0.01  # last decimals of a variable: nearer to the sample, the average takes its value
 SLICE_S: Final = 5.0  # a changed time limit takes effect within this time
 
@@ -58,8 +58,7 @@ class Filter:
             f"{name}/stale_after",
             Field("stale_after", Kind.FLOAT64, 0.1, 864_000, "s", default=stale_after_s),
         )
-        self._accepted: float | None = None
-        self._suspect: tuple[float, float] | None = None  # a sample that jumped, and its arrival
+        self._spikes = Spikes(variable)
         self._average: float | None = None
         self._last_ok = 0.0
         self._last_arrival = 0.0
@@ -93,7 +92,7 @@ class Filter:
             self._last_arrival = now
             self._publish(None, Quality.FAULT)
             return
-        if not self._is_accepted(sample.value, now):
+        if not self._spikes.accepts(sample.value, now):
             return
         self._last_arrival = now
         if self._average is None or now - self._last_ok > self._stale_after.value:
@@ -106,28 +105,6 @@ class Filter:
             self._average = sample.value if is_there else moved
         self._last_ok = now
         self._publish(self._average, Quality.OK, sample.time)
-
-    def _is_accepted(self, value: float, now: float) -> bool:
-        is_first = self._accepted is None
-        if is_first or self._is_near(value, self._accepted) or self._is_confirmed(value, now):
-            self._accepted, self._suspect = value, None
-            return True
-        self._suspect = (value, now)
-        return False
-
-    def _is_confirmed(self, value: float, now: float) -> bool:
-        """Whether this sample agrees with the previous one, which jumped."""
-        if self._suspect is None:
-            return False
-        suspect, came = self._suspect
-        return self._is_near(value, suspect, max(1.0, (now - came) / JUMP_S))
-
-    def _is_near(self, value: float, other: float | None, times: float = 1.0) -> bool:
-        if other is None:
-            return False
-        return abs(value - other) <= times * max(
-            self._variable.jump, self._variable.relative_jump * abs(other)
-        )
 
     async def _watch(self) -> None:
         with self._liveness.heartbeat(f"{self.node.name}: staleness") as heart:

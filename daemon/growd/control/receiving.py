@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.health import Health
 from growd.control.readings import Readings
+from growd_drivers.errors import NotReadyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from growd.bus import Bus
+    from growd.control.plausibility import Plausibility
 
 LEAST_S: Final = 0.1
 """Of the messages that come within this time, the newest counts."""
@@ -39,6 +41,7 @@ class Receiver:
         device: str,
         *,
         decode: Callable[[Any], float | None],
+        plausibility: Plausibility,
         source: str,
         name: str,
         stale_after_s: float,
@@ -52,6 +55,7 @@ class Receiver:
         self._clock = bus.clock
         self._liveness = bus.liveness
         self._decode = decode
+        self._plausibility = plausibility
         self._source = source
         self._name = name
         self._posted = posted
@@ -133,17 +137,30 @@ class Receiver:
             self._woken.set_result(None)
 
     def _has_published(self, value: float | ValueError) -> bool:
-        """Whether it is a valid value."""
-        if isinstance(value, ValueError):
+        """Whether it is a valid value, or will be one after a warm-up."""
+        now = self._clock.monotonic()
+        try:
+            if isinstance(value, ValueError):
+                raise value
+            self._plausibility.check({self._name: value}, now)
+        except NotReadyError as error:
+            self._reason = ""
+            self._readings.publish_none(Quality.WARM_UP)
+            self._health.warming_up(str(error))
+            return True
+        except ValueError as error:
             self._readings.publish_none(Quality.FAULT)
-            self._reason = str(value)
+            self._reason = str(error)
         else:
             self._reason = self._readings.publish({self._name: value})
-        if not self._reason:
+        if self._reason:
+            self._plausibility.missed(now, ValueError(self._reason))
+        else:
             self._health.succeeded()
         return not self._reason
 
     def _has_gone_stale(self) -> None:
+        self._plausibility.missed(self._clock.monotonic())
         if not self._reason:
             self._readings.publish_none(Quality.STALE)
         reason = self._why_silent() or self._reason or (self._absent if self._is_absent else "")

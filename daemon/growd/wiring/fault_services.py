@@ -44,7 +44,7 @@ _ARGUMENTS = (
         "amount",
         Kind.FLOAT64,
         default=0.0,
-        doc="of noise, of drift in an hour; share of a weak part; 0 for others",
+        doc="of noise, of drift in an hour; end of a capped range; share of a weak part; 0 for others",
     ),
 )
 MOST_FAULTS = 1_000

@@ -12,6 +12,7 @@ import msgspec
 from growd.control.receiving import Receiver
 from growd.control.topics import posted
 from growd.variables import VARIABLES
+from growd.wiring.sensors import plausibility_of
 
 if TYPE_CHECKING:
     from growd.bus import Bus
@@ -33,6 +34,7 @@ def receiver_of(bus: Bus, chamber: Chamber, sensor: Sensor, hardware: Hardware) 
         chamber.environment,
         sensor.name,
         decode=partial(_value, sensor),
+        plausibility=plausibility_of(sensor),
         absent=f"its messages have no {sensor.key}",
         source=f"MQTT topic {sensor.topic}" if is_mqtt else f"topic {topic}",
         name=sensor.confirms or sensor.variables[0],

@@ -11,11 +11,17 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.control.calibration import SteadyAir, steady_reading
 from growd.control.device_services import DeviceService
+from growd.control.plausibility import Plausibility
 from growd.device_kinds import SENSOR_KINDS
 from growd.own_kinds import reason_of
 from growd.variables import VARIABLES
 from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
-from growd_drivers.errors import DeviceMissingError, HardwareUnavailableError
+from growd_drivers.errors import (
+    DeviceMissingError,
+    DriverError,
+    HardwareUnavailableError,
+    NotReadyError,
+)
 from growd_drivers.sc16is750 import place_of
 
 if TYPE_CHECKING:
@@ -74,6 +80,19 @@ _OPENERS: Final[dict[Opening, Callable[..., Any]]] = {
 }
 
 
+def plausibility_of(sensor: Sensor, on_restart: Callable[[], None] = lambda: None) -> Plausibility:
+    """The judge of a sensor's readings. The state of an output that it confirms is of no variable."""
+    kind = SENSOR_KINDS[sensor.kind]
+    return Plausibility(
+        kind,
+        sensor.fields,
+        range_end=sensor.driver_options.get(kind.range_option),
+        ends=[value for _, value in sensor.points],
+        stuck_after_s=sensor.stuck_after_s,
+        on_restart=on_restart,
+    )
+
+
 class SensorDevice:
     """A sensor that is opened at its first read, so that a missing bus affects nothing else.
 
@@ -97,6 +116,7 @@ class SensorDevice:
         self._hardware = hardware
         self._sensor = sensor
         self._driver: Any = None
+        self._plausibility = plausibility_of(sensor, self._has_restarted)
         self._guard = OwnDriverGuard(sensor.name) if self._kind.api else PlainGuard()
         calibrations = self._kind.calibrations
         self._recent = {
@@ -116,15 +136,20 @@ class SensorDevice:
         return tuple(self._services())
 
     def read(self) -> dict[str, float]:
-        """One reading, by variable, in the unit of `growd.variables`, or by the name of the output that it
-        confirms. Raises `DriverError`.
+        """One plausible reading, by variable, in the unit of `growd.variables`, or by the name of the output
+        that it confirms. Raises `DriverError`.
         """
         try:
             reading = self._guard.call(self._sampled)
-        except DeviceMissingError:
-            self._begin_anew()  # it may have lost its power
+        except NotReadyError:
+            raise
+        except DriverError as error:
+            self._plausibility.missed(self._hardware.monotonic(), error)
+            if isinstance(error, DeviceMissingError):
+                self._begin_anew()  # it may have lost its power
             raise
         now = self._hardware.monotonic()
+        self._plausibility.check(reading, now)
         for name, recent in self._recent.items():
             recent.add(now, reading[name])
         return reading
@@ -178,6 +203,11 @@ class SensorDevice:
             return SteadyAir(found.recent, found.lasted_s, reason=reason)
         return found
 
+    def _has_restarted(self) -> None:
+        self._begin_anew()
+        if hasattr(self._driver, "set_up_again"):
+            self._guard.call(self._driver.set_up_again)
+
     def _begin_anew(self) -> None:
         for recent in self._recent.values():
             recent.clear()
@@ -199,6 +229,7 @@ class SensorDevice:
     def _call(self, method: str, *arguments: float) -> Any:
         """Call a method of the driver that changes what it measures."""
         self._begin_anew()
+        self._plausibility.expect_jump()
         return self._guard.call(lambda: getattr(self._opened(), method)(*arguments))
 
 

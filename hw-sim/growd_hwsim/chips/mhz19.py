@@ -62,6 +62,7 @@ class SimulatedMhz19(UartSlave):
     )
     delivered_range_ppm = 2000
     warm_up_answer = reading(WARM_UP_PPM)
+    restart_answer = reading(450)  # seen in parts that no list of constants knew
 
     def __init__(
         self,
