@@ -367,9 +367,9 @@ class TestCalls:
         [
             ("/report/ffff", 404, 'there is no run named "ffff"'),
             ("/figures/ffff", 404, 'there is no run named "ffff"'),
-            ("/report/aaaaaa?lang=fr", 400, "lang: expected en or de"),
+            ("/report/aaaaaa?lang=fr", 400, "lang must be en or de"),
             ("/compare?run=aaaaaa", 400, "run"),
-            ("/compare?" + "&".join(["run=aaaaaa"] * 7), 400, "run: expected at most 6"),
+            ("/compare?" + "&".join(["run=aaaaaa"] * 7), 400, "run must be at most 6"),
             ("/compare?run=aaaaaa&run=ffff", 404, 'there is no run named "ffff"'),
         ],
     )

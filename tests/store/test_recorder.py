@@ -232,10 +232,10 @@ async def test_the_entries_of_clients_have_their_author_and_a_time_in_the_past(r
 
 async def test_no_entry_has_a_time_to_come_and_nothing_else_has_a_time(rig):
     now = rig.clock.time()
-    with pytest.raises(InvalidValueError, match="time: expected 0 or UNIX seconds from the year 2000"):
+    with pytest.raises(InvalidValueError, match="time must be 0 or UNIX seconds from the year 2000"):
         rig.client.publish_arguments(NOTES, ["watered"], now + 1)
     rig.bus.topics.declare("lab/door", FLOAT64, is_open=True)
-    with pytest.raises(InvalidValueError, match=r"time: expected 0 \(only notes and manual measurements"):
+    with pytest.raises(InvalidValueError, match=r"time must be 0 \(only notes and manual measurements"):
         rig.client.publish_arguments("lab/door", [1], now - 1)
     assert await rig.stored() == []
 
