@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
@@ -100,6 +101,7 @@ def _run(
     from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS  # noqa: PLC0415
 
     allow_open_files()
+    umask = os.umask(0o077)  # the data may have passwords, such as in the log of a replication
     try:
         read = functools.partial(
             load, config, settings + given, flags=flags, checks=DEVICE_CHECKS, with_drivers=True
@@ -113,6 +115,7 @@ def _run(
     except (ConfigError, StartError) as error:
         refuse(error)
     finally:
+        os.umask(umask)
         release_pins()  # the keeper of pins is the last to end
     if app.shutdown_errors:
         echo_text(f"growd has stopped, but {'; '.join(app.shutdown_errors)}", err=True)

@@ -42,7 +42,8 @@ class EmbeddedDatabase:
     clients may write them only with `client_design_documents`.
     Its standard input is a pipe from this process: when growd ends, the child reads end-of-file and ends too.
     It has a session of its own, so that Ctrl-C in the terminal reaches only growd. With `owner`, a user and a
-    group, it runs as them, and its files belong to them.
+    group, it runs as them, and its files belong to them. Nobody else can read these, whatever the umask is:
+    they may have passwords.
     """
 
     def __init__(
@@ -188,6 +189,7 @@ class EmbeddedDatabase:
                 stdout=pipe,
                 stderr=pipe,
                 start_new_session=True,
+                umask=0o077,
                 user=None if self._owner is None else self._owner[0],
                 group=None if self._owner is None else self._owner[1],
                 extra_groups=None if self._owner is None else (),

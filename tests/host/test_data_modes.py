@@ -1,0 +1,31 @@
+"""Who may read the data of a daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import stat
+from typing import TYPE_CHECKING
+
+from support.program import started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ANY_UMASK = ("sh", "-c", 'umask 0; exec "$@"', "sh")
+
+
+async def test_only_its_user_may_read_the_data_whatever_the_umask_is(tmp_path: Path):
+    data = tmp_path / "folder/data"
+    async with started(data, "--profile", "sim", inside=ANY_UMASK) as program:
+        await program.until_there("environmental_data_point")
+        modes = await asyncio.to_thread(modes_in, data)
+    assert any("couchdb/" in name for name in modes)  # the embedded database
+    assert {name: oct(mode) for name, mode in modes.items() if mode & 0o077} == {}
+
+
+def modes_in(data: Path) -> dict[str, int]:
+    return {
+        str(path): stat.S_IMODE(path.lstat().st_mode)
+        for path in (data, *data.rglob("*"))
+        if not path.is_symlink()
+    }
