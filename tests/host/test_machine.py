@@ -12,6 +12,7 @@ import pytest
 from growd import __version__
 from growd.host import machine
 from growd.host.machine import MachineNode, MachineStatus, read_machine
+from growd.runtime import clock
 from growd.runtime.clock import RealClock
 from support.daemon import serving
 
@@ -96,6 +97,20 @@ async def test_the_node_omits_unavailable_values(tmp_path: Path):
     assert found["growd_uptime_s"] > 0
     assert found["clock_synchronised"] in {True, False}
     assert not {"model", "temperatures_degc", "troubles"} & found.keys()
+
+
+@pytest.mark.parametrize("forbidden", [-1, 0], ids=["in the service", "in a terminal"])
+def test_service_and_check_judge_the_clock_by_the_same_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, forbidden: int
+):
+    """The service may not call adjtimex (`ProtectClock=`), which `growd check --pi` may."""
+    monkeypatch.setattr(clock, "_adjtimex", lambda: forbidden)
+    monkeypatch.setattr(clock, "_TIMESYNC", str(tmp_path / "timesync"))
+    assert RealClock().is_synchronised()  # another program may set the clock: unknown
+    (tmp_path / "timesync").mkdir()
+    assert not RealClock().is_synchronised()
+    (tmp_path / "timesync/synchronized").touch()
+    assert RealClock().is_synchronised()
 
 
 async def test_a_fresh_reading_is_reused(tmp_path: Path):
