@@ -20,6 +20,7 @@ from growd.bus.messages import Quality
 from growd.cli.asking import is_running, status_of
 from growd.cli.client import HINTS
 from growd.cli.status_table import report
+from growd.cli.terminal import echo_text
 from growd.client.address import Address
 from growd.client.connection import DaemonClient
 from growd.client.errors import GrowdError
@@ -418,10 +419,10 @@ def test_a_simulated_clock_a_switch_and_waiting_points_are_shown():
     assert "up for 1 d 3 h of real time; load" in document
 
 
-def test_text_from_outside_can_not_control_the_terminal():
+def test_text_from_outside_can_not_control_the_terminal(capsys):
     recipe = RecipeStatus("environment_1", "running", "day", "\x1b[2Jdawn", 1.0, 1.0)
-    document = report(replace(WELL, recipes=[recipe]))
-    assert "phase \\x1b[2Jdawn," in document
+    echo_text(report(replace(WELL, recipes=[recipe])))
+    assert "phase \\x1b[2Jdawn," in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
