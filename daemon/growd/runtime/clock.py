@@ -23,7 +23,7 @@ _TIME_ERROR: Final = 5
 """The result of adjtimex(2) for a clock that is not synchronised."""
 
 _TIMESYNC: Final = "/run/systemd/timesync"
-"""The folder of a running systemd-timesyncd(8). Asked first: `ProtectClock=` forbids adjtimex to the service."""
+"""The folder of a running systemd-timesyncd(8). Asked first: `ProtectClock=` forbids adjtimex to services."""
 
 
 def _boot_id() -> str:
