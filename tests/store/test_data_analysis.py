@@ -1,0 +1,94 @@
+"""The statements of docs/data-analysis.md, over an export of two chambers."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from support.checkout import ROOT
+from support.program import PATIENCE_S
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PAGE = ROOT / "docs/data-analysis.md"
+PPM = {"environment_1": 400.0, "shelf_2": 1_000.0}
+HEADER = "time,environment,category,variable,value,unit,is_manual"
+
+
+def block(section: str, language: str = "", number: int = 0) -> str:
+    """A block of code in a section of the page."""
+    text = PAGE.read_text(encoding="utf-8").partition(f"## {section}\n")[2].partition("\n## ")[0]
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)[number]
+
+
+@pytest.fixture
+def points(tmp_path: Path) -> Path:
+    """What `growd db export --category all` writes for a morning."""
+    rows = [HEADER]
+    for minute in range(0, 121, 5):
+        time = f"2026-11-22T{6 + minute // 60:02}:{minute % 60:02}:00.000Z"
+        for chamber, ppm in PPM.items():
+            rows += [
+                f"{time},{chamber},measured,air_carbon_dioxide,{ppm:g},ppm,false",
+                f"{time},{chamber},desired,air_carbon_dioxide,{ppm - 100:g},ppm,false",
+                f"{time},{chamber},quality,air_carbon_dioxide,ok,,",
+            ]
+    rows.append("2026-11-22T07:00:00.000Z,shelf_2,desired,air_carbon_dioxide,,ppm,false")
+    (tmp_path / "points.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    (tmp_path / "wide.csv").write_text(
+        "time,air_temperature,light_illuminance\n2026-11-22T06:00:00.000Z,24,6700\n", encoding="utf-8"
+    )
+    return tmp_path
+
+
+def run(folder: Path, code: str) -> list[str]:
+    """What a program prints that runs in a folder, in lines."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_pandas_keeps_chambers_and_categories_apart(points: Path):
+    pytest.importorskip("pandas")
+    code = "\n".join((block("pandas"), "for key, ppm in hourly.items(): print(key[0], ppm)"))
+    printed = run(points, code)
+    assert {tuple(line.split()) for line in printed if line.startswith(tuple(PPM))} == {
+        (name, str(ppm)) for name, ppm in PPM.items()
+    }
+
+
+def test_the_sums_of_days_run(points: Path):
+    pytest.importorskip("pandas")
+    code = [block("pandas", number=each) for each in range(3)]
+    assert run(points, "\n".join((*code, "print(degree_days.iloc[-1], dli.iloc[-1])")))[-1] == "20.0 8.64"
+
+
+def test_duckdb_keeps_chambers_and_categories_apart(points: Path):
+    duckdb = pytest.importorskip("duckdb")
+    statement = block("DuckDB", "sql").replace("points.csv", str(points / "points.csv"))
+    answer = duckdb.sql(statement).fetchall()
+    day = datetime(2026, 11, 22, tzinfo=UTC).date()
+    assert answer == [(name, day, ppm) for name, ppm in PPM.items()]
+
+
+def test_duckdb_keeps_runs_apart(points: Path):
+    duckdb = pytest.importorskip("duckdb")
+    for name in ("run-1", "run-2"):
+        (points / name).mkdir()
+        (points / name / "points.csv").write_text((points / "points.csv").read_text())
+    statement = block("A run", "sql").partition(";")[0].replace("run-*", str(points / "run-*"))
+    answer = duckdb.sql(statement).fetchall()
+    assert sorted(row[1:] for row in answer) == [("air_carbon_dioxide", 50, 400.0, 1_000.0)] * 2
