@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import sqlite3
 import stat
 import struct
@@ -13,6 +14,7 @@ import zipfile
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from urllib.error import URLError
 from zlib import crc32
 
 import pytest
@@ -20,7 +22,7 @@ from click.testing import CliRunner
 
 from growd import __version__
 from growd.cli.main import main
-from growd.installation import installer
+from growd.installation import installer, packages
 from growd.installation.get_pip import index_url
 from growd.installation.machine import PLACES, InstallError, Machine, ProgramError, run_program
 from growd.installation.options import InstallChoices
@@ -153,6 +155,21 @@ def test_without_a_network_a_bundle_is_named(fresh: Fresh, tmp_path: Path, cause
     with pytest.raises(InstallError) as said:
         fresh.install(wheel(tmp_path, "1.2.0"))
     assert str(said.value).endswith(ending)
+
+
+def test_without_a_network_for_pip_itself_a_bundle_is_named(
+    fresh: Fresh, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def fail(*_: object) -> Path:
+        raise URLError(socket.gaierror(-3, "Temporary failure in name resolution"))
+
+    monkeypatch.setattr(packages, "fetch_pip", fail)
+    monkeypatch.setattr(packages.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(InstallError) as said:
+        fresh.install(wheel(tmp_path, "1.2.0"))
+    assert str(said.value).endswith(
+        "Temporary failure in name resolution; connect a network, or use a bundle"
+    )
 
 
 def test_an_incomplete_folder_is_removed_and_built_again(fresh: Fresh, tmp_path: Path):

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import shlex
 import subprocess
 import sys
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -24,7 +28,6 @@ from support.program import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
-    from pathlib import Path
 
 
 DOCS = ROOT / "docs"
@@ -96,6 +99,63 @@ def _exists(names: tuple[str, str]) -> bool:
     if isinstance(command, click.Group) and names[1]:
         command = command.get_command(click.Context(command), names[1])
     return command is not None
+
+
+def _commands(page: Path) -> Iterator[list[str]]:
+    """The words of each command in the blocks of a page, without `sudo` and settings of the environment."""
+    blocks = "".join(
+        re.findall(r"^ *```\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    )
+    for line in blocks.replace("\\\n", " ").splitlines():
+        with contextlib.suppress(ValueError):  # a line of output
+            words = shlex.split(line.strip().removeprefix("$ "), comments=True)
+            while words and (words[0] == "sudo" or re.match(r"[A-Z_]+=", words[0])):
+                words = words[1:]
+            yield words
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_documented_command_has_its_program_and_its_options(page: Path):
+    missing = [" ".join(words) for words in _commands(page) if words and list(_faults(words))]
+    assert missing == []
+
+
+def _faults(words: list[str]) -> Iterator[str]:
+    """What is missing of a command: files of the checkout, packages that a script of it needs, options."""
+    first = words[0]
+    own = [word for word in words[:2] if re.match(r"(\./|tools/|bench/)[\w./-]+$", word)]
+    yield from (word for word in own if not (ROOT / word).exists())
+    if own == [first] and (ROOT / first).exists():
+        text = (ROOT / first).read_text(encoding="utf-8")
+        if not os.access(ROOT / first, os.X_OK) or ("python" in text[:40] and _needs_packages(text)):
+            yield f"{first} needs .venv/bin/python in front of it"
+    if Path(first).name == "growd":
+        yield from _unknown_options(growd, words[1:])
+    if first == "./run":
+        yield from _unknown_options(growd, ["run", *words[1:]])
+
+
+def _needs_packages(text: str) -> bool:
+    """Whether a Python program imports growd, or other packages, without a path of its own."""
+    return bool(re.search(r"^(from|import) (growd|packaging|playwright)\b", text, re.MULTILINE)) and (
+        'sys.path.insert(0, str(ROOT / "daemon"))' not in text
+    )
+
+
+def _unknown_options(command: click.Command, words: list[str]) -> Iterator[str]:
+    """The options among `words`, the arguments of a command of growd, that it does not have."""
+    known = {"--help", "-h", "--version"}
+    while isinstance(command, click.Group):
+        known |= {name for each in command.params for name in each.opts}
+        inner = next((word for word in words if command.get_command(click.Context(command), word)), None)
+        if inner is None:
+            break
+        found = command.get_command(click.Context(command), inner)
+        assert found is not None
+        command = found
+    known |= {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
+    end = words.index("|") if "|" in words else len(words)
+    yield from (word for word in words[:end] if re.match("--[a-z]", word) and word.split("=")[0] not in known)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

