@@ -98,7 +98,8 @@ def _pin_hint(value: object) -> str:
     number = _GPIO_NAME.fullmatch(value.strip()) if isinstance(value, str) else None
     if number or (isinstance(value, str) and value.isdecimal()):
         return f"; write pin = {int(number[1] if number else str(value))}"
-    known = f": pin {value} of the header is GPIO {HEADER_PINS[value]}" if value in HEADER_PINS else ""
+    gpio = HEADER_PINS.get(value) if isinstance(value, int) else None
+    known = "" if gpio is None else f": pin {value} of the header is GPIO {gpio}"
     return f"; pins are GPIO (BCM) numbers, not those of the header{known}"
 
 
