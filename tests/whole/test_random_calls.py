@@ -41,7 +41,7 @@ ENVIRONMENT = "environment_1"
 LEAST_PH, MOST_MS_CM = 4.8, 3.7
 BEYOND_CEILING_PPM = 500.0
 """What a valve lets in until the sensor shows it: 8.3 ppm/s for the lag of 20 s and the longest interval."""
-BEYOND_ML = 1.5
+BEYOND_ML = 0.5
 """3 s of a pump. On the clock that jumps nothing else happens while drivers wait for their chips: 0.6 s for
 each EZO circuit and 0.75 s for the thermometer, one after the other."""
 PUMPS = {
@@ -50,7 +50,7 @@ PUMPS = {
     "nutrient": ("nutrient_a", "nutrient_a"),
     "second": ("nutrient_b", "nutrient_b"),
 }
-FLOW_ML_MIN = 30.0
+FLOW_ML_MIN = 10.0  # slow, so that what a dose is late changes little, also in a tank that is nearly empty
 HOUR_S, DAY_S = 3_600.0, 86_400.0
 PAUSE_S = 15.0
 HARMFUL = {  # how often they are called
@@ -89,7 +89,11 @@ def described():
         Output(name="second", pin=6, variable="nutrient_b", drives=(CONDUCTIVITY,), flow_ml_min=FLOW_ML_MIN),
         Output(name="drain", pin=7, drives=(WATER_LEVEL,), direction="lowers", flow_ml_min=2_000.0),
     ]
-    return structs.replace(profile, sensor=(*others, *probes), output=(*profile.output, *pumps))
+    slow = {"acid": FLOW_ML_MIN, "nutrient": FLOW_ML_MIN}
+    outputs = [
+        structs.replace(each, flow_ml_min=slow.get(each.name, each.flow_ml_min)) for each in profile.output
+    ]
+    return structs.replace(profile, sensor=(*others, *probes), output=(*outputs, *pumps))
 
 
 DESCRIBED = described()
@@ -193,7 +197,8 @@ class Life:
         before, self.chamber = self.chamber, self.rig.machine.chamber
         if before is None:
             usual = self.chamber.parameters
-            tank = dataclasses.replace(usual.tank, start_conductivity_ms_cm=3.0, surface_m3_s=0.0)
+            given = {"start_conductivity_ms_cm": 3.0, "surface_m3_s": 0.0, "dosing_ml_min": FLOW_ML_MIN}
+            tank = dataclasses.replace(usual.tank, **given)
             self.chamber.parameters = dataclasses.replace(usual, tank=tank)  # from which nothing evaporates
             self.chamber.tank = Tank(tank)
         else:
@@ -366,12 +371,13 @@ async def lived(seed, calls):
     return life
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_a_thousand_random_calls_do_no_harm():
     await lived(seed=1, calls=1_000)
 
 
 @pytest.mark.fuzz
-@pytest.mark.timeout(1_800)
-async def test_ten_thousand_random_calls_do_no_harm():
-    await lived(seed=2, calls=10_000)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("seed", [2, 3, 4, 5, 6])
+async def test_other_random_calls_do_no_harm(seed):
+    await lived(seed, calls=1_000)
