@@ -25,7 +25,7 @@ async def test_the_running_growd_tests_outputs_and_keeps_the_result_in_the_run(
 ) -> None:
     async with (
         home_on(database_server, shared=True) as home,
-        started(tmp_path / "data", "--profile", "climate", *home.arguments, "--speed", "100") as program,
+        started(tmp_path / "data", "--profile", "climate", *home.arguments, "--speed", "50") as program,
     ):
         await program.until_there(f"{home.recipes}/demo_day", home.headers)
         where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
@@ -36,7 +36,7 @@ async def test_the_running_growd_tests_outputs_and_keeps_the_result_in_the_run(
             return printed.status, printed.out
 
         status, out = await ask("check", "--outputs", *TESTED)
-        assert status == 0
+        assert status == 0, out
         assert out.splitlines()[-1] == "2 passed, 0 failed, 1 not tested"
         await ask("service", "call", "simulator/inject_fault", "kind=without_effect", "device=heater")
         status, out = await ask("check", "--outputs", "heater", "--json")
