@@ -137,7 +137,8 @@ def _place(machine: Machine) -> CouchdbPlace:
             "podman and crun there first"
         )
     raise InstallError(
-        "CouchDB needs podman, which is not installed: sudo apt install --no-install-recommends podman crun"
+        "CouchDB needs podman, which is not installed: sudo apt install --no-install-recommends podman crun; "
+        "docs/couchdb.md says how to bring the packages without a network"
     )
 
 
