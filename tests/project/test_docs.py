@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import shlex
+import shutil
 import subprocess
 import sys
 from itertools import chain
@@ -156,6 +157,21 @@ def _unknown_options(command: click.Command, words: list[str]) -> Iterator[str]:
     known |= {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
     end = words.index("|") if "|" in words else len(words)
     yield from (word for word in words[:end] if re.match("--[a-z]", word) and word.split("=")[0] not in known)
+
+
+def test_growd_is_installed_as_the_page_about_the_raspberry_pi_says(tmp_path: Path):
+    """The commands as they are, with this checkout as the address; apt and root are left out."""
+    if not (ROOT / ".git").exists() or shutil.which("git") is None:
+        pytest.skip("this is no clone")
+    section = (DOCS / "raspberry-pi.md").read_text(encoding="utf-8").partition("**3. Install.**")[2]
+    _, clone, install = section.partition("```\n")[2].partition("```")[0].splitlines()
+    commands = [clone.replace("ADDRESS", f"file://{ROOT}"), f"{install.removeprefix('sudo ')} --dry-run"]
+    for command in commands:
+        done = subprocess.run(
+            ["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    assert "would make /opt/growd/versions/" in done.stdout
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
