@@ -120,7 +120,7 @@ SPAN = {"start_time": 0, "end_time": 24, "value": 20}
             "above start_time, 25, got 24",
         ),
         ({"step": {AIR: [SPAN | {"end_time": 1e9}]}}, f"/step/{AIR}/0/end_time", "more than ten years"),
-        ({"step": {AIR: [SPAN | {"value": 86}]}}, f"/step/{AIR}/0/value", "from -40 to 85 degC, got 86"),
+        ({"step": {AIR: [SPAN | {"value": 86}]}}, f"/step/{AIR}/0/value", "from -40 to 85 degC, not 86"),
         ({"step": {AIR: [{"start_time": 0, "end_time": 1}]}}, f"/step/{AIR}/0/value", "it is missing"),
         ({"step": {AIR: [SPAN | {"end_time": 1e-9}]}}, "/step", "it is 1e-09 hours long; the minimum"),
     ],

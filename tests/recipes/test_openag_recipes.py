@@ -117,7 +117,7 @@ def test_conductivity_without_a_unit_gets_a_warning():
     assert sentences(flexible) == [words + "name the unit in variable_units"]
     large = {"format": "flexformat", "phases": [phase("p", {name: spans((0, 24, 1800))})]}
     wrong, hint = sentences(large)
-    assert wrong == f"{name}: expected a number from 0 to 20 mS/cm, got 1800"
+    assert wrong == f"{name} must be a number from 0 to 20 mS/cm, not 1800"
     assert hint == words + "name the unit in variable_units"
     simple = {"format": "simple", "operations": [[0, name, 1.8], [60, name, 1.8]]}
     assert sentences(simple) == [words + "a simple recipe can't name the unit"]

@@ -80,7 +80,7 @@ def test_a_valid_recipe_has_no_findings():
             'true or false, got "warm"; air_temperature takes -40 to 85 degC',
         ),
         (simple([0, "air_flush_on", "on"]), "/operations/0/2", 'got "on"; air_flush_on is a switch'),
-        (simple([0, "air_temperature", 86]), "/operations/0/2", "from -40 to 85 degC, got 86"),
+        (simple([0, "air_temperature", 86]), "/operations/0/2", "from -40 to 85 degC, not 86"),
         (simple([0, "air_temperature", float("nan")]), "/operations/0/2", "got NaN"),
         (simple([0, "air_temperature", 10**400]), "/operations/0/2", "expected a number, true or false"),
         (simple(*[GOOD] * (MAX_OPERATIONS + 1)), "/operations", "got an array of 100001"),

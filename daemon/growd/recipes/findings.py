@@ -19,7 +19,7 @@ MAX_SECONDS: Final = 10 * 366 * 86_400.0  # ten years; a longer time is in the w
 MAX_NAME: Final = 100  # characters of a name in a pointer, to bound the size of an answer
 
 _FIELDS: Final = {
-    variable.name: Field(variable.name, Kind.FLOAT64).within(
+    variable.name: Field(variable.name, Kind.FLOAT64, takes_flags=True).within(
         variable.minimum, variable.maximum, variable.unit
     )
     for variable in VARIABLES.values()
