@@ -150,21 +150,29 @@ def test_minutes_of_a_flush_become_its_end():
 
 
 @pytest.mark.parametrize(
-    "operations",
+    ("operations", "place"),
     [
-        [OLD_PHASED["operations"][0] | {"day": 5}],
-        [{"day": {}, "night": {}}],
-        [[1], [0, "air_flush_on", 60]],
-        [{}],
-        [],
+        ([OLD_PHASED["operations"][0] | {"day": 5}], "/operations/0/day/hours"),
+        ([OLD_PHASED["operations"][0] | {"night": {"hours": "8"}}], "/operations/0/night/hours"),
+        (
+            [OLD_PHASED["operations"][0], OLD_PHASED["operations"][0] | {"cycles": "3"}],
+            "/operations/1/cycles",
+        ),
+        ([5], "/operations/0"),
+        ({}, "/operations"),
+        ([], "/operations"),
     ],
 )
-def test_odd_operations_stay_as_they_are(operations):
-    for form in ("phased", "simple"):
-        document = RECIPE | {"format": form, "operations": operations}
-        _, converted = Conversion().converted(document)
-        assert converted == document
-        assert errors(check(converted))
+def test_an_odd_older_recipe_is_rejected_with_the_place(operations, place):
+    with pytest.raises(OddDocumentError, match=f"errors: {place}: must be "):
+        Conversion().converted(OLD_PHASED | {"operations": operations})
+
+
+def test_odd_operations_stay_as_they_are():
+    document = RECIPE | {"operations": [[1], [0, "air_flush_on", 60]]}
+    _, converted = Conversion().converted(document)
+    assert converted == document
+    assert errors(check(converted))
 
 
 def test_impossible_values_and_unknown_variables_are_counted():

@@ -143,8 +143,8 @@ def openag(
     import again adds nothing. Points older than [retention] keep_days are refused: growd would delete them.
     Documents go into the configured CouchDB, or else through the running growd.
 
-    Exit status: 0 if all was read; 1 if SOURCE can't be read, or the database refuses; 2 for a usage error; 3
-    if a database does not answer (run the command again).
+    Exit status: 0 if all was read; 1 if SOURCE can't be read, the database refuses, or all documents are
+    rejected; 2 for a usage error; 3 if a database does not answer (run the command again).
     """
     refuse_existing(rejected, replace=replace)
     conversion = Conversion(
@@ -172,6 +172,8 @@ def openag(
             f"older than {old.keep_days:g} days, growd will delete them and keep their rollups: {old.number}"
             + (" (refused without --old-points=rollups)" if dry_run and old_points == "refuse" else "")
         )
+    if done.rejected and not done.new.total() + done.present.total():
+        refuse("all documents were rejected")
 
 
 async def _import(

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from growd.runtime.clock import whole_microseconds
 from growd.runtime.text import unix_time
 from growd.store.openag.recipes import (
-    are_days_and_nights,
     is_flush_in_minutes,
     phases_of,
     with_flush_switched,
@@ -107,17 +106,21 @@ class Conversion:
         if "format" not in recipe:
             self.corrected["format of a recipe missing"] += 1
             recipe = {"format": "simple" if "operations" in recipe else "flexformat"} | recipe
-        with suppress(LookupError, TypeError):  # then it is checked as it is
-            recipe = self._in_new_form(recipe)
-        if fault := self.fault_of_recipe(recipe):
+        fault = ""
+        try:
+            with suppress(LookupError, TypeError):  # then it is checked as it is
+                recipe = self._in_new_form(recipe)
+        except ValueError as error:
+            fault = str(error)
+        if fault := fault or self.fault_of_recipe(recipe):
             raise OddDocumentError(f"the recipe {recipe['_id']} has errors: {fault}")
         return recipe
 
     def _in_new_form(self, recipe: Document) -> Document:
         operations = recipe.get("operations")
-        if "phases" not in recipe and are_days_and_nights(operations):
+        if recipe["format"] == "phased" and "phases" not in recipe:
             rest = {name: value for name, value in recipe.items() if name != "operations"}
-            recipe = rest | {"format": "phased", "phases": phases_of(recipe["operations"])}
+            recipe = rest | {"phases": phases_of(operations)}
             self.corrected["recipe of the older format phased, with day and night"] += 1
         elif recipe["format"] == "simple" and is_flush_in_minutes(operations):
             recipe = recipe | {"operations": with_flush_switched(recipe["operations"])}

@@ -4,32 +4,47 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from growd.bus.errors import shown
+
 FLUSH: Final = "air_flush_on"
 _MINUTE_S: Final = 60
 
 
-def are_days_and_nights(operations: Any) -> bool:
-    """Whether these operations are those of the older format `phased`, with cycles of a day and a night."""
-    are_objects = isinstance(operations, list) and all(isinstance(each, dict) for each in operations)
-    return are_objects and all({"day", "night"} <= each.keys() for each in operations or [{}])
+def phases_of(operations: Any) -> list[dict[str, Any]]:
+    """The phases, in hours, of the older format `phased`: cycles of a day and a night.
+
+    Raises ValueError, which names the place, for other operations.
+    """
+    if not isinstance(operations, list) or not operations:
+        raise ValueError("/operations: must be a list of objects with a day and a night")
+    return [_phase(each, f"/operations/{number}") for number, each in enumerate(operations)]
 
 
-def phases_of(operations: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The phases of a `phased` recipe, in hours. Raises LookupError and TypeError for odd operations."""
-    phases = []
-    for each in operations:
-        lit, dark = each["day"], each["night"]
-        cycle = lit["hours"] + dark["hours"]
-        parts = ((0, lit), (lit["hours"], dark))
-        course = {
-            variable: [{"at": at, "value": part[variable]} for at, part in parts if variable in part]
-            for variable in [*lit, *dark]
-            if variable != "hours"
-        }
-        name = {"name": each["name"]} if "name" in each else {}
-        duration = each.get("cycles", 1) * cycle
-        phases.append({**name, "duration": duration, "time_units": "hours", "cycle": cycle, "course": course})
-    return phases
+def _phase(operation: Any, place: str) -> dict[str, Any]:
+    if not isinstance(operation, dict):
+        raise ValueError(f"{place}: must be an object with a day and a night")  # noqa: TRY004
+    day: Any = operation.get("day")
+    night: Any = operation.get("night")
+    lit_h, dark_h = _hours(day, f"{place}/day"), _hours(night, f"{place}/night")
+    cycles: Any = operation.get("cycles", 1)
+    if not _is_above(cycles, 0):
+        raise ValueError(f"{place}/cycles: must be a number above 0, not {shown(cycles)}")
+    parts = ((0, day), (lit_h, night))
+    course = {
+        variable: [{"at": at, "value": part[variable]} for at, part in parts if variable in part]
+        for variable in [*day, *night]
+        if variable != "hours"
+    }
+    name = {"name": operation["name"]} if "name" in operation else {}
+    cycle = lit_h + dark_h
+    return {**name, "duration": cycles * cycle, "time_units": "hours", "cycle": cycle, "course": course}
+
+
+def _hours(part: Any, place: str) -> float:
+    hours: Any = part.get("hours") if isinstance(part, dict) else None
+    if not _is_above(hours, 0):
+        raise ValueError(f"{place}/hours: must be a number above 0, not {shown(hours)}")
+    return float(hours)
 
 
 def is_flush_in_minutes(operations: Any) -> bool:
@@ -60,4 +75,4 @@ def with_flush_switched(operations: list[Any]) -> list[Any]:
 
 
 def _is_above(value: Any, limit: float) -> bool:
-    return isinstance(value, int | float) and value > limit
+    return isinstance(value, int | float) and not isinstance(value, bool) and value > limit
