@@ -79,6 +79,8 @@ def _sampled_option(option: Option, entry: Any, *, is_first: bool) -> Iterator[s
         value = example(option)
     if value is not None and (is_first or value != option.default):
         yield f"#{option.name} = {toml(value)}"
+    elif is_first:
+        yield f"# {option.name} ="
 
 
 def _kind(option: Option) -> str:
