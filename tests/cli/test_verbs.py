@@ -73,6 +73,14 @@ async def test_parameters_are_dumped_and_loaded(daemon: Daemon, tmp_path: Path):
     assert daemon.bus.parameters.get("lamp") == {"gain": 3.0, "left": 0.0}
 
 
+async def test_a_dump_of_any_text_is_json(daemon: Daemon):
+    text = "20\u00a0C, soft\u00adhyphen, \x1b\U000e0041"
+    await daemon.bus.parameters.set("own/text", text)
+    dumped = await at(daemon, "param", "dump", "own")
+    assert dumped.json == {"own/text": text}
+    assert dumped.out.replace("\n", "").isprintable()
+
+
 async def test_a_parameter_is_deleted_and_a_new_name_needs_new(daemon: Daemon):
     declared = Field("gain", Kind.FLOAT64, default=1.0)
     daemon.bus.node("lamp").declare("lamp/gain", declared)

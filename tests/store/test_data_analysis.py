@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,9 +41,13 @@ def points(tmp_path: Path) -> Path:
             ]
     rows.append("2026-11-22T07:00:00.000Z,shelf_2,desired,air_carbon_dioxide,,ppm,false")
     (tmp_path / "points.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
-    (tmp_path / "wide.csv").write_text(
-        "time,air_temperature,light_illuminance\n2026-11-22T06:00:00.000Z,24,6700\n", encoding="utf-8"
-    )
+    midnight = datetime(2026, 11, 21, 23, tzinfo=UTC)  # in Berlin
+    times = [midnight + timedelta(minutes=10) * step for step in range(144 + 72)]  # a day and a half
+    wide = [
+        "time,air_temperature,light_illuminance",
+        *(f"{time:%Y-%m-%dT%H:%M:%SZ},24,6700" for time in times),
+    ]
+    (tmp_path / "wide.csv").write_text("\n".join(wide) + "\n", encoding="utf-8")
     return tmp_path
 
 
@@ -73,7 +77,8 @@ def test_pandas_keeps_chambers_and_categories_apart(points: Path):
 def test_the_sums_of_days_run(points: Path):
     pytest.importorskip("pandas")
     code = [block("pandas", number=each) for each in range(3)]
-    assert run(points, "\n".join((*code, "print(degree_days.iloc[-1], dli.iloc[-1])")))[-1] == "20.0 8.64"
+    printed = run(points, "\n".join((*code, "print(*degree_days, *dli)")))[-1]
+    assert printed == "20.0 8.64 4.32"  # half a day has half the light, and no mean of the day
 
 
 def test_duckdb_keeps_chambers_and_categories_apart(points: Path):

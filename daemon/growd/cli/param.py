@@ -13,7 +13,7 @@ import msgspec
 from growd.cli.arguments import value_of
 from growd.cli.names import add_list_command, look_up, name_argument, names_of, prefix_argument
 from growd.cli.options import client_options, refuse, refuse_existing, replace_option
-from growd.cli.output import output_options, print_result, text_of, tree
+from growd.cli.output import output_options, print_result, safe_json, text_of, tree
 from growd.cli.terminal import echo_text
 from growd.client.errors import RefusedError, UsageError
 from growd.runtime.text_file import EncodingError, decoded
@@ -112,7 +112,7 @@ def dump(*, daemon: DaemonOptions, prefix: str, path: Path | None, replace: bool
         }
     text = json.dumps(found, ensure_ascii=False, indent=2)
     if path is None:
-        echo_text(text)
+        echo_text(safe_json(text))
         return
     try:
         path.write_text(f"{text}\n", encoding="utf-8")
