@@ -300,6 +300,16 @@ async def test_other_addresses_are_no_photos(daemon, place):
     assert (await daemon.ask("GET", place)).status == 404
 
 
+async def test_a_range_that_ends_before_its_start_is_refused(daemon):
+    answer = await daemon.ask("GET", f"{CALL}?start=2&end=1")
+    assert (answer.status, answer.json["error"]) == (400, "invalid_value")
+
+
+async def test_a_measurement_is_no_boolean(daemon):
+    answer = await daemon.ask("POST", CALL, json={"measurements": {"plant_height": True}})
+    assert (answer.status, answer.json["error"]) == (400, "invalid_value")
+
+
 async def test_unknown_environments_are_refused(daemon):
     assert (await daemon.ask("GET", "/journal/kitchen")).status == 404
     assert (await daemon.ask("POST", "/journal/kitchen", json={"text": "x"})).status == 404

@@ -79,6 +79,8 @@ def journal_query(environment: str, values: Mapping[str, Any]) -> JournalQuery:
     """The query of a list. Raises `InvalidValueError`."""
     start = 0.0 if values["start"] is None else time_of("start", values["start"])
     end = LATEST if values["end"] is None else time_of("end", values["end"])
+    if start > end:
+        raise InvalidValueError("start", "a time before the end", values["start"])
     return JournalQuery(environment, start, end, values["limit"], values["search"].strip())
 
 

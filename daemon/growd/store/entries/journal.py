@@ -298,7 +298,7 @@ class GrowersJournal:
         topic = self._bus.topics.get(f"{environment}/measured/{name}")
         if not topic.is_open:
             raise NotOpenError(topic.name, topic.publishers, topic.note)
-        ranged = replace(topic.type.fields[0], name=f"measurements: {name}")
+        ranged = replace(topic.type.fields[0], name=f"measurements: {name}", takes_flags=False)
         number = round(checked := ranged.check(value), variable.precision)
         if variable.unit in _COUNTS and number != checked:
             raise InvalidValueError(ranged.name, "a whole number", value)
