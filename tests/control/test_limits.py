@@ -97,3 +97,19 @@ def test_a_condition_waits_anew_after_its_variable_came_back():
         value = float(now != 500)  # the door is shut for a second
         condition.update(float(now), 0.0)
         assert bool(condition.reason) == (now >= 1_101), now
+
+
+def test_a_value_that_was_known_is_unknown_and_not_new():
+    values = [None, 60.0, None]
+    condition = WhileBeyond(
+        "humid", ["fan"], [Threshold("air_humidity", lambda now: values[int(now)], above=85)]
+    )
+    reasons = []
+    for now in range(3):
+        condition.update(float(now), 0.0)
+        reasons.append((condition.reason, condition.is_quiet))
+    assert reasons == [
+        ("air_humidity has not been measured yet", True),
+        ("", False),
+        ("air_humidity is unknown", False),
+    ]

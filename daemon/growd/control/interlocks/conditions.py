@@ -94,6 +94,7 @@ class WhileBeyond(Interlock):
         self._since: dict[Threshold, float] = {}
         self._said: dict[Threshold, str] = {}
         self._began: float | None = None
+        self._measured: set[str] = set()
         self._follows_output = follows_output
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
@@ -104,10 +105,12 @@ class WhileBeyond(Interlock):
             if value is None:
                 unknown.append(each.variable)
             else:
+                self._measured.add(each.variable)
                 self._judge(each, value, now)
         applying = next(iter(self._said.values()), "")
         is_unknown = bool(unknown) and self._holds_unknown and not applying
-        is_early = is_unknown and now - self._began < QUIET_S and (self.is_quiet or not self.reason)
+        is_new = is_unknown and unknown[0] not in self._measured
+        is_early = is_new and now - self._began < QUIET_S and (self.is_quiet or not self.reason)
         if is_unknown:
             applying = f"{unknown[0]} {'has not been measured yet' if is_early else 'is unknown'}"
         self.is_quiet = is_early or self._follows_output
