@@ -44,7 +44,6 @@ class TestRouting:
             b"/x/_svc/api/0.0.1/param",
             b"/x?/_svc/api",
             b"http://h?x=/_svc/api/0.0.1/param",
-            b"//_svc/api/0.0.1/param",
         ],
     )
     async def test_what_is_not_the_apis_goes_to_the_database_as_it_came(self, daemon, target):

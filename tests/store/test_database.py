@@ -253,7 +253,7 @@ async def test_reading_a_recipe_waits_for_the_embedded_server_to_start(tmp_path,
             database.prepared.set()
             return "http://127.0.0.1:1"
 
-        async def get(*_: object) -> dict[str, Any]:
+        async def get(*_: object, **__: object) -> dict[str, Any]:
             return {"_id": "day"}
 
         monkeypatch.setattr(database.couch, "get", get)
