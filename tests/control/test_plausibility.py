@@ -284,6 +284,10 @@ def test_a_part_that_stays_at_an_end_is_at_fault_during_its_warm_up_too():
         (WATER_LEVEL, 100, True),
         (WATER_TEMPERATURE, 60, False),
         ("door_open", 1, True),
+        ("air_vapour_pressure_deficit", 0, True),  # as in fog
+        ("light_photoperiod", 24, True),
+        ("plant_count", 0, True),
+        ("harvest_fresh_mass", 0, True),  # an empty scale
     ],
 )
 def test_each_variable_has_ends_where_it_may_stay(variable, value, is_a_reading):

@@ -160,7 +160,7 @@ async def follow(export: CloudExport, every: float, clock: Clock) -> None:
             found = await export.round()
         except CouchUnavailableError as error:
             if not is_lost:
-                echo_text(f"growd: {error!s}; trying again each minute", err=True)
+                echo_text(f"growd: {error}; trying again each minute", err=True)
             is_lost = True
         else:
             if is_lost:

@@ -268,5 +268,5 @@ def refuse(error: str | Exception, exit_status: int = REFUSED) -> NoReturn:
         echo_text(f"growd: the configuration has {len(sentences)} faults:", err=True)
         echo_text("\n".join(f"  {sentence}" for sentence in sentences), err=True)
     else:
-        echo_text(f"growd: {error!s}", err=True)
+        echo_text(f"growd: {error}", err=True)
     sys.exit(exit_status)

@@ -104,12 +104,7 @@ def _shown(described: dict[str, Any], zone: tzinfo | None) -> Iterator[str]:
     yield from tree({name: value for name, value in _record(run, zone).items() if value not in ("", None)})
     notes = [(moment(each["time"], zone), each["by"], _text_of_note(each)) for each in described["notes"]]
     measured = [
-        (
-            moment(each["time"], zone),
-            each["by"],
-            each["variable"],
-            f"{number(each['value'], each['variable'])} {each['unit']}".rstrip(),
-        )
+        (moment(each["time"], zone), each["by"], each["variable"], _value(each))
         for each in described["measurements"]
     ]
     events = [

@@ -140,12 +140,12 @@ def echo(*, daemon: DaemonOptions, name: str, count: int | None, as_json: bool) 
         look_up(client, "topic", name, kind=_Topic)
         fields = [] if as_json else message_fields(client, name)
         with _noting_silence(name) as heard:
-            for number, message in enumerate(follow(client, name, latest=True), 1):
+            for seen, message in enumerate(follow(client, name, latest=True), 1):
                 heard()
                 echo_lines(
                     [safe_json(document(message).decode())] if as_json else _lines_of(name, message, fields)
                 )
-                if number == count:
+                if seen == count:
                     return
 
 

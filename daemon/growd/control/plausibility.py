@@ -59,6 +59,13 @@ _READ_AT_ENDS: Final = {
     SOIL_MOISTURE: _BOTH,  # the points of its calibration: dry and wet, empty and full
     WATER_LEVEL: _BOTH,
     "water_volume": _BOTH,
+    "light_photoperiod": _BOTH,
+    # what others calculate, count or weigh begins at 0
+    **dict.fromkeys(
+        ("air_vapour_pressure_deficit", "air_growing_degree_days", "light_daily_integral"), _LOWER
+    ),
+    **dict.fromkeys(("light_daily_integral_expected", "plant_height", "plant_count", "leaf_count"), _LOWER),
+    **dict.fromkeys(("water_added", "harvest_fresh_mass", "harvest_dry_mass"), _LOWER),
 }
 """The ends of a range at which a variable can really be. At the others the sensor has reached its limit, or
 has no probe: there is no air of 0 ppm, and no water of pH 0 or 14."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import shown
 from growd.recipes.doubts import check_openag_unit
-from growd.recipes.findings import MAX_SECONDS, check_value, error, warning
+from growd.recipes.findings import MAX_SECONDS, check_value, error, is_number, warning
 from growd.recipes.grammar import VALUE, VARIABLE, Grammar, RecipeFormat
 from growd.recipes.plan import Phase, Plan, Point, Track
 from growd.variables import FAN
@@ -92,7 +92,7 @@ def _check(recipe: dict[str, Any]) -> Iterator[RecipeFinding]:
         _, variable, value = operation or (None, None, None)
         for finding in check_value(f"/operations/{number}/2", variable, value):
             yield finding
-            if variable == FAN:
+            if variable == FAN and is_number(value):
                 yield error(finding.pointer, _MINUTES)
         if variable and variable not in seen:
             seen.add(variable)

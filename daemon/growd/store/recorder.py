@@ -189,9 +189,7 @@ class Recorder:
         value = message.value if message.quality is Quality.OK else None
         if self._desired[source.topic].admits(value):
             is_manual = message.node in {_HTTP_NODE, f"{source.environment}/set_points"}
-            yield self._point(
-                source, value, message, is_desired=True, is_manual=is_manual, is_repeated=is_manual
-            )
+            yield self._point(source, value, message, is_desired=True, is_manual=is_manual)
 
     def _of_commanded(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         rule = self._rule_of(source)
@@ -238,7 +236,6 @@ class Recorder:
         is_desired: bool = False,
         is_manual: bool = False,
         category: str = "",
-        is_repeated: bool = False,
     ) -> DataPoint:
         return self._maker.make(
             source.environment,
@@ -249,7 +246,7 @@ class Recorder:
             is_manual=is_manual,
             category=category,
             by=self._entry[1] if self._entry is not None and message is self._entry[0] else "",
-            is_repeated=is_repeated,
+            is_repeated=is_desired and is_manual,
         )
 
 

@@ -152,9 +152,8 @@ class StoreNode:
         if size <= MAX_BYTES / 2:
             return []
         used = f"parameters take {size / 1e6:.1f} MB of {MAX_BYTES / 1e6:g} MB"
-        return [
-            {"text": f"{used}; delete those that nobody needs: growd param list, growd param delete NAME"}
-        ]
+        text = f"{used}; delete those that nobody needs: growd param list, growd param delete NAME"
+        return [{"text": text, "is_failure": False}]
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:
         try:

@@ -6,7 +6,6 @@ import json
 import math
 import re
 from collections import Counter
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
@@ -106,13 +105,12 @@ class Conversion:
         if "format" not in recipe:
             self.corrected["format of a recipe missing"] += 1
             recipe = {"format": "simple" if "operations" in recipe else "flexformat"} | recipe
-        fault = ""
         try:
-            with suppress(LookupError, TypeError):  # then it is checked as it is
-                recipe = self._in_new_form(recipe)
+            recipe = self._in_new_form(recipe)
+            fault = self.fault_of_recipe(recipe)
         except ValueError as error:
             fault = str(error)
-        if fault := fault or self.fault_of_recipe(recipe):
+        if fault:
             raise OddDocumentError(f"the recipe {recipe['_id']} has errors: {fault}")
         return recipe
 

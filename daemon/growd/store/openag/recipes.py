@@ -48,10 +48,11 @@ def _hours(part: Any, place: str) -> float:
 
 
 def is_flush_in_minutes(operations: Any) -> bool:
-    """Whether air_flush_on says how many minutes it is on, and not only on or off."""
-    return isinstance(operations, list) and any(
-        isinstance(each, list) and len(each) == 3 and each[1] == FLUSH and _is_above(each[2], 1)  # noqa: PLR2004
-        for each in operations
+    """Whether air_flush_on says for how many minutes it is on. False for odd operations."""
+    return (
+        isinstance(operations, list)
+        and all(map(_is_operation, operations))
+        and any(each[1] == FLUSH and _is_above(each[2], 1) for each in operations)
     )
 
 
@@ -72,6 +73,10 @@ def with_flush_switched(operations: list[Any]) -> list[Any]:
         if not any(each[0] < other <= end for other in flushes):
             switched.append([end, FLUSH, 0])
     return sorted(switched, key=lambda operation: float(operation[0]))
+
+
+def _is_operation(operation: Any) -> bool:
+    return isinstance(operation, list) and len(operation) == 3 and _is_above(operation[0], -1)  # noqa: PLR2004
 
 
 def _is_above(value: Any, limit: float) -> bool:
