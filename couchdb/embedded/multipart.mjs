@@ -144,11 +144,16 @@ function documentPart({ _attachments = {}, ...doc }) {
   const followed = attachments.map(([name, { data, ...about }]) => [name, { ...about, length: data.length, follows: true }]);
   const whole = { ...doc, _attachments: Object.fromEntries(followed) };
   const parts = attachments.map(([name, { data, content_type }]) =>
-    part([`Content-Disposition: attachment; filename="${name.replace(/["\r\n]/g, encodeURIComponent)}"`, `Content-Type: ${content_type}`], data),
+    part([`Content-Disposition: attachment; filename="${inHeader(name)}"`, `Content-Type: ${inHeader(content_type)}`], data),
   );
   const boundary = randomUUID();
   const body = joinParts(boundary, [part(['Content-Type: application/json'], JSON.stringify(whole)), ...parts]);
   return part([`Content-Type: multipart/related; boundary="${boundary}"`], body);
+}
+
+/** Names and types are of clients: none ends a header, or a quoted name. The document has them as they are. */
+function inHeader(text) {
+  return text.replace(/["\r\n]/g, encodeURIComponent);
 }
 
 function missingPart(missing) {

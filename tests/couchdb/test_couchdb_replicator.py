@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import pytest
@@ -55,6 +56,8 @@ async def put_all_kinds(end: End) -> None:
         assert (await end("PUT", f"{name}/1", content, headers={"Content-Type": kind})).status == 201
     rev = (await end("GET", "b")).json["_rev"]
     assert (await end("PUT", f"b/2?rev={rev}", b"", headers={"Content-Type": "text/x"})).status == 201
+    odd = {"content_type": 'text/x;a="\r\n\r\n', "data": "eHg="}
+    assert (await end("PUT", "odd", {"_attachments": {'q"\r\nuote': odd}})).status == 201
     await put(end, "c")
     rev = (await end("GET", "c")).json["_rev"]
     assert (await end("PUT", "c", {"_rev": rev, "n": 1})).status == 201
@@ -71,7 +74,7 @@ async def content(end: End) -> list[Any]:
     rows = (await end("GET", "_all_docs", include_docs=True, conflicts=True)).json["rows"]
     docs = [row["doc"] for row in rows]
     files = [[doc["_id"], name] for doc in docs for name in sorted(doc.get("_attachments", {}))]
-    bodies = [(await end("GET", f"{name}/{file}")).body for name, file in files]
+    bodies = [(await end("GET", f"{name}/{quote(file)}")).body for name, file in files]
     gone = (await end("GET", "gone")).json["reason"]
     return [[{**doc, "_attachments": None} for doc in docs], files, bodies, gone]
 
@@ -100,7 +103,7 @@ async def test_documents_are_chosen_and_pass_the_front_door(
         await job.start()
         await job.copy()
         rows = (await job.target("GET", "_all_docs")).json["rows"]
-        assert [row["id"] for row in rows] == ["a", "b", "c"]
+        assert [row["id"] for row in rows] == ["a", "b", "c", "odd"]
 
 
 @DIRECTIONS
