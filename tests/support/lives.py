@@ -93,7 +93,7 @@ class Lives:
     async def end_well(self) -> None:
         """Read until the end, and check that all points were shipped."""
         await self.end()
-        assert self._left == [0, None], f"points and fault at the end: {self._left}"
+        assert self._left == [0, ""], f"points and fault at the end: {self._left}"
 
     def kill_node(self) -> None:
         """`kill -9` of the newest embedded server, unless it has ended with its life."""

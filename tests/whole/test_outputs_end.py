@@ -269,9 +269,8 @@ async def test_a_new_keeper_brings_all_pins_to_rest_with_an_event_and_a_failure(
         async with asyncio.timeout(60):
             event = await anext(each async for each in events if each["source"] == "pins")
         assert event["kind"] == "fault"
-        later = pins.writes()[before:]
-        assert keeper not in {each.process for each in later}
-        assert REST.items() <= {(each.pin, each.level) for each in later}
+        await until_found(lambda: _is(REST.items() <= set(pins.history()[before:])))
+        assert keeper not in {each.process for each in pins.writes()[before:]}
         told = await chamber.node("pins")
         assert told["pins"]["restarts"] >= 1
         assert told["problems"][0]["is_failure"]
