@@ -318,7 +318,7 @@ class Grow:
 
     def __init__(self, days: float, seed: int) -> None:
         sys.path.append(str(HERE.parent / "tests"))
-        self._rigged: Any = importlib.import_module("support.jumping").rigged
+        self._rigged: Any = importlib.import_module("support.rig").rigged
         self._memory: Any = importlib.import_module("support.memory").ShortMemory()
         config = load(profile_path("climate"))
         sensors = (

@@ -143,7 +143,7 @@ class Scene:
     async def run(self, hours: float) -> None:
         """An hour of truth, and hours of the lie."""
         sys.path.append(str(HERE.parent / "tests"))
-        rigged: Any = importlib.import_module("support.jumping").rigged
+        rigged: Any = importlib.import_module("support.rig").rigged
         config = load(profile_path("climate"))
         sensors = [
             Sensor(name=f"s{number}", kind="topic", variable=each, stale_after_s=60.0)

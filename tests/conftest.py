@@ -13,11 +13,12 @@ import pytest_asyncio
 from blockbuster import blockbuster_ctx
 from hypothesis import settings
 
+from growd.runtime.simulated_clock import SimulatedLoop
 from support.leaks import Holdings, end_children
 from support.ports import held_port
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
 
 pytest_plugins = ["support.database", "support.api_fixtures"]
 
@@ -48,6 +49,11 @@ LONG_S = 240.0
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out slow tests in files that are not named")
+
+
+def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Loops that can have simulated time."""
+    return {"loop": SimulatedLoop}
 
 
 def pytest_configure(config: pytest.Config) -> None:

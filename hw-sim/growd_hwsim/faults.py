@@ -11,6 +11,7 @@ import os
 import random
 import re
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
@@ -59,7 +60,7 @@ PAUSE_S = 0.02
 """Between two pieces of a frame, in which pyserial's read finds nothing."""
 
 _POLL_S = 0.005
-"""Real seconds between two checks of the clock while a call hangs."""
+"""Real seconds between two looks whether a call still hangs."""
 
 _PLACES = {
     BUS: re.compile(r"i2c-\d+"),
@@ -123,21 +124,26 @@ class Fault:
 
 
 class Faults:
-    """The faults of one simulated machine, and its wires. Safe to use from several threads."""
+    """The faults of one simulated machine, and its wires. Safe to use from several threads.
+
+    `hang` waits a moment in a call that hangs.
+    """
 
     def __init__(
         self,
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
+        hang: Callable[[], None] = lambda: time.sleep(_POLL_S),
         faults: Iterable[Fault] = (),
     ) -> None:
         self._sleep = sleep
+        self._hang = hang
         self._monotonic = monotonic
         self._armed: list[_Armed] = []
         self._frames: dict[tuple[int, int] | str, bytes] = {}
         self._levels: dict[int, bool | None] = {}  # of switches, by pin
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()
         self._held: dict[threading.Thread, list[_Armed]] = {}
         self._is_closed = False
         for fault in faults:
@@ -145,37 +151,35 @@ class Faults:
 
     def inject(self, fault: Fault) -> None:
         """Add a fault. Its time counts from now."""
-        with self._changed:
+        with self._lock:
             self._armed = [*self._not_over(), _Armed(fault, self._monotonic())]
 
     def clear(self, device: str | None = None, kind: str | None = None) -> int:
         """Remove all faults, or those of one device or kind; returns how many."""
-        with self._changed:
+        with self._lock:
             present = self._not_over()
             self._armed = [
                 armed
                 for armed in present
                 if device not in (None, armed.fault.device) or kind not in (None, armed.fault.kind)
             ]
-            self._changed.notify_all()
             return len(present) - len(self._armed)
 
     def active(self) -> list[Fault]:
         """The faults that are not over."""
-        with self._changed:
+        with self._lock:
             return [armed.fault for armed in self._not_over()]
 
     def timed(self) -> list[tuple[Fault, float, float | None]]:
         """The same, each with the seconds until it begins, and those until it is over (None: never)."""
-        with self._changed:
+        with self._lock:
             now = self._monotonic()
             return [(armed.fault, *armed.times(now)) for armed in self._not_over()]
 
     def close(self) -> None:
         """End all hanging calls, and let no further call hang. Closing twice does nothing."""
-        with self._changed:
+        with self._lock:
             self._is_closed = True
-            self._changed.notify_all()
 
     @property
     def hanging(self) -> int:
@@ -184,8 +188,7 @@ class Faults:
 
     def hangs(self, thread: threading.Thread) -> bool:
         """Whether a call of this thread hangs, and its fault is not over."""
-        with self._changed:
-            return self._keeps_hanging(self._held.get(thread, []))
+        return self._keeps_hanging(self._held.get(thread, []))
 
     def wire(self, message: I2CMessage, forward: Forward) -> bytes:
         """Pass a message on through its faults. For `I2CAdapter`."""
@@ -236,7 +239,7 @@ class Faults:
         """The faults of actuators and door now, by device. For `SimulatedChamber`."""
         if not self._armed:
             return NO_FAULTS
-        with self._changed:
+        with self._lock:
             now = self._monotonic()
             present = [armed for armed in self._armed if armed.has_begun(now) and not armed.is_over(now)]
         return {each.fault.device: each.fault for each in present if each.fault.kind in IN_CHAMBER}
@@ -254,7 +257,7 @@ class Faults:
         """Free a stuck bus after nine clock pulses or more. For `I2CAdapter`."""
         if count < CLEARING_PULSES:
             return
-        with self._changed:
+        with self._lock:
             now = self._monotonic()
             self._armed = [
                 armed
@@ -273,12 +276,12 @@ class Faults:
 
     def last_frame(self, message: I2CMessage | Query) -> bytes:
         """The last measurement from there, empty before the first."""
-        with self._changed:
+        with self._lock:
             return self._frames.get(_place(message), b"")
 
     def remember(self, message: I2CMessage | Query, frame: bytes) -> None:
         """Save `frame` as the last measurement from there."""
-        with self._changed:
+        with self._lock:
             self._frames[_place(message)] = frame
 
     def payload(self, topic: str, body: bytes) -> bytes | None:
@@ -309,7 +312,7 @@ class Faults:
         ]
 
     def _struck(self, *names: str, kinds: Container[str]) -> list[_Armed]:
-        with self._changed:
+        with self._lock:
             now = self._monotonic()
             return [
                 armed
@@ -321,15 +324,15 @@ class Faults:
         met = self._struck(*names, kinds=("hang",))
         if not met:
             return
-        with self._changed:
-            self._held[threading.current_thread()] = met
-            while self._keeps_hanging(met):
-                self._changed.wait(_POLL_S)
-            del self._held[threading.current_thread()]
+        self._held[threading.current_thread()] = met
+        while self._keeps_hanging(met):
+            self._hang()
+        del self._held[threading.current_thread()]
         raise TimeoutError(errno.ETIMEDOUT, os.strerror(errno.ETIMEDOUT))
 
     def _keeps_hanging(self, met: list[_Armed]) -> bool:
-        return not self._is_closed and any(armed in met for armed in self._not_over())
+        with self._lock:
+            return not self._is_closed and any(armed in met for armed in self._not_over())
 
     def _not_over(self) -> list[_Armed]:
         now = self._monotonic()

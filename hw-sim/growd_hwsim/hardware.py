@@ -164,6 +164,7 @@ class SimulatedHardware(Hardware):
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
+        hang: Callable[[], None] | None = None,
         faults: Sequence[Fault] = (),
         wiring: Wiring | None = None,
         further: Sequence[tuple[SimulatedChamber, Wiring]] = (),
@@ -173,7 +174,8 @@ class SimulatedHardware(Hardware):
         self.wiring = wiring or Wiring()
         self._wired = ((chamber, self.wiring), *further)
         self.chambers = tuple(each for each, _ in self._wired)
-        self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults)
+        hangs = {} if hang is None else {"hang": hang}
+        self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults, **hangs)
         for each in self.chambers:
             each.present_faults = self.faults.in_chamber
         self._pwm_pins = {
@@ -192,7 +194,7 @@ class SimulatedHardware(Hardware):
             self._connect(each, wired)
         self.adapters = {number: self._adapter(number) for number in sorted({bus for bus, _ in self.chips})}
         self.serial_ports = SerialPorts(
-            wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause
+            wire=self.faults.serial_wire, plug=self.faults.plug, pause=self.faults.pause, sleep=sleep
         )
         self._attach(monotonic, seed)
         pwm_files = self._pwm_sysfs()

@@ -1,7 +1,7 @@
 """Serial ports of a simulated machine: pseudo terminals for the real pyserial.
 
-A driver that opens /dev/serial0 gets one end of a pseudo terminal. At the other end a thread passes commands
-to a chip, and its answers back, through a wire that may have faults.
+A driver that opens /dev/serial0 gets one end of a pseudo terminal. What it writes is passed to a chip at the
+other end, and the answers back, through a wire that may have faults. Time limits take simulated time.
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from __future__ import annotations
 import errno
 import fnmatch
 import os
-import select
 import termios
 import threading
+import time
 import tty
 from abc import ABC, abstractmethod
 from collections import deque
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     Forward = Callable[["Query"], list[bytes]]
 
 HISTORY_LENGTH = 1000
+ANSWERED_S = 60.0
+"""Real seconds for bytes that are in the kernel already."""
+
 _OUTPUT_SPEED = 5  # its place in what termios.tcgetattr returns
 
 
@@ -90,7 +93,7 @@ class SerialPorts:
 
     `wire(query, forward)` may forward a command and change the answer: one or more pieces with a `pause()`
     between. `plug(port, device)` returns the present name of a chip's port, None while unplugged. A line
-    that was opened by another name is hung up at its next command.
+    that was opened by another name is hung up at its next command. `sleep` waits for a time limit.
     """
 
     def __init__(
@@ -99,12 +102,12 @@ class SerialPorts:
         wire: Callable[[Query, Forward], list[bytes]] = plain_wire,
         plug: Callable[[str, str], str | None] = plain_plug,
         pause: Callable[[], None] = lambda: None,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        self.line: type[PseudoTerminal] = PseudoTerminal
-        """The connection between a port and its chip."""
         self._wire = wire
         self._plug = plug
         self._pause = pause
+        self._sleep = sleep
         self._slaves: dict[str, UartSlave] = {}
         self._lines: dict[str, PseudoTerminal] = {}
         self._lock = threading.Lock()
@@ -128,15 +131,15 @@ class SerialPorts:
         with self._lock:
             port, name = self._found(place)
             line = self._lines.get(port)
-            if line is None or line.hung_up.is_set():
+            if line is None or line.is_hung_up:
                 slave = self._slaves[port]
                 answers = partial(self._answers, port, name, slave)
-                line = self._lines[port] = self.line(slave, answers, self._pause)
-                line.start()
-        return open_port(line.path, baud, timeout_s)
+                line = self._lines[port] = PseudoTerminal(slave, answers, self._pause)
+        opened = open_port(line.path, baud, ANSWERED_S)
+        return _Port(opened, line, partial(self._sleep, timeout_s))
 
     def close(self) -> None:
-        """End all lines and their threads. Closing twice does nothing."""
+        """End all lines. Closing twice does nothing."""
         with self._lock:
             lines, self._lines = self._lines, {}
         for line in lines.values():
@@ -166,7 +169,7 @@ def _forward(slave: UartSlave, query: Query) -> list[bytes]:
 
 
 class PseudoTerminal:
-    """A pseudo terminal, and the thread at the chip's end of it.
+    """A pseudo terminal with a chip at its other end, which answers when it is asked.
 
     This keeps the port's end open too; otherwise the chip's end would fail while no program has it open.
     """
@@ -174,48 +177,81 @@ class PseudoTerminal:
     def __init__(
         self, slave: UartSlave, answers: Callable[[bytes], list[bytes] | None], pause: Callable[[], None]
     ) -> None:
+        self.coming = 0
+        """Bytes that the chip has sent and that are still unread."""
+        self.is_hung_up = False
         self._speed = slave.speed
         self._answers = answers
         self._pause = pause
         self._chip_end, self._port_end = os.openpty()
         tty.setraw(self._port_end)
         self.path = os.ttyname(self._port_end)
-        self._stop, self._stopped = os.pipe()[::-1]
-        self.hung_up = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"simulated {slave.name}", daemon=True)
 
-    def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+    def pass_on(self, count: int) -> None:
+        """Let the chip receive `count` bytes that were written, and answer."""
+        while count > 0 and not self.is_hung_up:
+            written = os.read(self._chip_end, 256)
+            count -= len(written)
+            pieces = self._answers(written if self._is_understood() else b"")
+            if pieces is None:
+                self.close()
+            else:
+                self._send(pieces)
 
     def close(self) -> None:
-        """Hang up, and wait for the thread. Once."""
-        os.close(self._stop)  # the other end of the pipe becomes readable
-        self._thread.join()
+        """Hang up. Closing twice does nothing."""
+        if not self.is_hung_up:
+            self.is_hung_up = True
+            os.close(self._chip_end)
+            os.close(self._port_end)
 
-    def _run(self) -> None:
-        try:
-            while self._is_asked() and (pieces := self._answers(self._read())) is not None:
-                self._send(pieces)
-        finally:
-            self._hang_up()
-
-    def _hang_up(self) -> None:
-        self.hung_up.set()  # first, since the user of the port may open it again at once
-        for descriptor in (self._chip_end, self._port_end, self._stopped):
-            os.close(descriptor)
-
-    def _is_asked(self) -> bool:
-        ready, _, _ = select.select([self._chip_end, self._stopped], [], [])
-        return self._stopped not in ready
-
-    def _read(self) -> bytes:
-        data = os.read(self._chip_end, 256)
-        is_understood = termios.tcgetattr(self._port_end)[_OUTPUT_SPEED] == self._speed
-        return data if is_understood else b""  # at another speed the chip receives noise
+    def _is_understood(self) -> bool:
+        """Whether the port has the speed of the chip, which receives noise at another one."""
+        return bool(termios.tcgetattr(self._port_end)[_OUTPUT_SPEED] == self._speed)
 
     def _send(self, pieces: list[bytes]) -> None:
         for number, piece in enumerate(pieces):
             if number:
                 self._pause()
+            if self.is_hung_up:
+                return
             os.write(self._chip_end, piece)
+            self.coming += len(piece)
+
+
+class _Port:
+    """A real serial port that is only asked for bytes that come; its time limit is `wait()`."""
+
+    def __init__(self, port: SerialLike, line: PseudoTerminal, wait: Callable[[], None]) -> None:
+        self._port = port
+        self._line = line
+        self._wait = wait
+
+    def write(self, data: bytes, /) -> int | None:
+        written = self._port.write(data)
+        self._line.pass_on(len(data))
+        return written
+
+    def read(self, size: int = 1) -> bytes:
+        if self._line.is_hung_up:
+            return self._port.read(size)  # reports it
+        data = self._received(size)
+        if len(data) < size:
+            self._wait()
+            data += self._received(size - len(data))
+        return data
+
+    def reset_input_buffer(self) -> None:
+        self._received(self._line.coming)
+        self._port.reset_input_buffer()
+
+    def close(self) -> None:
+        self._received(self._line.coming)
+        self._port.close()
+
+    def _received(self, size: int) -> bytes:
+        """At most `size` bytes of those that the chip has sent."""
+        if self._line.is_hung_up or not (size := min(size, self._line.coming)):
+            return b""
+        self._line.coming -= size
+        return self._port.read(size)

@@ -21,11 +21,11 @@ from growd_hwsim.faults import Fault
 from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.hardware import WiredChip, WiredRelay, Wiring
 from support.clock import ManualClock
-from support.jumping import JumpingClock, answer_at_once
 from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
 from support.mount_namespace import mounted
 from support.program import GROWD, failed, said
+from support.rig import HeldClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -62,9 +62,7 @@ async def finding(sensor: Sensor, hardware: Hardware) -> DeviceAnswer:
 
 
 def machine(*faults: Fault, wiring: Wiring | None = None) -> Hardware:
-    hardware = simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
-    answer_at_once(hardware)
-    return hardware
+    return simulated(SleepingTime(), daylight_lux=1_000, faults=faults, wiring=wiring)
 
 
 async def test_answering_devices_show_their_readings():
@@ -541,7 +539,7 @@ def test_a_valve_needs_a_carbon_dioxide_sensor(tmp_path: Path):
 @pytest.fixture
 def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
     """Delays of the command take no real time."""
-    monkeypatch.setattr("growd.cli.check.RealClock", JumpingClock)
+    monkeypatch.setattr("growd.cli.check.RealClock", HeldClock)
 
 
 SHELVES = """

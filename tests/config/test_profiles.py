@@ -12,7 +12,7 @@ from growd.wiring.actuators import rated_outputs
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.parameters import ChamberParameters
-from support.jumping import JumpingClock, answer_at_once
+from support.rig import HeldClock
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -20,9 +20,8 @@ async def test_every_device_of_a_profile_answers_on_simulated_hardware(name):
     file = profile_path(name)
     await asyncio.to_thread(load, file, checks=DEVICE_CHECKS)
     config = await asyncio.to_thread(load, file, ("simulator.enabled=true",), checks=DEVICE_CHECKS)
-    clock = JumpingClock()  # the first measurement of an SCD30 takes two seconds
+    clock = HeldClock()  # the first measurement of an SCD30 takes two seconds
     hardware = simulated_hardware(config, clock)
-    answer_at_once(hardware)
     try:
         findings = await check_hardware(config, hardware, clock, lambda _: None)
     finally:

@@ -15,8 +15,8 @@ from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
 from support.memory import ShortMemory
+from support.rig import rigged
 
 SCD30 = Sensor(name="air", kind="scd30")
 MHZ19 = Sensor(name="air", kind="mhz19", port="/dev/serial0")

@@ -9,7 +9,7 @@ import pytest
 
 from growd.config import Config, Light, Sensor
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
+from support.rig import rigged
 
 DAY_S = 86_400.0
 SCD30 = Sensor(name="air", kind="scd30")

@@ -24,7 +24,7 @@ from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
 from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_NAME
-from support.jumping import rigged
+from support.rig import rigged
 
 CEILING, OPEN_S, DOSE_S, HOUR_S = 2_000.0, 60.0, 900.0, 3_600.0
 FLOW_L_MIN, VOLUME_L = 0.05, 100.0

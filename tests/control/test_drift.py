@@ -8,7 +8,7 @@ import pytest
 
 from growd.config import Config, Light, Sensor
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
+from support.rig import rigged
 
 FIRST = Sensor(name="first", kind="sht3x", bus=1, interval_s=10.0)
 SECOND = Sensor(name="second", kind="sht3x", bus=2, interval_s=10.0)

@@ -22,7 +22,7 @@ from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
-from support.jumping import rigged
+from support.rig import rigged
 from support.running import running
 from support.scene import UNHINDERED
 

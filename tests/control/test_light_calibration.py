@@ -11,8 +11,8 @@ from growd.bus.errors import BusyError
 from growd.bus.messages import Quality
 from growd.config import Config, InterlockOptions, Light, Sensor
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
 from support.memory import ShortMemory
+from support.rig import rigged
 
 LUX = Sensor(name="lux", kind="bh1750", interval_s=1.0)
 AIR = Sensor(name="air", kind="scd30", bus=3)

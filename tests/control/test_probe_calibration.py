@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from growd.config import Config, Light, Output, Sensor
-from support.jumping import Rig, rigged
+from support.rig import Rig, rigged
 
 VARIABLE = "water_potential_hydrogen"
 ACIDITY = Sensor(name="ph", kind="ezo_ph", interval_s=2.0)

@@ -14,7 +14,7 @@ from growd.config.loops import LoopOptions
 from growd.control.pump_calibration import IDLE_S, PLAN
 from growd.host.hold import Hold, Holder, save_hold
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
+from support.rig import rigged
 
 PH = "water_potential_hydrogen"
 PROBE = Sensor(name="ph", kind="ezo_ph")

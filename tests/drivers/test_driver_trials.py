@@ -13,7 +13,6 @@ from growd.wiring.driver_trials import subject_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.driver_bench import SHARE
 from growd_hwsim.driver_trials import trials_of
-from support.jumping import answer_at_once
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of
 
 if TYPE_CHECKING:
@@ -57,7 +56,7 @@ def failures(subject) -> dict[str, str]:
 @pytest.mark.parametrize("name", ON_A_BUS)
 def test_drivers_of_growd_stand_all_faults(name):
     share = 0.2 if name == "as7341" else SHARE  # it weighs eight colours
-    subject = dataclasses.replace(subject_of(name), prepare=answer_at_once, share=share)
+    subject = dataclasses.replace(subject_of(name), share=share)
     assert failures(subject) == {}
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+import itertools
+import os
 from collections import deque
 
 import pytest
@@ -20,7 +22,6 @@ from growd_hwsim.chips.mhz19 import READ, SimulatedMhz19, reading
 from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.uart import SerialPorts
 from support.machine import SleepingTime
-from support.serial_port import HASTY_S, PATIENT_S, Impatient
 
 PORT = "/dev/serial0"
 
@@ -33,14 +34,13 @@ class Bench:
         self.ppm = 800.0
         self.script: deque[list[bytes]] = deque()
         self.chip = SimulatedMhz19(lambda: self.ppm, self.clock.monotonic)
-        self.ports = SerialPorts(wire=self.wire)
+        self.ports = SerialPorts(wire=self.wire, sleep=self.clock.sleep)
         self.ports.attach(port, self.chip)
-        self.timeout_s = PATIENT_S
-        self.line = SerialLine(self.open, place, baud=BAUD, timeout_s=PATIENT_S)
+        self.line = SerialLine(self.open, place, baud=BAUD, timeout_s=ANSWER_S)
         self.driver = Mhz19(self.line, monotonic=self.clock.monotonic, **settings)
 
     def open(self, place: str, baud: int, timeout_s: float):
-        self.port = self.ports.open(place, baud, self.timeout_s)
+        self.port = self.ports.open(place, baud, timeout_s)
         return self.port
 
     def wire(self, query, forward):
@@ -48,11 +48,6 @@ class Bench:
         if query.command[2] == READ and self.script:
             return self.script.popleft()
         return pieces
-
-    def patience(self, seconds: float) -> None:
-        self.timeout_s = seconds
-        if self.line._port is not None:
-            self.line._port.timeout = seconds
 
     def read(self, *pieces: bytes) -> float:
         if pieces:
@@ -105,10 +100,8 @@ def test_automatic_baseline_is_switched_off_and_the_range_set(bench):
 def test_settings_are_sent_again_after_a_possible_power_cut(warm, is_missed):
     warm.chip.memory.self_calibration = True
     if is_missed:
-        warm.patience(HASTY_S)
         with pytest.raises(DeviceMissingError):
             warm.read(b"")
-        warm.patience(PATIENT_S)
     else:
         warm.driver.set_up_again()
     for _ in range(2):  # the answer to the second comes after the settings arrived
@@ -155,12 +148,10 @@ def test_a_frame_is_found_at_any_position(warm, pieces):
     ids=["short", "bad checksum", "garbled"],
 )
 def test_an_invalid_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
-    Impatient.on(warm.line)
     with pytest.raises(TransferError, match="MH-Z19 on /dev/serial0 sent no whole frame, but") as caught:
         warm.read(*pieces)
     assert caught.value.errno == errno.EBADMSG
     assert not isinstance(caught.value, DeviceMissingError)
-    Impatient.off(warm.line)
     assert warm.read() == pytest.approx(800, abs=6)
 
 
@@ -171,11 +162,9 @@ def test_a_line_that_never_falls_silent_takes_bounded_time(warm):
 
 
 def test_silence_is_a_missing_device(warm):
-    warm.patience(HASTY_S)
     with pytest.raises(DeviceMissingError, match="MH-Z19 on /dev/serial0 does not answer") as caught:
         warm.read(b"")
     assert (caught.value.device, caught.value.errno) == ("MH-Z19", errno.ETIMEDOUT)
-    warm.patience(PATIENT_S)
     assert warm.read() == pytest.approx(800, abs=6)
 
 
@@ -235,7 +224,6 @@ def test_an_invalid_range_is_refused(bench):
 
 def test_errors_of_an_mhz16_have_its_name():
     bench = Bench(device="MH-Z16")
-    bench.patience(HASTY_S)
     with pytest.raises(DeviceMissingError, match="MH-Z16 on /dev/serial0"):
         bench.read(b"")
     bench.close()
@@ -247,7 +235,7 @@ def test_the_line_is_the_hardwares_and_closes_with_it():
     hardware = Hardware(
         None, bench.ports.open, SimulatedPins(float), sleep=bench.clock.sleep, monotonic=float
     )
-    line = hardware.serial(PORT, baud=BAUD, timeout_s=PATIENT_S)
+    line = hardware.serial(PORT, baud=BAUD, timeout_s=ANSWER_S)
     line.send(b"\0")
     with pytest.raises(HardwareUnavailableError, match="/dev/serial0 has a device already"):
         hardware.serial(PORT, baud=BAUD, timeout_s=ANSWER_S)
@@ -289,20 +277,20 @@ def test_a_port_that_does_not_exist_is_a_missing_device(tmp_path):
         line.send(b"")
 
 
-def test_a_port_in_use_is_skipped(bench, tmp_path):
-    other = SimulatedMhz19(lambda: 1.0, bench.clock.monotonic)
-    bench.ports.attach("/dev/serial1", other)
-    taken, free = (bench.ports.open(port, BAUD, PATIENT_S) for port in (PORT, "/dev/serial1"))
-    (tmp_path / "ttyUSB0").symlink_to(taken.name)
-    (tmp_path / "ttyUSB1").symlink_to(free.name)
-    free.close()
-    port = open_port(str(tmp_path / "ttyUSB*"), BAUD, PATIENT_S)
+def test_a_port_in_use_is_skipped(tmp_path):
+    places = [os.openpty() for _ in range(2)]
+    for number, (_, port_end) in enumerate(places):
+        (tmp_path / f"ttyUSB{number}").symlink_to(os.ttyname(port_end))
+    taken = open_port(str(tmp_path / "ttyUSB0"), BAUD, ANSWER_S)
+    port = open_port(str(tmp_path / "ttyUSB*"), BAUD, ANSWER_S)
     assert port.name == str(tmp_path / "ttyUSB1")
     with pytest.raises(OSError, match="exclusively lock") as caught:
-        open_port(str(tmp_path / "ttyUSB*"), BAUD, PATIENT_S)
+        open_port(str(tmp_path / "ttyUSB*"), BAUD, ANSWER_S)
     assert caught.value.errno == errno.EAGAIN
     port.close()
     taken.close()
+    for end in itertools.chain(*places):
+        os.close(end)
 
 
 def test_the_serial_console_is_not_talked_over(tmp_path):

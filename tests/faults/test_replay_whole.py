@@ -23,7 +23,7 @@ from growd.bus.messages import Quality
 from growd.config import Config, FilterOptions, Light, Sensor, Simulator, chambers_of
 from growd.variables import VARIABLES
 from growd_hwsim.replay import GAP_S
-from support.jumping import Rig, rigged
+from support.rig import Rig, rigged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

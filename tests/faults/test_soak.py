@@ -38,7 +38,7 @@ from growd.store.recorder import Recorder
 from growd_hwsim.errors import FaultError
 from growd_hwsim.fault_kinds import IN_CHAMBER, KINDS, WITH_AMOUNT
 from growd_hwsim.faults import Fault
-from support.jumping import Rig, rigged
+from support.rig import Rig, rigged
 from support.scene import UNHINDERED
 
 if TYPE_CHECKING:

@@ -25,10 +25,10 @@ from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from support.clock import ManualClock
 from support.freezing import LOOPS
-from support.jumping import rigged
 from support.outbox import opened_at
 from support.program import PATIENCE_S, home_on, processes_that_name
 from support.recipes import Chamber
+from support.rig import rigged
 from support.running import running
 from support.service_manager import Manager, Notified, managed
 

@@ -24,8 +24,8 @@ from growd.store.run_documents import RunDocuments
 from growd.store.shipper import Shipper
 from growd_hwsim.replay import load_recording
 from support.history import ENVIRONMENT
-from support.jumping import rigged
 from support.outbox import opened
+from support.rig import rigged
 from support.running import in_tasks
 from support.runs import export_run
 from support.waiting import until
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from growd.runs.archive import RunArchive
     from support.history import StoredPast
-    from support.jumping import Rig
+    from support.rig import Rig
 
 LASTED_S = 1_200.0
 TOLERANCE = {  # noise and rounding of the simulated chips

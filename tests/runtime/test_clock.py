@@ -6,12 +6,13 @@ import time
 
 import pytest
 
-from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.runtime.clock import RealClock
+from growd.runtime.simulated_clock import SimulatedClock
 
 SEVENTEEN_DIGITS = 1795879237.6751914
 
 
-@pytest.mark.parametrize("clock", [RealClock(), AcceleratedClock(7.0, SEVENTEEN_DIGITS)])
+@pytest.mark.parametrize("clock", [RealClock(), SimulatedClock(7.0, SEVENTEEN_DIGITS)])
 def test_clocks_give_whole_microseconds(clock, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: SEVENTEEN_DIGITS)
     shown = clock.time()

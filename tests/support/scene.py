@@ -15,7 +15,7 @@ from growd.device_kinds import SENSOR_KINDS
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.wiring.simulated_truth import TRUTHS
-from support.jumping import rigged
+from support.rig import rigged
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Quality
     from growd.store.points import DataPoint
     from growd_hwsim.faults import Fault
-    from support.jumping import Rig
+    from support.rig import Rig
 
 ENVIRONMENT = "environment_1"
 VALVE, WHITE_PIN, VALVE_PIN = "air_carbon_dioxide_valve_on", 12, 21

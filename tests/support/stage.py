@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from contextlib import asynccontextmanager
 
-from support.jumping import rigged
+from support.rig import rigged
 
 WHO = ("recipe", "controller", "client")
 EACH_S = 10

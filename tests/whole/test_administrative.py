@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from growd.config import Config, Light, RelayOptions, Sensor
 from growd.wiring.fault_services import FaultServices, fault_places
-from support.jumping import rigged
+from support.rig import rigged
 
 if TYPE_CHECKING:
     from growd.bus.services import Service

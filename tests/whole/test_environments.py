@@ -18,8 +18,8 @@ from growd.control.actuation import SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.wiring.actuators import ChamberOutputs
 from growd_hwsim.faults import Fault
-from support.jumping import Rig, rigged
 from support.program import PATIENCE_S, Home, Program, home_on, started
+from support.rig import Rig, rigged
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable

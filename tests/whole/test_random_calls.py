@@ -32,9 +32,9 @@ from growd.recipes.runner import RecipeRunner
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
 from growd.wiring.config_checks import check_config
 from growd_hwsim.tank import Tank
-from support.jumping import START, rigged
 from support.memory import ShortMemory
 from support.recipes import MemoryJournal, MemorySetPoints
+from support.rig import START, rigged
 from support.running import in_tasks
 
 ENVIRONMENT = "environment_1"

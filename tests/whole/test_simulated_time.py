@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from growd.config import load
-from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.runtime.clock import RealClock
+from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.store.local import LocalStore
-from growd.wiring.simulator import RESERVED_S, release_time, reserve_time, simulated_clock
+from growd.wiring.simulator import RENEWED_S, release_time, reserve_time, simulated_clock
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.runtime.clock import Clock
 
-SPEED = 10_000
+SPEED = 500
 
 
 async def opened(folder: Path) -> LocalStore:
@@ -29,18 +29,17 @@ async def clock_of(local: LocalStore, speed: float = SPEED) -> Clock:
     return await simulated_clock(load(None, ("simulator.enabled=true", f"simulator.speed={speed}")), local)
 
 
-@pytest.mark.parametrize("renews", [False, True], ids=["at once", "after the first renewal"])
-async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path: Path, renews):
+@pytest.mark.parametrize("seconds", [0.0, 5 * RENEWED_S * SPEED], ids=["at once", "after some renewals"])
+async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path: Path, seconds):
     local = await opened(tmp_path)
     clock = await clock_of(local)
-    assert isinstance(clock, AcceleratedClock)
-    if renews:
-        reserved = await local.state("simulated_time")
-        keeping = asyncio.create_task(reserve_time(local, clock))
-        while await local.state("simulated_time") == reserved:
-            pass  # each read is a turn of the store
-        keeping.cancel()
-    last = clock.time()
+    assert isinstance(clock, SimulatedClock)
+    with moving(clock, asyncio.get_running_loop()):
+        reserving = asyncio.create_task(reserve_time(local, clock), name="reserve time")
+        await clock.sleep(seconds)
+        last = clock.time()
+        reserving.cancel()
+        await asyncio.wait([reserving])
     await local.close()  # no more writes, as after a kill
     again = await opened(tmp_path)
     kept = await again.state("simulated_time")
@@ -52,11 +51,9 @@ async def test_after_a_kill_time_continues_later_than_it_ended(tmp_path: Path, r
 async def test_after_a_clean_end_no_reserved_time_is_skipped(tmp_path: Path):
     local = await opened(tmp_path)
     clock = await clock_of(local)
-    assert isinstance(clock, AcceleratedClock)
+    assert isinstance(clock, SimulatedClock)
     await release_time(local, clock)
-    kept = await local.state("simulated_time")
-    assert kept <= clock.time()
-    assert kept < time.time() + RESERVED_S * SPEED
+    assert await local.state("simulated_time") == clock.time()
     await local.close()
 
 

@@ -42,7 +42,6 @@ from growd.wiring.app import App, Running
 from growd.wiring.fault_services import MOST_FAULTS
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware
-from support.jumping import answer_at_once
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on
 
 if TYPE_CHECKING:
@@ -88,7 +87,6 @@ def machines(monkeypatch: pytest.MonkeyPatch) -> list[SimulatedHardware]:
 
     def open_one(*arguments: Any, **options: Any) -> SimulatedHardware:
         opened.append(SimulatedHardware(*arguments, **options))
-        answer_at_once(opened[-1])
         return opened[-1]
 
     monkeypatch.setattr("growd.wiring.simulator.SimulatedHardware", open_one)

@@ -10,9 +10,9 @@ from growd.config import CarbonDioxide, Config, ConfigError, Light, RelayOptions
 from growd.wiring.chamber import AllChambers
 from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
-from support.jumping import rigged
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
+from support.rig import rigged
 
 VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
 FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")

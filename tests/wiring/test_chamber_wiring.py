@@ -18,9 +18,9 @@ from growd.wiring.simulator import simulated_hardware
 from growd.wiring.topics import declare_topics
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
-from support.jumping import Rig, rigged
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
+from support.rig import Rig, rigged
 from support.running import running
 from support.waiting import until
 

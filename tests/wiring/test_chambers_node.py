@@ -13,7 +13,7 @@ from growd.config.services import Couchdb, Environment
 from growd.variable_names import GROUPS, LANGUAGES, VARIABLE_NAMES, group_of
 from growd.variables import VARIABLES
 from growd.wiring.chambers_node import describe_chambers, time_zone_name
-from support.jumping import rigged
+from support.rig import rigged
 
 ROME = Environment(time_zone="Europe/Rome")
 CONFIG = Config(

@@ -14,8 +14,8 @@ from growd.control.planning.humidity import HumidityPlanner
 from growd.control.planning.light import LightPlanner
 from growd.recipes.interpreter import check
 from growd.wiring.derived import derived_of
-from support.jumping import rigged
 from support.memory import ShortMemory
+from support.rig import rigged
 from support.running import in_tasks
 
 AIR, LUX = Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750", bus=3)

@@ -7,7 +7,7 @@ import pytest
 from growd.cli.status_table import report
 from growd.config import Config, Light, RelayOptions, Sensor
 from growd.status.status_node import StatusNode
-from support.jumping import rigged
+from support.rig import rigged
 from support.scene import UNHINDERED
 
 AIR = Sensor(name="air", kind="scd30")

@@ -9,7 +9,7 @@ from growd.bus.messages import Quality
 from growd.config import Config, ConfigError, RelayOptions, Sensor, refuse
 from growd.config.device_checks import device_conflicts, device_inconsistencies
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
+from support.rig import rigged
 
 DOOR = Sensor(name="door", kind="gpio", pin=17, variable="door_open")
 FAN = RelayOptions(name="exhaust", pin=22, variable="air_flush_on")

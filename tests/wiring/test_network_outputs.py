@@ -21,7 +21,7 @@ from growd.wiring.mqtt import mqtt_link
 from growd.wiring.rest import keep_run, make_safe
 from growd_hwsim.faults import Fault
 from support.broker import broker
-from support.jumping import rigged
+from support.rig import rigged
 from support.switches import served
 from support.waiting import PATIENCE_S, until
 

@@ -11,8 +11,8 @@ from growd.output_roles import ROLES
 from growd.status.model import OutputStatus
 from growd.wiring.config_checks import check_config
 from growd_hwsim.actuators import ACTUATORS
-from support.jumping import rigged
 from support.memory import ShortMemory
+from support.rig import rigged
 
 E = "environment_1"
 SENSORS = (Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750"))

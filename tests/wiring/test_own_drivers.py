@@ -22,8 +22,8 @@ from growd.wiring.own_drivers import OwnDriverGuard
 from growd_drivers.errors import DriverError
 from growd_drivers.kinds import API_VERSION, UnloadedKind
 from growd_hwsim.faults import Fault
-from support.jumping import rigged
 from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of, written
+from support.rig import rigged
 
 if TYPE_CHECKING:
     from pathlib import Path

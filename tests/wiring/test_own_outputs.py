@@ -20,10 +20,10 @@ from growd_hwsim.driver_trials import results_until_hung
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import WiredChip, Wiring
 from growd_hwsim.output_trials import trials_of_output
-from support.jumping import rigged
 from support.machine import SleepingTime, simulated
 from support.own_packages import importable, written
 from support.relay_board import SOURCE
+from support.rig import rigged
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,7 @@ from growd.config import Config, ConfigError, RelayOptions, Sensor, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.config.mqtt import Mqtt
 from growd.wiring.receivers import value_in
-from support.jumping import Rig, rigged
+from support.rig import Rig, rigged
 
 TANK = Sensor(
     name="tank", kind="mqtt", topic="tank/1", key="water.temp", variable="water_temperature", stale_after_s=30

@@ -15,8 +15,8 @@ from growd.variables import FAN
 from growd.wiring.config_checks import check_config
 from growd_hwsim.fault_files import parse_fault
 from growd_hwsim.fault_kinds import ACTUATOR, NETWORK, PIN, kinds_at
-from support.jumping import rigged
 from support.memory import ShortMemory
+from support.rig import rigged
 
 E = "environment_1"
 BEGIN, STOP = f"{E}/self_test/begin", f"{E}/self_test/stop"

@@ -54,7 +54,9 @@ _log = logging.getLogger(__name__)
 @data_option
 @config_option
 @set_option
-@click.option("--speed", metavar="X", help="Run the simulated chamber at X times real time.")
+@click.option(
+    "--speed", metavar="X", help="Run the simulated chamber at up to X times real time; max: without a limit."
+)
 @faults_option
 @click.option("--verbose", is_flag=True, help="Log debug messages too.")
 @click.pass_context
@@ -90,7 +92,8 @@ def _run(
     faults: str | None,
     verbose: bool,
 ) -> None:
-    named = {"http.port": port, "simulator.speed": speed, "simulator.faults": faults}
+    bound = "inf" if speed == "max" else speed
+    named = {"http.port": port, "simulator.speed": bound, "simulator.faults": faults}
     given = tuple(f"{option}={value}" for option, value in named.items() if value is not None)
     flags = {option: f"--{option.partition('.')[2]}" for option, value in named.items() if value is not None}
     to_journal = logs.set_up(verbose=verbose)
@@ -111,7 +114,8 @@ def _run(
         for warning in warnings:
             _log.warning("%s", warning)
         app = App(configuration, data, read, warnings)
-        run_on_loop(app.run(functools.partial(_greet, configuration, to_journal=to_journal)))
+        greet = functools.partial(_greet, configuration, to_journal=to_journal)
+        run_on_loop(app.run(greet), simulates=configuration.simulator.enabled)
     except (ConfigError, StartError) as error:
         refuse(error)
     finally:
@@ -151,7 +155,7 @@ def _greeting(config: Config, running: Running) -> str:
     environment = config.environment.id
     chambers = f"\n  chambers   {', '.join(config.chambers())}" if config.chamber else ""
     hardware = hardware_of(config)
-    pace = f", at {config.simulator.speed:g} times real time" if config.simulator.speed != 1 else ""
+    pace = f", now at {running.speed:g} times real time" if config.simulator.speed != 1 else ""
     chamber = chambers_of(config)[0]
     lux = "light_illuminance"
     light = f"""\

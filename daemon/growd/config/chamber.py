@@ -117,10 +117,6 @@ class Chamber:
 
     # how fresh
 
-    def scaled(self, seconds: float) -> float:
-        """A time limit of this machine's work in seconds of the clock, which a simulation may speed up."""
-        return seconds * max(1.0, self.config.simulator.speed)
-
     def stale_after_s(self, variable: str) -> float:
         """The age from which a measured variable is stale: at least two intervals of its slowest sensor."""
         return self._stale_after_s(self.sensors_of(variable))
@@ -141,7 +137,7 @@ class Chamber:
 
     def _stale_after_s(self, sensors: Iterable[Sensor]) -> float:
         fresh_s = [sensor.fresh_s for sensor in sensors]
-        return max([self.scaled(self.options.filter.stale_after_s), *fresh_s])
+        return max([self.options.filter.stale_after_s, *fresh_s])
 
     # what is driven
 

@@ -1,4 +1,4 @@
-"""The clocks of the daemon: the real one, and one that runs fast for the simulator.
+"""The clock of the daemon; `growd.runtime.simulated_clock` has that of the simulator.
 
 Wall time is for time stamps only. Intervals use monotonic time, so that a step of the wall clock (NTP after
 boot, no battery-backed clock) does not affect them.
@@ -105,40 +105,6 @@ class RealClock:
 
     def sleep_blocking(self, seconds: float) -> None:
         time.sleep(max(0.0, seconds))
-
-
-class AcceleratedClock:
-    """A clock that runs `speed` times as fast as the machine's, for the simulator.
-
-    Wall time starts at `start` (UNIX seconds, default now): the last time of the run before, which may be
-    ahead of the machine, so that time never steps back.
-    """
-
-    def __init__(self, speed: float, start: float | None = None) -> None:
-        if not speed > 0:
-            raise ValueError(f"speed must be above 0, not {speed!r}")
-        self.speed = speed
-        self._origin = time.monotonic()
-        self._start = time.time() if start is None else start
-        self.boot = secrets.token_hex(8)
-
-    def time(self) -> float:
-        return whole_microseconds(self._start + self.monotonic())
-
-    def monotonic(self) -> float:
-        return (time.monotonic() - self._origin) * self.speed
-
-    def is_synchronised(self) -> bool:
-        return True
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds / self.speed)
-
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> Cancellable:
-        return asyncio.get_running_loop().call_later(seconds / self.speed, callback)
-
-    def sleep_blocking(self, seconds: float) -> None:
-        time.sleep(max(0.0, seconds / self.speed))
 
 
 def _exists(path: str) -> bool:

@@ -6,7 +6,10 @@ import asyncio
 import ctypes
 import gc
 import resource
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
+
+from growd.runtime.simulated_clock import SimulatedClock, SimulatedLoop, moving
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -27,11 +30,20 @@ def return_free_memory() -> None:
         trim(0)
 
 
-def run_on_loop(main: Coroutine[Any, Any, T]) -> T:
-    """Run `main` to its end.
+def run_on_loop(
+    main: Coroutine[Any, Any, T], clock: SimulatedClock | None = None, *, simulates: bool = False
+) -> T:
+    """Run `main` to its end. With a `clock` its time waits for the work of this loop.
+
+    A loop that `simulates` can have such a clock later.
 
     Objects that exist by now are excluded from garbage collection: a full collection with them blocks the
     loop for 45 ms on a fast machine.
     """
     gc.freeze()
-    return asyncio.run(main)
+    with ExitStack() as stack:
+        factory = SimulatedLoop if simulates or clock else None
+        runner = stack.enter_context(asyncio.Runner(loop_factory=factory))
+        if clock is not None:
+            stack.enter_context(moving(clock, runner.get_loop()))
+        return runner.run(main)

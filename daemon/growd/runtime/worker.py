@@ -6,10 +6,14 @@ import asyncio
 import queue
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from growd.runtime.simulated_clock import turn_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
 
 T = TypeVar("T")
 
@@ -48,7 +52,7 @@ class Worker:
         self._on_new_thread = on_new_thread
         self._monotonic = monotonic
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
-        self._closed = False
+        self._last: asyncio.Future[int] | None = None
         self._lock = threading.Lock()
         self._at_work: tuple[_Call, float] | None = None
         self._abandoned: list[threading.Thread] = []
@@ -63,14 +67,11 @@ class Worker:
 
     def submit(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         """Run `function(*args)` in the thread as `run` does, without waiting for it."""
-        if self._closed:
+        if self._last is not None:
             raise WorkerError(f"worker {self.name} is closed")
         if self._calls.qsize() >= self._depth:
             raise WorkerError(f"worker {self.name} has {self._depth} calls waiting")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        self._calls.put(_Call(function, args, loop, future))
-        return future
+        return self._queued(function, *args)
 
     def busy_for(self) -> float:
         """Seconds that the current call has taken; 0 without one."""
@@ -106,14 +107,18 @@ class Worker:
 
         Returns False if a call hangs and the thread still runs after `timeout` real seconds.
         """
-        if not self._closed:
-            self._closed = True
+        if self._last is None:
+            self._last = self._queued(int)
             self._calls.put(None)
-            ended = asyncio.create_task(
-                asyncio.to_thread(self._thread.join, timeout), name=f"{self.name}: close"
-            )
-            await asyncio.shield(ended)
-        return not self._thread.is_alive()
+            await asyncio.wait([self._last], timeout=timeout)
+        return self._last.done()
+
+    def _queued(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        turn = turn_on(loop, self, lambda: self._at_work is None)
+        self._calls.put(_Call(function, args, loop, future, turn))
+        return future
 
     def _new_thread(self, first: _Call | None) -> threading.Thread:
         thread = threading.Thread(target=self._work, args=(first,), name=self.name, daemon=True)
@@ -131,13 +136,14 @@ class Worker:
 
     def _carry_out(self, call: _Call) -> bool:
         """Run a call; return whether this thread is still that of the worker afterwards."""
-        self._at_work = (call, self._monotonic())
-        call.execute()
-        with self._lock:
-            if self._at_work is None or self._at_work[0] is not call:
-                self.returned += 1
-                return False
-            self._at_work = None
+        with call.turn:
+            self._at_work = (call, self._monotonic())
+            call.execute()
+            with self._lock:
+                if self._at_work is None or self._at_work[0] is not call:
+                    self.returned += 1
+                    return False
+                self._at_work = None
         return True
 
 
@@ -160,7 +166,7 @@ class Workers(dict[str, Worker]):
 
 
 class _Call:
-    __slots__ = ("args", "function", "future", "loop")
+    __slots__ = ("args", "function", "future", "loop", "turn")
 
     def __init__(
         self,
@@ -168,11 +174,13 @@ class _Call:
         args: tuple[Any, ...],
         loop: asyncio.AbstractEventLoop,
         future: asyncio.Future[Any],
+        turn: AbstractContextManager[None],
     ) -> None:
         self.function = function
         self.args = args
         self.loop = loop
         self.future = future
+        self.turn = turn
 
     def execute(self) -> None:
         if self.future.cancelled():
@@ -186,7 +194,7 @@ class _Call:
 
     def followed_by(self, function: Callable[[], Any]) -> _Call:
         """A call whose result is not waited for."""
-        return _Call(function, (), self.loop, self.loop.create_future())
+        return _Call(function, (), self.loop, self.loop.create_future(), nullcontext())
 
     def give_up(self, error: BaseException) -> None:
         """Fail now; a later result of the thread is dropped. On the event loop."""

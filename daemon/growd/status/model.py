@@ -342,7 +342,7 @@ class Status(msgspec.Struct, frozen=True):
     Times of replications are of the machine's clock, as `machine_time` is. `stuck` names the loops that have
     not advanced in time. `recipe_ends` lists the last recipe ends since growd started, oldest first. While
     there are `holds`, all outputs are safe but those of the actuators in `unsafe`. `speed`: how many times
-    faster than real time a simulation runs.
+    faster than real time a simulation ran in the last seconds.
     """
 
     time: float

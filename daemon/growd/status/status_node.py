@@ -46,7 +46,7 @@ from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from growd.bus import Bus
     from growd.bus.messages import Message
@@ -67,7 +67,9 @@ MOST_RECIPE_ENDS: Final = 64
 class StatusNode:
     """Gathers a `Status` on demand; it does no work in between."""
 
-    def __init__(self, bus: Bus, environments: Collection[str], speed: float = 1.0) -> None:
+    def __init__(
+        self, bus: Bus, environments: Collection[str], speed: Callable[[], float] = lambda: 1.0
+    ) -> None:
         self._speed = speed
         self._stage: Stage = "starting"
         self._bus = bus
@@ -134,7 +136,7 @@ class StatusNode:
             lines=[*{line.name: line for line in found.each("line", LineStatus)}.values()],
             alerts=found.several("alerts", OpenAlert),
             unsafe=found.several("unsafe", str),
-            speed=self._speed,
+            speed=self._speed(),
             outputs=found.several("outputs", OutputStatus),
             calibrations_due=found.several("calibrations_due", CalibrationDue),
             sensors_apart=found.each("apart", SensorsApart),

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import PumpFlow
-    from growd.output_roles import Lease
     from growd.runtime.worker import Worker, Workers
     from growd.wiring.outputs import OutputDevice
     from growd_drivers.hardware import Hardware
@@ -96,7 +95,7 @@ class ChamberOutputs:
         lamp = Lamp(self._hardware, self._chamber)
         channels = self._chamber.channels_by_path.values()
         worker = self._worker("light" if channels else PINS, lamp.devices)
-        leases = [self._scaled(lease_of(OutputClass.LIGHT)), *(each.lease for each in channels)]
+        leases = [lease_of(OutputClass.LIGHT), *(each.lease for each in channels)]
         yield LightActuator(
             self._bus,
             self._chamber.environment,
@@ -105,9 +104,9 @@ class ChamberOutputs:
             mix=self._chamber.lamp_mix,
             ramp_s=self._chamber.light.ramp_s,
             switched=self._chamber.switched_channels,
-            stale_after_s=self._chamber.scaled(self._chamber.light.stale_after_s),
+            stale_after_s=self._chamber.light.stale_after_s,
             # one channel after the other, so that one that is away is no failure of the others
-            write_timeout_s=self._chamber.scaled(DEVICE_TIMEOUT_S + sum(map(_limit_s, channels))),
+            write_timeout_s=DEVICE_TIMEOUT_S + sum(map(_limit_s, channels)),
             lease=min(leases, key=lambda each: each.renewed_s),
             guard=interlocks.guard("light", {}),
             counted=lambda channel, *written: self.counters.wrote(lamp_name(channel), *written),
@@ -128,9 +127,9 @@ class ChamberOutputs:
                 PINS if output.kind in ON_A_PIN else output.name, [device], getattr(output, "line", "")
             ),
             safe_on=safe_on,
-            stale_after_s=self._chamber.scaled(output.stale_after_s),
-            write_timeout_s=self._chamber.scaled(_limit_s(output)),
-            lease=output.lease if output.lease.renews_safe else self._scaled(output.lease),
+            stale_after_s=output.stale_after_s,
+            write_timeout_s=_limit_s(output),
+            lease=output.lease,
             guard=interlocks.guard(output.name, {output.own_variable: float(safe_on)}),
             counted=lambda _, *written: self.counters.wrote(output.name, *written),
             role=output.role,
@@ -158,11 +157,6 @@ class ChamberOutputs:
         if role is None or role.output_class is not OutputClass.DOSING:
             return None
         return self._doses.account_of(output.name, role.name, lambda: self._flows[output.name].ml_min)
-
-    def _scaled(self, lease: Lease) -> Lease:
-        """A lease in time of the clock, which a simulation may speed up. Timers of devices have their own."""
-        scaled = self._chamber.scaled
-        return lease._replace(valid_s=scaled(lease.valid_s), renewed_s=scaled(lease.renewed_s))
 
     async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
         try:

@@ -45,7 +45,7 @@ from growd.wiring.database import (
     read_cloud_access,
 )
 from growd.wiring.derived import derived_of
-from growd.wiring.hardware import chosen_clock, opened_hardware
+from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.home import bridged
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
@@ -90,6 +90,8 @@ class Running:
     address: str
     database: str
     data: Path
+    speed: float
+    """How many times as fast as real time it runs."""
 
 
 class App:
@@ -168,7 +170,7 @@ class App:
         declare_topics(config, bus)
         describe_chambers(config, bus, await asyncio.to_thread(time_zone_name, config))
         bus.node("configuration").describe("problems", lambda: self._problems)
-        status = StatusNode(bus, config.chambers(), config.simulator.speed)
+        status = StatusNode(bus, config.chambers(), lambda: speed_of(clock))
         self._hold = OutputHold(bus, self.data, config.chambers())
         await self._hold.read()
         machine = MachineNode(bus, self.data)
@@ -205,7 +207,7 @@ class App:
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
         return_free_memory()
-        return Running(server.url, _described(database), self.data)
+        return Running(server.url, _described(database), self.data, speed_of(clock))
 
     async def _start_chambers(
         self,

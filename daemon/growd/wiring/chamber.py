@@ -214,7 +214,7 @@ class ChamberControl:
                 worker=self._workers.named(sensor.line, partial(self._hardware.take_over, sensor.line)),
                 interval_s=sensor.interval_s,
                 intervals_s=self.chamber.interval_range_s(sensor),
-                read_timeout_s=self.chamber.scaled(DEVICE_TIMEOUT_S),
+                read_timeout_s=DEVICE_TIMEOUT_S,
                 not_ready=NotReadyError,
                 not_ready_limit_s=max(NOT_READY_LIMIT_S + warm_up_s, sensor.interval_s),
                 services=device.services,

@@ -128,7 +128,7 @@ class ControlOfChamber:
             ramp_s=self.chamber.light.ramp_s,
             stale_after_s=self.chamber.stale_after_s(ILLUMINANCE),
             why_held=partial(self._interlocks.why_held, (ILLUMINANCE, *channels)),
-            patience_s=self.chamber.scaled(PATIENCE_S),
+            patience_s=PATIENCE_S,
             others=self._running_experiment,
             log=self._log,
         )

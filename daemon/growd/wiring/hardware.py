@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, cast
 from growd.bus import Bus
 from growd.config import ConfigError, chambers_of
 from growd.host import logs
-from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.runtime.clock import RealClock
 from growd.runtime.liveness import Liveness
+from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.mqtt import mqtt_link
 from growd.wiring.outputs import check_pwm
@@ -86,18 +87,14 @@ async def broker_running(config: Config, hardware: Hardware, clock: Clock) -> As
 
 @contextlib.asynccontextmanager
 async def _simulating(config: Config, bus: Bus, hardware: SimulatedHardware) -> AsyncIterator[None]:
-    """The services of the simulator, and the watch over its speed, for the body."""
+    """The services of the simulator, for the body."""
     from growd.wiring.fault_services import FaultServices, fault_places  # noqa: PLC0415
     from growd.wiring.simulator import run_broker  # noqa: PLC0415
-    from growd.wiring.speed_watch import SpeedWatch  # noqa: PLC0415
 
     FaultServices(bus, hardware.faults, fault_places(config))
     async with Supervisor(RealClock(), bus.liveness) as supervisor:
         if hardware.mqtt.sensors:
             supervisor.start("simulated broker", functools.partial(run_broker, hardware.mqtt, bus.clock))
-        if config.simulator.speed != 1:
-            watch = SpeedWatch(bus, config.simulator.speed)
-            supervisor.start(watch.node.name, watch.run)
         yield
 
 
@@ -111,11 +108,16 @@ async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) ->
     from growd.wiring.simulator import release_time, reserve_time, simulated_clock  # noqa: PLC0415
 
     clock = await simulated_clock(config, local)
-    if not isinstance(clock, AcceleratedClock):
+    if not isinstance(clock, SimulatedClock):
         yield clock
         return
-    async with Supervisor(clock, liveness) as supervisor:
-        supervisor.start("simulated time", functools.partial(reserve_time, local, clock))
-        with logs.timed_by(clock.time):
+    with moving(clock, asyncio.get_running_loop()), logs.timed_by(clock.time):
+        async with Supervisor(clock, liveness) as supervisor:
+            supervisor.start("simulated time", functools.partial(reserve_time, local, clock))
             yield clock
     await release_time(local, clock)
+
+
+def speed_of(clock: Clock) -> float:
+    """How many times as fast as real time a clock ran in the last seconds."""
+    return clock.reached if isinstance(clock, SimulatedClock) else 1.0

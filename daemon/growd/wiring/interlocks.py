@@ -72,7 +72,7 @@ def interlocks_of(
         sensors={name: chamber.sensor_names(name) if name in chamber.shared else () for name in judged},
         derived=derived,
         memory=memory,
-        patience_s=chamber.scaled(PATIENCE_S),
+        patience_s=PATIENCE_S,
         outputs=(*chamber.lamp_channels, *chamber.own_variables),
         drives=_raised(chamber),
         hold=hold,

@@ -88,7 +88,7 @@ def output_controller(
         minimum_on_s=max(LEAST_S, on_s),
         minimum_off_s=max(LEAST_S, off_s),
         minimum_cycle_s=max(map(_cycle_s, outputs)),
-        command_stale_after_s=chamber.scaled(COMMAND_STALE_S),
+        command_stale_after_s=COMMAND_STALE_S,
         override_s=first.override_s,
     )
 

@@ -157,7 +157,7 @@ class OutputInterlocks:
             output.name,
             feedback(chamber.environment, output.name),
             self._by_name[output.name],
-            confirm_s=chamber.scaled(output.confirm_s),
+            confirm_s=output.confirm_s,
             above=output.confirm_above,
             stale_after_s=chamber.feedback_stale_after_s(output.name),
             counter=counters_of(chamber, output),

@@ -79,7 +79,7 @@ def pump_calibration(
         log=log,
         litres=counters.litres,
         cylinder=cylinder,
-        idle_s=chamber.scaled(IDLE_S),
+        idle_s=IDLE_S,
     )
 
 

@@ -101,7 +101,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
     )
     longest = max((LONGEST_ON_S.get(each.variable, ON_S) for each in watched), default=BRIEFLY_S)
     sensors = (
-        FeedbackSensor(each.name, each.confirm_above, chamber.scaled(each.confirm_s))
+        FeedbackSensor(each.name, each.confirm_above, each.confirm_s)
         for each in outputs
         if chamber.confirming(each.name)
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
 from functools import partial
@@ -14,7 +13,8 @@ from growd.config import chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
 from growd.own_kinds import BUILT_IN, chip_fault, reason_of
-from growd.runtime.clock import AcceleratedClock, RealClock
+from growd.runtime.clock import RealClock
+from growd.runtime.simulated_clock import SimulatedClock
 from growd.store.errors import LocalStoreError
 from growd.wiring.simulated_truth import truth_of
 from growd_drivers.kinds import UnloadedKind
@@ -45,10 +45,13 @@ if TYPE_CHECKING:
     from growd_drivers.kinds import OutputKind, SensorKind
     from growd_hwsim.broker import SimulatedBroker
 
-RESERVED_S: Final = 6.0
-"""How far ahead simulated time is reserved, in real seconds; renewed every `RENEWED_S`."""
-
 RENEWED_S: Final = 2.0
+"""How often simulated time is reserved for three times as long: real seconds at up to `MOST` times."""
+
+MOST: Final = 1_000.0
+HANG_S: Final = 0.1
+"""Between two looks whether a simulated call still hangs."""
+
 STEP_S: Final = 1.0  # between two looks at the simulated broker
 _KEY: Final = "simulated_time"
 _log = logging.getLogger(__name__)
@@ -65,6 +68,7 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
         _replayed(config, clock) if simulator.replay else _modelled(config, clock),
         sleep=clock.sleep_blocking,
         monotonic=clock.monotonic,
+        hang=partial(clock.sleep_blocking, HANG_S),
         faults=faults,
         wiring=_wiring(first),
         further=[(_modelled(config, clock), _wiring(each)) for each in further],
@@ -81,19 +85,18 @@ async def simulated_clock(config: Config, local: LocalStore) -> Clock:
     now, speed = time.time(), config.simulator.speed
     if speed == 1 and saved <= now:
         return RealClock()
-    clock = AcceleratedClock(speed, max(now, saved))
-    await _save(local, clock.time() + RESERVED_S * speed)
-    return clock
+    return SimulatedClock(speed, max(now, saved))
 
 
-async def reserve_time(local: LocalStore, clock: AcceleratedClock) -> None:
+async def reserve_time(local: LocalStore, clock: SimulatedClock) -> None:
     """Keep a time in `local` that is ahead of the clock, until cancelled.
 
     After a kill, growd starts at that time, so that no time is used twice.
     """
+    period_s = RENEWED_S * min(clock.speed, MOST)
     while True:
-        await _save(local, clock.time() + RESERVED_S * clock.speed)
-        await asyncio.sleep(RENEWED_S)  # real seconds, since it protects from a kill
+        await _save(local, clock.time() + 3 * period_s)
+        await clock.sleep(period_s)
 
 
 async def run_broker(broker: SimulatedBroker, clock: Clock) -> None:
@@ -103,7 +106,7 @@ async def run_broker(broker: SimulatedBroker, clock: Clock) -> None:
         await clock.sleep(STEP_S)
 
 
-async def release_time(local: LocalStore, clock: AcceleratedClock) -> None:
+async def release_time(local: LocalStore, clock: SimulatedClock) -> None:
     """Save the present time at a clean end: the next run starts there."""
     await _save(local, clock.time())
 

@@ -1,0 +1,153 @@
+"""A chamber on simulated hardware with real drivers, whose time the test lets pass."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import os
+from contextlib import asynccontextmanager, contextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from growd.bus import Bus
+from growd.control.hold import OutputHold
+from growd.device_kinds import SENSOR_KINDS
+from growd.runtime.liveness import Liveness
+from growd.runtime.simulated_clock import SimulatedClock, moving
+from growd.runtime.supervisor import Supervisor
+from growd.wiring.chamber import AllChambers
+from growd.wiring.pumps import simulated_cylinders
+from growd.wiring.simulator import run_broker, simulated_hardware
+from growd.wiring.topics import declare_topics
+from support.memory import ShortMemory
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Iterator
+    from pathlib import Path
+
+    from growd.config import Config
+    from growd.control.calibration_log import RecordKeeper
+    from growd_hwsim.hardware import SimulatedHardware
+
+for _kind in SENSOR_KINDS.values():
+    if _kind.slow_import:  # samplers import it in a thread, for which `ManualClock` does not wait
+        import_module(_kind.slow_import)
+
+START = 1_700_000_000.0
+
+
+class HeldClock(SimulatedClock):
+    """A simulated clock whose time passes only in `advance` and `until`."""
+
+    def __init__(self, time: float = START) -> None:
+        super().__init__(start=time)
+        self.ends = 0.0
+
+    def step(self, seconds: float) -> None:
+        """Step wall time, as NTP does; monotonic time stays."""
+        self._start += seconds
+
+    async def advance(self, seconds: float) -> None:
+        """Move time forward and let everything happen that falls due, in order."""
+        self.ends += seconds
+        await self.idle()
+        self._now = self.ends
+
+    async def until(self, condition: Callable[[], bool], *, within: float) -> float:
+        """Let time pass until `condition` holds: the seconds it took, `within` at most."""
+        began = self._now
+        await self.settle()
+        while not condition():
+            if self._now - began > within:
+                raise AssertionError(f"the condition did not hold within {within:g} s")
+            await self.advance(1.0)
+        return self._now - began
+
+    async def settle(self) -> None:
+        """Let the loop and the workers run until they are idle."""
+        await self.idle()
+
+
+@contextmanager
+def one_core() -> Iterator[None]:
+    """Keep this thread, and those that it starts, on one core: they work in turns, which costs less there."""
+    cores = os.sched_getaffinity(0)
+    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
+    os.sched_setaffinity(0, {sorted(cores)[number % len(cores)]})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+class Rig:
+    """A chamber on simulated hardware, on time that the test lets pass."""
+
+    def __init__(
+        self,
+        config: Config,
+        clock: HeldClock,
+        machine: SimulatedHardware,
+        memory: ShortMemory | None,
+        *,
+        data: Path | None,
+        records: RecordKeeper | None,
+    ) -> None:
+        self.config = config
+        self.memory = memory or ShortMemory()
+        self.clock = clock
+        self.bus = Bus(self.clock, liveness=Liveness(monotonic=self.clock.monotonic))
+        declare_topics(config, self.bus)
+        self.machine = machine
+        self.complaints: list[str] = []
+        self.hold = None if data is None else OutputHold(self.bus, data, config.chambers())
+        self.chambers = AllChambers(
+            config,
+            self.bus,
+            self.machine,
+            memory=self.memory,
+            report=self.complaints.append,
+            records=records,
+            hold=self.hold,
+            cylinders=simulated_cylinders(config, self.machine),
+        )
+
+    def last(self, topic: str) -> Any:
+        """The last message on a topic of the environment; None before the first."""
+        return self.bus.topics.get(f"{self.config.environment.id}/{topic}").last
+
+    def device(self, node: str) -> dict[str, Any]:
+        """The state of a device, as its node reports it."""
+        information = self.bus.find_node(f"{self.config.environment.id}/{node}").information()
+        device: dict[str, Any] = information["device"]
+        return device
+
+
+@asynccontextmanager
+async def rigged(
+    config: Config,
+    memory: ShortMemory | None = None,
+    data: Path | None = None,
+    time: float = START,
+    records: RecordKeeper | None = None,
+) -> AsyncIterator[Rig]:
+    """Run the chamber of a configuration around the body from `time`; `memory` is that of its interlocks.
+
+    `records` keeps its calibrations.
+
+    With a `data` folder it has a hold, which the body reads.
+    """
+    clock = HeldClock(time)
+    machine = await asyncio.to_thread(simulated_hardware, config, clock)  # as growd does: it imports chips
+    rig = Rig(config, clock, machine, memory, data=data, records=records)
+    try:
+        with one_core(), moving(clock, asyncio.get_running_loop()):
+            async with rig.chambers.running(), Supervisor(rig.clock, rig.bus.liveness) as supervisor:
+                if machine.mqtt.sensors:
+                    supervisor.start("simulated broker", functools.partial(run_broker, machine.mqtt, clock))
+                yield rig
+                machine.faults.close()
+                clock.ends = math.inf
+    finally:
+        machine.close()
