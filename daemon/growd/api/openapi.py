@@ -144,6 +144,7 @@ TAGS: Final = {
     "figures": "The figures of a run",
     "report": "The report of a run",
     "compare": "Several runs side by side",
+    "simulation_report": "The report of the last simulation of a recipe",
     "node": "Nodes: the parts of growd",
     "session": "The login",
     "openapi.json": "The description of the API",

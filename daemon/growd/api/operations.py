@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from growd.bus.nodes import Bus, Node
     from growd.runs.archive import RunArchive
     from growd.runs.reports.service import RunReports
+    from growd.runs.simulation import RecipeSimulation
     from growd.runtime.clock import Clock
     from growd.store.entries.journal import GrowersJournal
     from growd.store.history.history import History
@@ -104,6 +105,7 @@ class Api:
         runs: RunArchive | None = None,
         journal: GrowersJournal | None = None,
         reports: RunReports | None = None,
+        simulation: RecipeSimulation | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
@@ -139,6 +141,7 @@ class Api:
         self.runs = runs
         self.journal = journal
         self.reports = reports
+        self.simulation = simulation
         self._calls: set[asyncio.Task[Any]] = set()
         self._descriptions: dict[
             bool, bytes

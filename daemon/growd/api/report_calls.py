@@ -45,6 +45,15 @@ async def compare_runs(api: Api, call: Call) -> web.StreamResponse:
         raise _unavailable(error) from None
 
 
+async def read_simulation_report(api: Api, _: Call) -> web.StreamResponse:
+    """Answer with the report of the last simulation."""
+    report = None if api.simulation is None else api.simulation.report
+    if report is None:
+        sentence = "there is no report of a simulation; the node simulator/recipe has its state"
+        raise ApiError(404, "not_found", sentence)
+    return _page(report)
+
+
 def _reports(api: Api, run: str) -> RunReports:
     if api.reports is None:
         raise UnknownNameError("run", run)
@@ -83,5 +92,9 @@ REPORT_OPERATIONS: Final = (
             _LANGUAGE,
         ),
         answer="page", refusals=(404, 503),
+    ),
+    Operation(
+        "GET", "simulation_report", "", "Read the report of the last simulation of a recipe",
+        read_simulation_report, answer="page", refusals=(404,),
     ),
 )  # fmt: skip

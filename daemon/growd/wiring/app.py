@@ -196,7 +196,15 @@ class App:
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
         server = await start(
-            serving(config, bus, database=database, storage=storage, status=status, reloader=self._reloader)
+            serving(
+                config,
+                bus,
+                self.data,
+                database=database,
+                storage=storage,
+                status=status,
+                reloader=self._reloader,
+            )
         )
         await self._start_chambers(stack, bus, local, storage, database)
         reporter = configured_reporter(config, bus, status, access, lambda: server.url)

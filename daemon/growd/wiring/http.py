@@ -24,9 +24,11 @@ from growd.wiring.access import access_control
 from growd.wiring.files import page_folder
 from growd.wiring.history import configured_history
 from growd.wiring.runs import run_archive, run_reports
+from growd.wiring.simulation import recipe_simulation
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
+    from pathlib import Path
 
     from growd.bus import Bus
     from growd.config import Config, Http
@@ -58,6 +60,7 @@ RELOADABLE: Final = (
 async def serving(
     config: Config,
     bus: Bus,
+    data: Path,
     *,
     database: Database,
     storage: Storage,
@@ -102,8 +105,14 @@ async def serving(
     if authorization is not None:
         reloader.offer("access", apply=authorization.reconfigure)
     reports = run_reports(config, bus, archive=archive, history=history, database=database, storage=storage)
+    simulation = recipe_simulation(lambda: reloader.config, bus, data, database)
     try:
-        async with history, reports as api.reports, certified(config.tls, bus.liveness) as certificate:
+        async with (
+            history,
+            reports as api.reports,
+            simulation as api.simulation,
+            certified(config.tls, bus.liveness) as certificate,
+        ):
             await door.open(http.host, http.port, passed_sockets(), certificate)
             yield door
     finally:
