@@ -1,6 +1,6 @@
 /** Recipes: the running one with its plan, the library, one of them with its start, and the runs. */
-import { call, database } from "../lib/api.js";
-import { duration, local, moment, unix } from "../lib/format.js";
+import { address, call, database, get } from "../lib/api.js";
+import { duration, local, moment, number, percent, unix } from "../lib/format.js";
 import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
@@ -17,6 +17,8 @@ import { facts, Name, Runs, short } from "./runs.js";
 const DRIFT_S = 30; // a plan that begins that much earlier or later than the run is asked again
 const LARGEST_FILE = 4_000_000; // bytes
 const AGAIN_MS = 30_000;
+const PROGRESS_MS = 2_000;
+const MOST_DAYS = 100; // of a simulation
 
 /** Call a service of the environment in the name of who uses the page. */
 const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: author() });
@@ -222,6 +224,7 @@ function Recipe({ environment, id }) {
       </div>`}
     </section>
     ${plan && mayOperate() && html`<${Start} ...${{ environment, id, plan, at, offset, pick, setAt: (at) => setBegin({ at, offset }) }} />`}
+    ${plan && mayOperate() && html`<${Trial} ...${{ environment, id, plan }} />`}
     ${plan && html`<section class="card"><h2>${t("recipe_plan")}</h2>
       ${isByClock(plan) && !at && html`<p class="faint small">${t("recipe_plan_if_now")}</p>`}
       <${Plan} ...${{ plan, picked: offset || null, onPick: mayOperate() && pick }} /></section>`}`;
@@ -250,5 +253,28 @@ function Start({ environment, id, plan, at, offset, pick, setAt }) {
     <p class="faint small">${t("recipe_pick")}</p>
     <div class="row"><${Action} class="primary" disabled=${isTaken} run=${start}>${t("recipe_start")}<//>
       ${at ? moment(at) : t("recipe_now")}${offset > 0 && t("recipe_start_says", { place: exact(offset) })}</div>
+  </section>`;
+}
+
+/** What the recipe would do in this chamber; one simulation runs at a time. */
+function Trial({ environment, id, plan }) {
+  const [now, setNow] = useState({});
+  const [days, setDays] = useState(Math.min(MOST_DAYS, Math.ceil(plan.duration / 86_400)));
+  const ask = () => get("node/simulator/recipe").then(({ simulation }) => setNow(simulation), () => {});
+  const run = (environment, name, args) => () => call(`${environment}/${name}`, args).finally(ask);
+  useEffect(() => {
+    ask();
+    const timer = setInterval(ask, PROGRESS_MS);
+    return () => clearInterval(timer);
+  }, []);
+  const isOurs = now.recipe_id === id && now.environment === environment;
+  return html`<section class="card"><h2>${t("trial")}</h2><p class="faint small">${t("trial_about")}</p>
+    ${now.state === "running" ? html`<progress max="1" value=${now.done} aria-label=${t("trial")}></progress>
+      <p class="row spread">${t("trial_runs", { name: now.recipe_id, done: percent(now.done), speed: number(now.speed, 0) })}
+        <${Action} class="bad" run=${run(now.environment, "stop_simulation")}>${t("recipe_stop")}<//></p>`
+    : html`<div class="row"><label><${NumberInput} size="3" value=${days} decimals=${0} least=${1} most=${MOST_DAYS} onNumber=${setDays} /> ${t("recipe_days")}</label>
+        <${Action} disabled=${!days} run=${run(environment, "simulate_recipe", { recipe_id: id, days, lang: document.documentElement.lang })}>${t("trial")}<//></div>`}
+    <p role="status">${isOurs && now.state === "failed" && html`<span class="bad" lang="en">${now.reason}</span>`}
+      ${isOurs && now.state === "done" && html`<a href=${address("simulation_report")} target="_blank">${t("runs_report")}</a>`}</p>
   </section>`;
 }
