@@ -5,11 +5,15 @@ it. A valve and a heater are on and the acid pump gives a dose of 3 s when growd
 blocked or killed. "After its last renewal" counts from the last level that growd gave to the keeper. The
 reference is the dose of the same library while nothing happens. Times of the keeper without real-time
 priority, which growd's service gives it, are those of a process among the busy ones.
+
+The last rows are doses on simulated pins at several speeds, with the same busy processes: `most` s long.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -21,11 +25,20 @@ import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, busy, held_port, limited, main, until_answer
+
+from growd.bus import Bus
+from growd.config import load
+from growd.runtime.event_loop import run_on_loop
+from growd.runtime.simulated_clock import SimulatedClock
+from growd.wiring.chamber import AllChambers
+from growd.wiring.simulator import simulated_hardware
+from growd.wiring.topics import declare_topics
 
 if TYPE_CHECKING:
     import argparse
@@ -37,6 +50,8 @@ VALVE, HEATER, ACID = 23, 25, 22
 ENVIRONMENT: Final = "environment_1"
 DOSE_S: Final = 3.0  # 1.5 ml at 30 ml/min
 LATER_S: Final = 0.5  # from the begin of a dose until something happens
+SIMULATED: Final = {"10x": 10.0, "1000x": 1_000.0, "max": math.inf}
+MOST_LONGER_S: Final = 1e-6
 SETTLED_S: Final = 12.0  # from a dose until the next one may begin
 OFF_S, DOSE_MS, WORST_DOSE_MS, KILLED_S = 2.5, 20.0, 100.0, 0.5
 CONFIGURATION: Final = """
@@ -90,7 +105,7 @@ mixing_s = 1
 mixing_pause_s = 0
 dosing_ml_per_hour = 10000
 dosing_ml_per_day = 10000
-no_effect_doses = 1000
+no_effect_doses = 20
 no_rise_open_s = 86400
 heater_on_s = 86400
 dose_s = 3600
@@ -285,7 +300,45 @@ class Chamber:
 def measure(options: Options) -> list[Row]:
     with busy(options.arguments.busy), ThreadPoolExecutor(len(LIBRARIES)) as pool:
         found = list(pool.map(lambda library: _measured(library, options.rounds), LIBRARIES))
+        found += [_simulated(name, speed, options.rounds) for name, speed in SIMULATED.items()]
     return [row for each in found for row in each]
+
+
+def _simulated(name: str, speed: float, rounds: int) -> list[Row]:
+    """Doses in simulated time, and the speed that is reached."""
+    clock = SimulatedClock(speed)
+    doses = run_on_loop(_given(clock, 5 * rounds), clock)
+    longer_s = max(doses) - DOSE_S
+    return [
+        limited(
+            f"simulated at {name}: {len(doses)} doses longer than commanded by", "s", longer_s, MOST_LONGER_S
+        ),
+        Row(f"simulated at {name}: speed reached", "x", clock.reached, None, None, "", met=True),
+    ]
+
+
+async def _given(clock: SimulatedClock, count: int) -> list[float]:
+    """How long each dose was, in seconds of the clock."""
+    with tempfile.TemporaryDirectory(prefix="growd-bench-") as folder:
+        file = Path(folder) / "growd.toml"
+        file.write_text(CONFIGURATION.format(library="gpiod"))
+        config = load(file, ("simulator.enabled=true",))
+    bus = Bus(clock)
+    declare_topics(config, bus)
+    machine = simulated_hardware(config, clock)
+    sys.path.append(str(SUPPORT.parent))
+    memory: Any = importlib.import_module("support.memory").ShortMemory()
+    chambers = AllChambers(config, bus, machine, memory=memory, report=print)
+    client = bus.node("client")
+    async with chambers.running():
+        await clock.sleep(1.0)  # until receivers listen
+        for sensor, value in (("co2", 600.0), ("air", 22.0), ("ph", 6.8)):
+            client.publish_arguments(f"{ENVIRONMENT}/posted/{sensor}", [value])
+        client.publish_arguments(f"{ENVIRONMENT}/desired/water_potential_hydrogen", [6.0])
+        await clock.sleep(SETTLED_S * count)
+        events = [(each.time, each.high) for each in machine.pins.history if each.pin == ACID]
+    machine.close()
+    return [after - at for (at, high), (after, _) in pairwise(events) if high]
 
 
 def _measured(library: str, rounds: int) -> list[Row]:

@@ -33,6 +33,9 @@ URGENT_S: Final = 1_800.0
 MACHINE_S: Final = 60.0
 """Disk and temperature are read this often, if a rule needs them."""
 
+_OUTSIDE: Final = ("outbox", "database", "replication")
+"""Their times are real also in a simulation, where a second of a slow disk may be an hour."""
+
 _OF_MACHINE: Final = ("disk_full", "too_hot")
 _CLEAR: Final = AlertTrack()
 _log = logging.getLogger(__name__)
@@ -41,7 +44,8 @@ _log = logging.getLogger(__name__)
 class Watch:
     """All rules, and the open alerts by rule and subject.
 
-    `report(phase, alert)` is called when an alert begins, is repeated or ends. Intervals are of the clock.
+    `report(phase, alert)` is called when an alert begins, is repeated or ends. Intervals are of the clock;
+    those of the database are of `real`.
     """
 
     def __init__(
@@ -52,8 +56,10 @@ class Watch:
         *,
         opened: Iterable[Alert],
         report: Callable[[AlertPhase, Alert], None],
+        real: Callable[[], float] | None = None,
     ) -> None:
         self._clock = clock
+        self._real = real or clock.monotonic
         self._source = source
         self._rules = {rule.name: rule for rule in rules}
         self._report = report
@@ -83,22 +89,27 @@ class Watch:
 
     def look(self, status: Status) -> None:
         """Apply all rules to a status."""
-        now = self._clock.monotonic()
-        silent_s = self._silences(status, now)
+        silent_s = self._silences(status, self._clock.monotonic())
         ends = self._new_ends(status)
         for rule in self._rules.values():
             found = {each.subject: each for each in observe(rule, status, silent_s)}
             if rule.kind == "problem":
                 found |= self._solved_problems(rule.name, found)
             for observation in found.values():
-                self._judge(rule, observation, now)
+                self._judge(rule, observation, self._now(rule.name))
             if rule.kind == "recipe_ended":
                 self._report_ends(rule, ends)
-        for key in [key for key, at in self._seen_at.items() if now - at > GONE_S]:
+        for key in [key for key, at in self._seen_at.items() if self._now(key[0]) - at > GONE_S]:
             if key in self.open:
                 self._end(key, "it is no longer there")
             else:
                 self._forget(key)
+
+    def _now(self, name: str) -> float:
+        """The monotonic time for a rule."""
+        rule = self._rules.get(name)
+        is_outside = rule is not None and rule.kind in _OUTSIDE
+        return self._real() if is_outside else self._clock.monotonic()
 
     async def _look_up_machine(self) -> None:
         now = self._clock.monotonic()
@@ -138,7 +149,7 @@ class Watch:
 
     def _resume(self, alert: Alert) -> None:
         """Continue an alert that was open when growd ended."""
-        now, wall = self._clock.monotonic(), self._clock.time()
+        now, wall = self._now(alert.rule), self._clock.time()
         key = (alert.rule, alert.subject)
         since, told = (now - max(0.0, wall - at) for at in (alert.since, alert.told_at))
         self.open[key] = alert
@@ -186,7 +197,7 @@ class Watch:
         self._forget(key)
         alert.ended, alert.now = self._clock.time(), now
         if track.raised_at is not None:
-            alert.lasted_s = self._clock.monotonic() - track.raised_at
+            alert.lasted_s = self._now(key[0]) - track.raised_at
         _log.info("alert %s has ended: %s", alert.rule, now)
         self._report(AlertPhase.END, alert)
 

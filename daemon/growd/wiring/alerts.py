@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import platform
+import time
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -157,7 +158,12 @@ class Alerting:
             for settings in config.notify
         }
         self._watch = Watch(
-            clock, self._status, self._rules(config), opened=self._saved.open, report=self._report
+            clock,
+            self._status,
+            self._rules(config),
+            opened=self._saved.open,
+            report=self._report,
+            real=time.monotonic,
         )
 
     @staticmethod
