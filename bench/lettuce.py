@@ -366,7 +366,6 @@ class Grow:
             self._rigged(self._config, self._memory, time=START + self.elapsed)
         )
         self._rig, self._origin = rig, rig.clock.monotonic() - self.elapsed
-        rig.clock.grain_s = 0.5
         before, self.chamber = self.chamber, rig.machine.chamber
         if before is None:
             seedlings = replace(

@@ -153,7 +153,6 @@ class Scene:
         outputs = (*map(_sealed, config.output), BASE)
         config = msgspec.structs.replace(config, sensor=tuple(sensors), output=outputs)
         async with rigged(config) as rig:
-            rig.clock.grain_s = 0.1
             self._rig = rig
             self._status = StatusNode(rig.bus, [ENVIRONMENT])
             node = rig.bus.node("sensors")

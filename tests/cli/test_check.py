@@ -25,7 +25,6 @@ from support.lasting_pins import LastingPins
 from support.machine import SleepingTime, simulated
 from support.mount_namespace import mounted
 from support.program import GROWD, failed, said
-from support.rig import HeldClock
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Sequence
@@ -536,12 +535,6 @@ def test_a_valve_needs_a_carbon_dioxide_sensor(tmp_path: Path):
     )
 
 
-@pytest.fixture
-def jumping(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Delays of the command take no real time."""
-    monkeypatch.setattr("growd.cli.check.RealClock", HeldClock)
-
-
 SHELVES = """
 [simulator]
 
@@ -568,7 +561,7 @@ variable = "air_flush_on"
 """
 
 
-def test_devices_of_several_environments_are_listed(tmp_path: Path, jumping: None):
+def test_devices_of_several_environments_are_listed(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(SHELVES)
     status, printed = said("check", "--config", str(file))
@@ -650,7 +643,7 @@ def test_real_hardware_on_another_machine_is_one_sentence(tmp_path: Path):
     assert len(printed.splitlines()) == 1, printed
 
 
-def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path: Path, jumping: None):
+def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(
         """
@@ -689,13 +682,13 @@ def test_what_cannot_be_asked_does_not_count_as_answering(tmp_path: Path, jumpin
     assert summary == "1 of 1 devices answer, 3 cannot be asked (simulated hardware)."
 
 
-def test_simulated_hardware_answers(jumping: None):
+def test_simulated_hardware_answers():
     status, printed = said("check", "--hardware", "--set", "light.enabled=true")
     assert status == 0, printed
     assert printed.splitlines()[-1] == "3 of 3 devices answer (simulated hardware)."
 
 
-def test_without_a_configuration_the_simulated_hardware_is_named_first(jumping: None):
+def test_without_a_configuration_the_simulated_hardware_is_named_first():
     status, printed = said("check", "--hardware")
     assert status == 0
     assert printed.startswith(

@@ -421,7 +421,6 @@ class Soak:
 @asynccontextmanager
 async def soaking(folder: Path) -> AsyncIterator[Soak]:
     async with rigged(CONFIG) as rig:
-        rig.clock.grain_s = 1.0
         await rig.clock.settle()  # ignore the first readings
         room = rig.machine.chamber
         room.parameters = dataclasses.replace(room.parameters, valve_flow_l_min=0.001, daylight_lux=0.0)

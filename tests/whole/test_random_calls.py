@@ -173,7 +173,6 @@ class Life:
         """Start growd, make calls, and end."""
         async with contextlib.AsyncExitStack() as stack:
             rig = await stack.enter_async_context(rigged(self.config, self.memory, time=START + self.elapsed))
-            rig.clock.grain_s = 0.2
             self.rig, self.bus = rig, rig.bus
             self.begin_chamber()
             parts = self.recipes_and_mqtt(rig.config.chambers())

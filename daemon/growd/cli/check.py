@@ -27,6 +27,7 @@ from growd.config.secrets import secret_path
 from growd.raspberry_pi.model import PiError
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
+from growd.runtime.simulated_clock import SimulatedClock
 from growd.server.tls import CertificateError, read_pair
 from growd.wiring.alert_channels import read_trusted, secret_of
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
@@ -160,10 +161,11 @@ def _all_answer(config: Config) -> bool:
     """Test the hardware, with a line for each device. Raises the errors of opening it."""
     if not config.simulator.enabled and config.http.port:
         _check_not_running(config)
-    clock = RealClock()
+    simulated = SimulatedClock() if config.simulator.enabled else None
+    clock = simulated or RealClock()
     hardware = open_configured(config, clock)
     try:
-        findings = run_on_loop(_answers(config, hardware, clock))
+        findings = run_on_loop(_answers(config, hardware, clock), simulated)
     finally:
         hardware.close()
     asked = [finding.answers for finding in findings if finding.answers is not None]
