@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from closed_loop import HoldingGuard, Inline, Part, SteppedClock, tasks_around
+from closed_loop import HoldingGuard, Inline, Part, held_clock, tasks_around
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
@@ -118,7 +118,7 @@ class ClimateLoop:
         is_guarded: bool = False,
     ) -> None:
         """`others` makes the controllers that take the place of growd's."""
-        self.clock = SteppedClock()
+        self.clock = held_clock()
         self.bus = Bus(self.clock)
         self.config = Chamber(config, ENVIRONMENT)
         declare_topics(config, self.bus)

@@ -7,7 +7,6 @@ spread are taken in the second half of a step.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import statistics
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 from climate_loop import ClimateLoop, Thermostat, climate_config, output
 from measuring import Row, limited
 
+from growd.runtime.event_loop import run_on_loop
 from growd.variables import ACIDITY, CONDUCTIVITY, FAN, HUMIDITY, TEMPERATURE
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.tank import TankParameters
@@ -105,8 +105,18 @@ def scene_rows(rounds: int, seconds: float) -> list[Row]:
     rows: list[Row] = []
     for scene in SCENES:
         length = min(scene.hours * 3600.0, scene.hours * seconds)
-        ours = _worst([asyncio.run(_ran(scene, seed, length, plain=False)) for seed in range(1, rounds + 1)])
-        theirs = _worst([asyncio.run(_ran(scene, seed, length, plain=True)) for seed in range(1, rounds + 1)])
+        ours = _worst(
+            [
+                run_on_loop(_ran(scene, seed, length, plain=False), simulates=True)
+                for seed in range(1, rounds + 1)
+            ]
+        )
+        theirs = _worst(
+            [
+                run_on_loop(_ran(scene, seed, length, plain=True), simulates=True)
+                for seed in range(1, rounds + 1)
+            ]
+        )
         rows += _rows(scene, ours, theirs)
     return rows
 

@@ -7,8 +7,6 @@ seconds, and the same seed gives the same hour. `bench/control.py` measures with
 from __future__ import annotations
 
 import asyncio
-import heapq
-import itertools
 import math
 import struct
 from contextlib import asynccontextmanager
@@ -27,6 +25,7 @@ from growd.control.loop import LoopController, usual_settings
 from growd.control.output_control import Demand, OutputController
 from growd.control.pulse_test import PulseTest
 from growd.control.topics import declare_environment
+from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chips import scd30
 from growd_hwsim.parameters import ChamberParameters
@@ -43,67 +42,11 @@ LUX = "light_illuminance"
 VALVE, FAN = "air_carbon_dioxide_valve_on", "air_flush_on"
 SENSOR_S = 2.0  # the interval of an SCD30
 ANSWERS_S = 0.01  # after a command, from when on it can be read
-TURNS = 10_000  # of the loop: what is still busy then runs in a circle
 
 
-class SteppedClock:
-    """A `growd.runtime.clock.Clock` whose time moves only by `advance`, from one sleeper to the next."""
-
-    def __init__(self, time: float = 1_700_000_000.0) -> None:
-        self._now = 1_000.0
-        self._offset = time - self._now
-        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
-        self._order = itertools.count()
-
-    @property
-    def boot(self) -> str:
-        return "stepped"
-
-    def is_synchronised(self) -> bool:
-        return True
-
-    def time(self) -> float:
-        return self._now + self._offset
-
-    def monotonic(self) -> float:
-        return self._now
-
-    async def sleep(self, seconds: float) -> None:
-        await self._sleeper(seconds)
-
-    def sleep_blocking(self, seconds: float) -> None:
-        """Takes no time."""
-
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.Future[None]:
-        wake = self._sleeper(seconds)
-        wake.add_done_callback(lambda _: None if wake.cancelled() else callback())
-        return wake
-
-    async def advance(self, seconds: float) -> None:
-        """Move on, and let everything happen that falls due, in order."""
-        end = self._now + seconds
-        await self.settle()
-        while self._sleepers and self._sleepers[0][0] <= end:
-            due, _, wake = heapq.heappop(self._sleepers)
-            if not wake.done():
-                self._now = max(self._now, due)
-                wake.set_result(None)
-                await self.settle()
-        self._now = end
-
-    async def settle(self) -> None:
-        """Let the loop run until nothing is left to do at this moment."""
-        ready: Any = asyncio.get_running_loop()._ready  # type: ignore[attr-defined]  # noqa: SLF001
-        for _ in range(TURNS):
-            await asyncio.sleep(0)
-            if not ready:
-                return
-        raise RuntimeError(f"the loop is still busy after {TURNS} turns")
-
-    def _sleeper(self, seconds: float) -> asyncio.Future[None]:
-        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))
-        return wake
+def held_clock(time: float = 1_700_000_000.0) -> SimulatedClock:
+    """A clock whose time passes only in `advance`."""
+    return SimulatedClock(start=time, ends=0.0)
 
 
 class Inline:
@@ -205,7 +148,7 @@ class Loop:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.clock = SteppedClock()
+        self.clock = held_clock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, ENVIRONMENT, [CO2])
         self.chamber = SimulatedChamber(
@@ -310,7 +253,7 @@ class LightLoop:
     """The chamber with its lamp, a light sensor that is read each second, and daylight as it is told."""
 
     def __init__(self, lamp: Lamp) -> None:
-        self.clock = SteppedClock()
+        self.clock = held_clock()
         self.bus = Bus(self.clock)
         declare_environment(self.bus, ENVIRONMENT, [LUX])
         dark = replace(ChamberParameters(), daylight_lux=0.0)
@@ -381,16 +324,19 @@ class LightLoop:
 
 
 @asynccontextmanager
-async def tasks_around(clock: SteppedClock, runs: Sequence[Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+async def tasks_around(
+    clock: SimulatedClock, runs: Sequence[Coroutine[Any, Any, None]]
+) -> AsyncIterator[None]:
     """Run all of them around the body. Raises what one of them raised."""
     tasks = [asyncio.create_task(run, name="closed loop") for run in runs]
-    try:
-        await clock.settle()
-        yield
-    finally:
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
+    with moving(clock, asyncio.get_running_loop()):
+        try:
+            await clock.settle()
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            results = await asyncio.gather(*tasks, return_exceptions=True)
     for result in results:
         if not isinstance(result, asyncio.CancelledError) and isinstance(result, BaseException):
             raise result

@@ -14,7 +14,6 @@ the lamp.
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import math
 import sys
@@ -44,6 +43,7 @@ from measuring import Options, Row, limited, machine, main
 
 from growd.bus.messages import Quality
 from growd.control.loop import usual_settings
+from growd.runtime.event_loop import run_on_loop
 from growd_hwsim.parameters import ChamberParameters
 
 if TYPE_CHECKING:
@@ -307,7 +307,8 @@ def worst(
 ) -> list[Figures]:
     """The figures of each step, the worst of all seeds; the course is that of the first."""
     taken = [
-        asyncio.run(_ran(replace(setting, seed=seed), contender, scene)) for seed in range(1, rounds + 1)
+        run_on_loop(_ran(replace(setting, seed=seed), contender, scene), simulates=True)
+        for seed in range(1, rounds + 1)
     ]
     return [_worst_of(each) for each in zip(*taken, strict=True)]
 
@@ -452,17 +453,17 @@ def disturbances(run: Callable[..., list[Figures]], seconds: float, plots: list[
 def light_rows() -> list[Row]:
     """The worst error of each scene; no noise, so one round is enough."""
     from_dark = [
-        asyncio.run(_lit(Lamp(), [share * Lamp.full_scale_lux], daylight))
+        run_on_loop(_lit(Lamp(), [share * Lamp.full_scale_lux], daylight), simulates=True)
         for share in SHARES
         for daylight in DAYLIGHT
     ]
     up_and_down = [share * Lamp.full_scale_lux for share in (0.8, 0.15, 0.01, 0.9, 0.025, 0.1, 0.4)]
     scenes = {
         "light, gamma 2.2, not calibrated, daylight 0 to 2 times the set point": max(from_dark),
-        "light, gamma 2.2, up and down": asyncio.run(_lit(Lamp(), up_and_down, 0.0)),
-        "light, gamma 1, up and down": asyncio.run(_lit(Lamp(gamma=1.0), up_and_down, 0.0)),
-        "light, lamp 20 % weaker than configured, up and down": asyncio.run(
-            _lit(Lamp(strength=0.8), up_and_down[1:3] + up_and_down[4:], 0.0)
+        "light, gamma 2.2, up and down": run_on_loop(_lit(Lamp(), up_and_down, 0.0), simulates=True),
+        "light, gamma 1, up and down": run_on_loop(_lit(Lamp(gamma=1.0), up_and_down, 0.0), simulates=True),
+        "light, lamp 20 % weaker than configured, up and down": run_on_loop(
+            _lit(Lamp(strength=0.8), up_and_down[1:3] + up_and_down[4:], 0.0), simulates=True
         ),
     }
     return [limited(f"{name}: error", "%", error, LIGHT_PERCENT, None) for name, error in scenes.items()]

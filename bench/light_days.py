@@ -6,7 +6,6 @@ is done that falls due. The sensor is read, and the controllers run, each 20 s i
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import math
 import random
@@ -14,7 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from closed_loop import ENVIRONMENT, LUX, Inline, Part, SteppedClock, tasks_around
+from closed_loop import ENVIRONMENT, LUX, Inline, Part, held_clock, tasks_around
 from measuring import Options, Row, limited, main
 
 from growd.bus import Bus
@@ -28,6 +27,7 @@ from growd.control.lamp import LightActuator
 from growd.control.planning.light import TOLERANCE, LightPlanner
 from growd.control.planning.light_day import DAY_S, Window
 from growd.control.topics import declare_environment
+from growd.runtime.event_loop import run_on_loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ class Chamber:
     is_switched: bool = False
 
     def __post_init__(self) -> None:
-        self.clock = SteppedClock(MIDNIGHT)
+        self.clock = held_clock(MIDNIGHT)
         self.bus = Bus(self.clock)
         declare_environment(self.bus, ENVIRONMENT, [LUX], [PPFD, DLI, EXPECTED, "light_photoperiod"])
         self.sky = Sky(self.seed, self.noon_ppfd)
@@ -204,7 +204,7 @@ def coarse() -> Iterator[None]:
 
 def measure(options: Options) -> list[Row]:
     count = max(2, min(DAYS, int(DAYS * options.seconds)))  # a shorter round is for a look at the form
-    light, room = asyncio.run(days(count, TARGET_MOL))
+    light, room = run_on_loop(days(count, TARGET_MOL), simulates=True)
     errors = [abs(each / TARGET_MOL - 1.0) for each in light]
     missed = sum(error > TOLERANCE for error in errors)
     return [

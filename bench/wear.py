@@ -11,7 +11,6 @@ best of all regular doses, 12 an hour, of heater or fan, beside which the other 
 
 from __future__ import annotations
 
-import asyncio
 import math
 from dataclasses import dataclass
 from typing import Final
@@ -22,6 +21,7 @@ from measuring import Options, Row, limited, main
 
 from growd.config import Chamber, Config, load
 from growd.config.profiles import profile_path
+from growd.runtime.event_loop import run_on_loop
 from growd.variables import CARBON_DIOXIDE, HUMIDITY, ILLUMINANCE, TEMPERATURE
 from growd_hwsim.chamber import SimulatedChamber
 
@@ -131,7 +131,9 @@ def measure(options: Options) -> list[Row]:
 
 def _worst(config: Config, set_points: dict[str, float], seconds: float, rounds: int) -> Wear:
     """The largest figures of all seeds."""
-    taken = [asyncio.run(worn(config, set_points, seconds, seed)) for seed in range(1, rounds + 1)]
+    taken = [
+        run_on_loop(worn(config, set_points, seconds, seed), simulates=True) for seed in range(1, rounds + 1)
+    ]
     return Wear(
         {name: max(each.starts_per_h[name] for each in taken) for name in OUTPUTS},
         {name: max(each.errors[name] for each in taken) for name in LIMITS},

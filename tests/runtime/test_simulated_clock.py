@@ -153,7 +153,7 @@ async def test_time_does_not_pass_its_end(clock):
     clock.ends = 100.0
     late = asyncio.create_task(clock.sleep(101), name="late")
     await clock.sleep(100)
-    await clock.idle()
+    await clock.settle()
     assert clock.monotonic() == 100
     assert not late.done()
     clock.ends = math.inf

@@ -41,18 +41,11 @@ class HeldClock(SimulatedClock):
     """A simulated clock whose time passes only in `advance` and `until`."""
 
     def __init__(self, time: float = START) -> None:
-        super().__init__(start=time)
-        self.ends = 0.0
+        super().__init__(start=time, ends=0.0)
 
     def step(self, seconds: float) -> None:
         """Step wall time, as NTP does; monotonic time stays."""
         self._start += seconds
-
-    async def advance(self, seconds: float) -> None:
-        """Move time forward and let everything happen that falls due, in order."""
-        self.ends += seconds
-        await self.idle()
-        self._now = self.ends
 
     async def until(self, condition: Callable[[], bool], *, within: float) -> float:
         """Let time pass until `condition` holds: the seconds it took, `within` at most."""
@@ -63,10 +56,6 @@ class HeldClock(SimulatedClock):
                 raise AssertionError(f"the condition did not hold within {within:g} s")
             await self.advance(1.0)
         return self._now - began
-
-    async def settle(self) -> None:
-        """Let the loop and the workers run until they are idle."""
-        await self.idle()
 
 
 @contextmanager

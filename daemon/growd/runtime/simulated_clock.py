@@ -69,11 +69,13 @@ class SimulatedClock:
     starts at `start` (UNIX seconds, default now). Time does not pass `ends` (monotonic seconds).
     """
 
-    def __init__(self, speed: float = math.inf, start: float | None = None) -> None:
+    def __init__(
+        self, speed: float = math.inf, start: float | None = None, *, ends: float = math.inf
+    ) -> None:
         if not speed > 0:
             raise ValueError(f"speed must be above 0, not {speed!r}")
         self.speed = speed
-        self.ends = math.inf
+        self.ends = ends
         self.boot = secrets.token_hex(8)
         self._now = 0.0
         self._start = time.time() if start is None else start
@@ -123,10 +125,16 @@ class SimulatedClock:
         else:
             time.sleep(min(seconds, LOOK_S))  # a thread without turns, such as one that opens devices
 
-    async def idle(self) -> None:
+    async def settle(self) -> None:
         """Wait until nothing is due before `ends`, and no work is under way. For one task at a time."""
         self._idle = asyncio.get_running_loop().create_future()
         await self._idle
+
+    async def advance(self, seconds: float) -> None:
+        """Let this time pass after `ends`, and everything happen that falls due, in order."""
+        self.ends += seconds
+        await self.settle()
+        self._now = self.ends
 
     # --- for the loop
 
