@@ -121,21 +121,23 @@ class Node:
         moment = whole_microseconds(time) or now
         return channel.deliver(value, moment, quality, self.name, is_past=bool(time))
 
-    def subscribe(self, *topics: str, depth: int = 64) -> Subscription:
-        """A subscription to these topics; the reader closes it."""
+    def subscribe(self, *topics: str, depth: int = 64, of_others: bool = False) -> Subscription:
+        """A subscription to these topics, or to the messages `of_others` on them; the reader closes it."""
         found = [self._bus.topics.get(topic) for topic in topics]
-        subscription = Subscription(self.name, found, depth)
+        subscription = Subscription(self.name, found, depth, of_others=of_others)
         self._subscriptions.add(subscription)
         return subscription
 
     @contextlib.contextmanager
-    def inbox(self, *topics: str, depth: int = 64) -> Iterator[Subscription]:
+    def inbox(self, *topics: str, depth: int = 64, of_others: bool = False) -> Iterator[Subscription]:
         """A subscription for the loop of a component that its supervisor may restart.
 
         If the body raises, the subscription stays open, and the next inbox for the same topics resumes it
         with the waiting messages. Otherwise it is closed.
         """
-        messages = self._inboxes.pop(topics, None) or self.subscribe(*topics, depth=depth)
+        messages = self._inboxes.pop(topics, None) or self.subscribe(
+            *topics, depth=depth, of_others=of_others
+        )
         try:
             yield messages
         except Exception:

@@ -105,10 +105,10 @@ class Subscription:
     It holds at most `depth` messages; a further one removes the oldest, and `dropped` counts them. A slow
     subscriber thus loses its own messages and delays no other. Iterate over it, or `await get()`; close it,
     or use it as a context manager. It has one reader. Messages that wait when it is closed can still be read;
-    then iteration ends.
+    then iteration ends. With `of_others` it gets no messages of its own node.
     """
 
-    def __init__(self, node: str, topics: Iterable[Topic], depth: int) -> None:
+    def __init__(self, node: str, topics: Iterable[Topic], depth: int, *, of_others: bool = False) -> None:
         if depth < 1:
             raise ValueError(f"a subscription holds at least 1 message, not {depth}")
         self.node = node
@@ -116,6 +116,8 @@ class Subscription:
         self.is_resumed = False  # whether its reader failed and was restarted
         self.topics = tuple(dict.fromkeys(topics))
         self._depth = depth
+        self._deaf_to = node if of_others else ""
+        self._is_nudged = False
         self._waiting: deque[Message] = deque()
         self._waiter: asyncio.Future[None] | None = None
         self._closed = False
@@ -123,6 +125,8 @@ class Subscription:
             topic.add_subscription(self)
 
     def put(self, message: Message) -> None:
+        if message.node == self._deaf_to:
+            return
         waiting = self._waiting
         if len(waiting) >= self._depth:
             waiting.popleft()
@@ -144,6 +148,18 @@ class Subscription:
         """Return when a message waits. Raises `ClosedError` when the subscription is closed and empty."""
         while not self._waiting:
             await self._next_arrival()
+
+    async def turn(self) -> bool:
+        """Return when a message waits or after a `nudge`: whether there was one. Raises `ClosedError`."""
+        while not (self._waiting or self._is_nudged):
+            await self._next_arrival()
+        was_nudged, self._is_nudged = self._is_nudged, False
+        return was_nudged
+
+    def nudge(self) -> None:
+        """Let `turn` return now, or the next time."""
+        self._is_nudged = True
+        self._wake()
 
     def get_nowait(self) -> Message | None:
         """The oldest waiting message, or None."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from growd.bus.topics import Publisher, Subscription
     from growd.control.interlocks.base import Guard
     from growd.output_roles import Lease, Role
+    from growd.runtime.clock import Cancellable
     from growd.runtime.worker import Worker
 
     Counted = Callable[[str, float | None, float, float | None], None]
@@ -105,6 +106,7 @@ class Actuator(ABC):
         self._failures = 0
         self._retry_at = 0.0
         self._is_writing = False
+        self._timer: Cancellable | None = None
 
     async def run(self) -> None:
         """Follow the commands until cancelled; the caller then calls `make_safe`. An error calls it here.
@@ -116,14 +118,16 @@ class Actuator(ABC):
         try:
             with self.node.subscribe(*self._command_topics) as commands:
                 await self._apply(self._safe)
+                self._tick()
                 async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._tick(), name=f"{self.node.name}: tick")
                     tasks.create_task(self._listen(commands), name=f"{self.node.name}: commands")
                     await self._follow()
         except Exception:
             await self.make_safe()  # until the supervisor starts it again
             raise
         finally:
+            if self._timer is not None:
+                self._timer.cancel()
             self._calls.close()
 
     async def make_safe(self) -> bool:
@@ -184,9 +188,12 @@ class Actuator(ABC):
 
     def _hold(self, name: str, level: float | None, length_s: float = inf) -> None:
         """Follow this command from now on for a time, None for none."""
+        command = None if level is None else _Command(level, self._clock.monotonic(), length_s)
+        if length_s < inf or level is None or level != self._held(name) or self._commands[name].ends < inf:
+            self._changed.set()
         self._commands.pop(name, None)
-        if level is not None:
-            self._commands[name] = _Command(level, self._clock.monotonic(), length_s)
+        if command is not None:
+            self._commands[name] = command
 
     def _held(self, name: str) -> float | None:
         """The level of a command, None if it is over or stale."""
@@ -195,16 +202,15 @@ class Actuator(ABC):
             return None
         return command.level
 
-    async def _tick(self) -> None:
-        while True:
-            is_safe = self._written == self._safe
-            await self._clock.sleep(PERIOD_S if is_safe else min(PERIOD_S, self._lease.renewed_s))
-            self._changed.set()
+    def _tick(self) -> None:
+        self._changed.set()
+        is_safe = self._written == self._safe
+        wait_s = PERIOD_S if is_safe else min(PERIOD_S, self._lease.renewed_s)
+        self._timer = self._clock.call_later(wait_s, self._tick)
 
     async def _listen(self, commands: Subscription) -> None:
         async for message in commands:
             self._take(message)
-            self._changed.set()
 
     async def _follow(self) -> None:
         with self._liveness.heartbeat(self.node.name) as heart:
@@ -377,6 +383,7 @@ class OutputActuator(Actuator):
         level = message.value if message.quality is Quality.OK else None
         length_s = inf if message.valid_s is None else message.valid_s
         if level == self._safe[self._variable] and self._dose is not None and self._dose.is_ending(self._now):
+            self._changed.set()
             return  # the device ends it in time
         waited_s = max(0.0, self._clock.time() - message.time)
         if level is None or waited_s < min(length_s, self._stale_after):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Final
@@ -73,21 +72,28 @@ class Controller(ABC):
         self._output.topic.remarks.append(self._remark)
         self._commanding = False
         self._is_held: Callable[[], bool] = bool
+        self._timer: Cancellable | None = None
         self._edge: Cancellable | None = None
 
     async def run(self) -> None:
         """Control until cancelled."""
+        topics = (self._output.topic.name, self._end_topic, *self._inputs)
         try:
-            with self.node.inbox(self._output.topic.name, self._end_topic, *self._inputs) as inbox:
+            with (
+                self.node.inbox(*topics, of_others=True) as inbox,
+                self._bus.liveness.heartbeat(self.node.name) as heart,
+            ):
                 if not inbox.is_resumed:
                     self._catch_up()
-                async with asyncio.TaskGroup() as tasks:
-                    tasks.create_task(self._tick(inbox), name=f"{self.node.name}: tick")
-                    async for message in inbox:
-                        if self.node.attempt(self._take, message):
-                            self._act(inbox)
+                self._tick(inbox)
+                while True:
+                    is_due = await inbox.turn()
+                    heart.beat()
+                    if self._take_waiting(inbox) or is_due:
+                        self._act(inbox)
         finally:
-            self._forget_edge()
+            self._stop(self._timer)
+            self._stop(self._edge)
 
     @property
     def is_overridden(self) -> bool:
@@ -117,8 +123,8 @@ class Controller(ABC):
         return None
 
     @abstractmethod
-    def _take_input(self, message: Message) -> None:
-        """Take a message of an input."""
+    def _take_input(self, message: Message) -> bool:
+        """Take a message of an input. Returns whether it may change the command before the next tick."""
 
     def _override_by(self, value: float | None, valid_s: float | None = None) -> None:
         """Hold this value from now on, for a time if it has one; None ends the override."""
@@ -138,25 +144,28 @@ class Controller(ABC):
             if last is not None and (topic == self._desired_topic or last.quality is not Quality.OK):
                 self._take(last)
 
-    async def _tick(self, inbox: Subscription) -> None:
-        with self._bus.liveness.heartbeat(self.node.name) as heart:
-            while True:
-                heart.beat()
-                self._act(inbox)
-                await self._clock.sleep(PERIOD_S)
+    def _tick(self, inbox: Subscription) -> None:
+        inbox.nudge()
+        self._timer = self._clock.call_later(PERIOD_S, lambda: self._tick(inbox))
+
+    def _take_waiting(self, inbox: Subscription) -> bool:
+        """Take all waiting messages. Returns whether one may change the command."""
+        is_news = False
+        while (message := inbox.get_nowait()) is not None:
+            is_news |= bool(self.node.attempt(self._take, message))
+        return is_news
 
     def _take(self, message: Message) -> bool:
-        """Take a message. Returns False for this controller's own command."""
+        """Take a message. Returns whether it may change the command."""
         if message.topic == self._end_topic:
             self._override_by(None)
-        elif message.topic != self._output.topic.name:
-            self._take_input(message)
-            if message.topic == self._desired_topic and message.quality is not Quality.OK:
-                self._override_by(None)
-        elif message.node != self.node.name:
+        elif message.topic == self._output.topic.name:
             self._override_by(_value(message), message.valid_s)
+        elif message.topic == self._desired_topic and message.quality is not Quality.OK:
+            self._take_input(message)
+            self._override_by(None)
         else:
-            return False
+            return self._take_input(message)
         return True
 
     def _published_at(self, message: Message) -> float:
@@ -164,9 +173,7 @@ class Controller(ABC):
         return self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
 
     def _act(self, inbox: Subscription) -> None:
-        """Publish once, after all waiting messages."""
-        while (message := inbox.get_nowait()) is not None:
-            self.node.attempt(self._take, message)
+        """Publish once."""
         value, valid_s = self._overridden(), self._override_valid_s()
         if value is None:
             value, valid_s = self._automatic(), self._valid_s()
@@ -175,10 +182,10 @@ class Controller(ABC):
         elif self._commanding:
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None
-        self._forget_edge()
+        self._stop(self._edge)
         wait = self._override_valid_s() or math.inf if self._override is not None else self._until_edge()
         if wait < PERIOD_S:
-            self._edge = self._clock.call_later(max(wait, SHORTEST_S), lambda: self._act(inbox))
+            self._edge = self._clock.call_later(max(wait, SHORTEST_S), inbox.nudge)
 
     def _until_edge(self) -> float:
         """Seconds until the automatic value changes by itself; infinity if that is not known."""
@@ -190,10 +197,9 @@ class Controller(ABC):
             return None
         return max(0.0, self._override[1] + self._override[2] - self._clock.monotonic())
 
-    def _forget_edge(self) -> None:
-        if self._edge is not None:
-            self._edge.cancel()
-            self._edge = None
+    def _stop(self, timer: Cancellable | None) -> None:
+        if timer is not None:
+            timer.cancel()
 
     def _overridden(self) -> float | None:
         value, left = None, 0.0
@@ -294,15 +300,16 @@ class LightController(Controller):
         gaps = (abs(last.value[LIGHT_CHANNELS[name]] - self._level * share) for name, share in shares)
         return max(gaps, default=0.0)
 
-    def _take_input(self, message: Message) -> None:
+    def _take_input(self, message: Message) -> bool:
         value = _value(message)
         now = self._clock.monotonic()
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
-            return
+            return True
         if abs((value or 0.0) - (self._desired or 0.0)) > STEP * self._curve().full_lux:
             self._trim_from = now + SETTLE_S
         self._desired = value
+        return True
 
     def _automatic(self) -> float:
         if self._driven is not None:
@@ -360,12 +367,13 @@ class DirectController(Controller):
         super().__init__(bus, environment, variable, override_s=override_s, more_inputs=all_channels)
         self._desired: float | None = None
 
-    def _take_input(self, message: Message) -> None:
+    def _take_input(self, message: Message) -> bool:
         if message.topic == self._desired_topic:
             self._desired = _value(message)
         elif message.topic == self._all_channels_topic:
             levels = message.value if message.quality is Quality.OK else None
             self._override_by(None if levels is None else levels[self._field])
+        return True
 
     def _automatic(self) -> float | None:
         return self._desired

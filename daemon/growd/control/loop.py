@@ -220,7 +220,7 @@ class LoopController(Controller):
             return False
         return self._gains_of(self._gains, 1.0) == replace(usual.gains, weight=1.0)
 
-    def _take_input(self, message: Message) -> None:
+    def _take_input(self, message: Message) -> bool:
         value = message.value if message.quality is Quality.OK else None
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
@@ -232,6 +232,7 @@ class LoopController(Controller):
             self._desired = value
         else:
             self._applied.take(message, self._clock.monotonic())
+        return True
 
     def _automatic(self) -> float | None:
         value = self.measured_value

@@ -92,7 +92,7 @@ class OutputController(Controller):
         self._dose = None
         self._advanced = self._clock.monotonic()
 
-    def _take_input(self, message: Message) -> None:
+    def _take_input(self, message: Message) -> bool:
         value = message.value if message.quality is Quality.OK else None
         if message.topic == self._desired_topic:
             self._set_point = value
@@ -107,7 +107,10 @@ class OutputController(Controller):
             # A dose keeps its length although its message has waited for a moment.
             begins = min(now, came + SAME_END_S)
             ends = math.inf if message.valid_s is None else begins + message.valid_s
+            before = self._commands.get(message.topic)
             self._commands[message.topic] = level, came, ends
+            return before is None or before[::2] != (level, ends) or not self._is_fresh(before[1], now)
+        return True
 
     def _automatic(self) -> float | None:
         level = self._level()
@@ -134,13 +137,16 @@ class OutputController(Controller):
             self._dose = None
         return self._dose is not None
 
+    def _is_fresh(self, came: float, now: float) -> bool:
+        return now - came <= self._command_stale_after
+
     def _asked_end(self) -> float | None:
         """When the dose ends that loops ask for now, None without one."""
         now = self._clock.monotonic()
         fresh = (
             ends
             for topic, (level, came, ends) in self._commands.items()
-            if level > 0 and now - came <= self._command_stale_after and self._demands[topic].helps()
+            if level > 0 and self._is_fresh(came, now) and self._demands[topic].helps()
         )
         known = [ends for ends in fresh if now < ends < math.inf]
         return max(known, default=None) if self._desired is None else None
@@ -181,7 +187,7 @@ class OutputController(Controller):
         fresh = [
             level if now < ends and self._demands[topic].helps() else 0.0
             for topic, (level, came, ends) in self._commands.items()
-            if now - came <= self._command_stale_after
+            if self._is_fresh(came, now)
         ]
         return max(fresh, default=None)
 
