@@ -114,7 +114,8 @@ class VolumeOfTimes:
 
     def __call__(self, now: float) -> float:
         """The volume up to now. Times must not go back."""
-        self._ml += sum(each.new_ml(now) for each in self._pumps)
+        for each in self._pumps:
+            self._ml += each.new_ml(now)
         return self._ml
 
 
@@ -127,10 +128,13 @@ class _Counted:
 
     def new_ml(self, now: float) -> float:
         """The volume since the last call."""
+        full_s = self.times.full_total(now)
         if self.times.starts != self.starts:
             self.starts = self.times.starts
             self.given.start()
-        seconds, self.full_s = self.times.full_total(now) - self.full_s, self.times.full_total(now)
+        elif full_s == self.full_s:  # the usual case: the pump is off
+            return 0.0
+        seconds, self.full_s = full_s - self.full_s, full_s
         return self.given.ml(seconds)
 
 

@@ -14,6 +14,8 @@ SAVED_SHARE: Final = 0.1
 """Share of a limit: the state is saved again after this much use, and assumed used after an unclean end."""
 QUIET_S: Final = 300.0
 """Grace period for a sensor at the start. The longest warm-up, of an MH-Z19, takes 240 s."""
+EARLY_S: Final = 1e-3
+"""So much before a value is too old, or a time over, an interlock is updated again, in spite of rounding."""
 _NEVER: Final[tuple[float | None, float]] = (None, 0.0)
 
 
@@ -36,6 +38,12 @@ class SensorReadings:
             for device, (value, came) in self._last[variable].items()
             if value is not None and now - came <= limit
         }
+
+    def known_until(self, variables: Iterable[str], now: float) -> float:
+        """Until when the values of these variables that are known now stay known without a reading."""
+        last = ((name, *reading) for name in variables for reading in self._last.get(name, {}).values())
+        ends = (came + self._stale_after[name] for name, value, came in last if value is not None)
+        return min((end - EARLY_S for end in ends if now <= end), default=math.inf)
 
     def combined(self, variable: str, now: float) -> float | None:
         """The combined value of all sensors of a variable, None if it is unknown."""
@@ -95,6 +103,8 @@ class Interlock(ABC):
         self.limits = dict(limits)
         """The configured limits with their units, for display."""
         self.reason = ""
+        self.rests_until = -math.inf
+        """It need not be updated before this time: see `unchanged_until`."""
         self.is_quiet = False
         """Tripped only because growd has just started: no event, no log line."""
 
@@ -127,6 +137,14 @@ class Interlock(ABC):
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002  for subclasses
         """The level of an output in place of `level` while this interlock has tripped."""
         return 0.0
+
+    def unchanged_until(self, now: float) -> float:
+        """Until when `update` would change nothing after an update `now`, as far as time goes.
+
+        It is updated again sooner if something comes in: a reading, set point or message that it takes, a
+        value that gets too old, or another level of any output. Then `update` comes before the new level.
+        """
+        return now
 
     def due_s(self, now: float) -> float:  # noqa: ARG002  for subclasses
         """Seconds until it must be updated to end an output in time; infinity for no such time."""
@@ -242,6 +260,9 @@ class InputUnknown(Interlock):
         elif not self.reason or (self.is_quiet and now - self._began >= QUIET_S):
             self.is_quiet = False
             self.reason = f"{self._variable} is unknown: its sensor is silent, faulty or warming up"
+
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason else math.inf
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return safe

@@ -8,6 +8,7 @@ minutes NIOSH and ACGIH allow 30 000 ppm (STEL). No crop gains above some 1500 p
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
@@ -214,6 +215,9 @@ class StaysHigh(Interlock):
                 f"{CARBON_DIOXIDE} was {value:.0f} ppm although the valve is written off: it may be stuck "
                 "open; close the bottle, and air the room"
             )
+
+    def unchanged_until(self, now: float) -> float:
+        return now if self._since is not None else math.inf
 
     @property
     def stays_on(self) -> bool:

@@ -116,6 +116,9 @@ class WhileBeyond(Interlock):
         self.is_quiet = is_early or self._follows_output
         self.reason = f"{applying}; {self._failure}" if applying and self._failure else applying
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason or self._since else math.inf
+
     @property
     def is_failure(self) -> bool:
         return bool(self.reason and self._failure)

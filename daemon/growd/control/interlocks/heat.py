@@ -82,6 +82,9 @@ class OverTemperature(Interlock):
         elif max(max(recent) for recent in confirmed) < self._release:
             self.reason = ""
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason else math.inf
+
 
 class StillRising(PersistentInterlock):
     """A temperature rises although the heater is off: its relay may be welded.

@@ -51,6 +51,9 @@ class LightHours(PersistentInterlock):
                 "tomorrow"
             )
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason or self._times.is_on else math.inf
+
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         self._lit_in_state = self._lit
         return self._day.state()

@@ -65,6 +65,9 @@ class OnTooLong(PersistentInterlock):
         self._is_used = bool(self._trip) or stretch >= SAVED_SHARE * self._longest
         self.reason = f"{self._trip}; {self._outlook(now)}" if self._trip else ""
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason or self._times.is_on else math.inf
+
     def state(self, now: float, *, as_reset: bool = False) -> Any:  # noqa: ARG002  releases by itself
         self._was_used_in_state = self._is_used
         return [self._rested(now) if self._trip else 0.0] if self._is_used else []
@@ -168,12 +171,17 @@ class UseLimit(PersistentInterlock):
         elif used < RELEASE_SHARE * self._limit:
             self.reason = self._assumed = ""
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason or self._times.is_on else math.inf
+
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         return level if self._use.begins and self._times.was_on else 0.0
 
     def due_s(self, now: float) -> float:
+        if self.reason or self._is_unlimited:
+            return math.inf
         rate = self._use.total(now + 1.0) - self._use.total(now)
-        if self.reason or rate <= 0 or self._is_unlimited:
+        if rate <= 0:
             return math.inf
         return (self._limit - self._dose.amount(now)) / rate + _LATE_S
 
@@ -235,6 +243,8 @@ class UseLimit(PersistentInterlock):
 
     def _count(self, now: float) -> None:
         total = self._use.total(now)
+        if total == self._counted:
+            return
         self._dose.add(total - self._counted, now)
         self._given += total - self._counted
         self._counted = total

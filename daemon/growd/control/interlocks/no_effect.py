@@ -153,6 +153,9 @@ class NoEffect(PersistentInterlock):
             else:
                 self._trip(self._why(self._watch.used, now))
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason or self._times.is_on else math.inf
+
     @property
     def has_tripped(self) -> bool:
         return self._probe is None and super().has_tripped

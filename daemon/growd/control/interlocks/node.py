@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.interlocks.base import PersistentInterlock
+from growd.control.interlocks.base import Interlock, PersistentInterlock
 from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import EVENT, desired, events, measured, raw
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Publisher, Subscription
     from growd.control.hold import OutputHold
-    from growd.control.interlocks.base import Guard, Interlock, SensorReadings
+    from growd.control.interlocks.base import Guard, SensorReadings
     from growd.control.interlocks.on_times import OnTimes
     from growd.control.interlocks.saved_states import Memory
     from growd.control.interlocks.sensor_calibrations import SensorCalibrations
@@ -89,8 +89,10 @@ class Interlocks:
         self.calibrations: SensorCalibrations | None = None
         """Asked before a CO2 sensor is calibrated; None without a ceiling."""
         self._interlocks = tuple(interlocks)
+        self._with_ends = tuple(each for each in self._interlocks if _overrides(each, "due_s"))
+        self._with_problems = tuple(each for each in self._interlocks if _overrides(each, "problem"))
         persistent = [each for each in self._interlocks if isinstance(each, PersistentInterlock)]
-        self.saved = SavedStates(self.node.name, bus.clock, persistent, memory, self._update)
+        self.saved = SavedStates(self.node.name, bus.clock, persistent, memory, self._update_all)
         limited = {output for each in self._interlocks for output in each.holds}
         self._holding = {
             output: tuple(each for each in self._interlocks if output in each.holds) for output in limited
@@ -106,7 +108,7 @@ class Interlocks:
         self._readings = readings
         self._patience = patience_s
         self._alive_at: float | None = None
-        self._updated_at = -math.inf
+        self._updated_at = self._all_updated_at = -math.inf
         self._trackers: dict[str, list[tuple[str, OnTimes, bool]]] = {}  # by output: device, of the tank only
         self._nudges: list[Callable[[], None]] = []
         self._reported: dict[str, str] = {}  # by interlock: the reason that was published
@@ -185,7 +187,7 @@ class Interlocks:
 
     async def close(self) -> None:
         """Save the state at a clean end, when the outputs are safe."""
-        self._update()
+        self._update_all()
         await self.saved.close()
 
     def permitted(self, device: str, output: str, level: float, safe: float) -> float:
@@ -231,15 +233,19 @@ class Interlocks:
         self, device: str, output: str, level: float | None, lasted_s: float, was_on_s: float | None
     ) -> None:
         """See `Guard.wrote`."""
+        is_change = level is None or self._levels.get((device, output)) != level
         self._levels[device, output] = level
         trackers = self._trackers.get(output, ())
         now = self._clock.monotonic()
-        if trackers and now > self._updated_at:
-            self._update()  # count the time with the previous level first
+        if trackers and now > (self._all_updated_at if is_change else self._updated_at):
+            update = self._update_all if is_change else self._update
+            update()  # count the time with the previous level first
         is_beside_tank = level != 0 and self._is_beside_tank(device)
         for only, times, of_tank in trackers:
             if only in ("", device) and not (of_tank and is_beside_tank):
                 times.wrote(f"{device}/{output}", level, now, lasted_s, was_on_s)
+        if is_change:
+            self._wake_all()
         self._update_in_time(now)
 
     def held_by(self, device: str, output: str) -> str:
@@ -286,10 +292,12 @@ class Interlocks:
             for each in self._interlocks:
                 if message.topic in each.listens:
                     each.on_message(message.topic, value, now)
+                    each.rests_until = -math.inf
         if (followed := self._set_points.get(message.topic)) is not None:
             for each in self._interlocks:
                 if followed in each.follows:
                     each.on_set_point(followed, value)
+                    each.rests_until = -math.inf
         if message.topic not in self._topics:
             return
         variable, device = self._topics[message.topic]
@@ -297,18 +305,34 @@ class Interlocks:
         for each in self._interlocks:
             if variable in each.reads:
                 each.on_reading(variable, device, value, now)
+                each.rests_until = -math.inf
 
     # --- Reports
+
+    def _update_all(self) -> None:
+        """Update all, also those that rest."""
+        self._wake_all()
+        self._update()
+        self._all_updated_at = self._updated_at
+
+    def _wake_all(self) -> None:
+        for each in self._interlocks:
+            each.rests_until = -math.inf
 
     def _update(self) -> None:
         now = self._updated_at = self._clock.monotonic()
         wall = self.saved.wall.time(now)
         is_changed = False
         for each in self._interlocks:
+            if now < each.rests_until:
+                continue
             each.update(now, wall)
+            until = each.unchanged_until(now)
+            each.rests_until = min(until, self._readings.known_until(each.reads, now)) if until > now else now
             if self._reported.get(each.name) != each.reason:
                 self._report(each)
                 is_changed = True
+        for each in self._with_problems:
             if bool(each.problem) != (each.name in self._problems_said):
                 self._report_problem(each)
         self.saved.check()
@@ -321,7 +345,7 @@ class Interlocks:
         if self._next_update is not None:
             self._next_update.cancel()
             self._next_update = None
-        due_s = min((each.due_s(now) for each in self._interlocks), default=math.inf)
+        due_s = min((each.due_s(now) for each in self._with_ends), default=math.inf)
         if self._alive_at is not None and due_s < PERIOD_S:
             self._next_update = self._clock.call_later(max(0.0, due_s), self._update)
 
@@ -441,6 +465,11 @@ def _topics_of(
         for device in ("", *devices)
     }
     return of_sensors | {measured(environment, variable): (variable, "") for variable in derived}
+
+
+def _overrides(interlock: Interlock, name: str) -> bool:
+    """Whether the class of an interlock has its own method, or property, of this name."""
+    return getattr(type(interlock), name) is not getattr(Interlock, name)
 
 
 class _Guard:

@@ -109,12 +109,16 @@ class OnTimes:
 
     def full_total(self, now: float) -> float:
         """Seconds at full level with the same effect as all levels since the start."""
+        if not self._since:
+            return self._full_total
         running = (self._levels[output] * (now - since) for output, since in self._since.items())
         return self._full_total + sum(running)
 
     def level(self) -> float:
         """The highest level of an output now."""
-        return max((self._levels[output] for output in self._since), default=0.0)
+        if not self._since:
+            return 0.0
+        return max(self._levels[output] for output in self._since)
 
     @property
     def is_certain(self) -> bool:

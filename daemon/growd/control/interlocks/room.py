@@ -78,8 +78,8 @@ class Room(Interlock):
         self.reason = self._words if self._most - given <= least_s * self._volumes.full_ml_s else ""
 
     def due_s(self, now: float) -> float:
-        flow = self._volumes.ml_s(now)
-        if self.reason or flow <= 0:
+        flow = 0.0 if self.reason else self._volumes.ml_s(now)
+        if flow <= 0:
             return math.inf
         return (self._most - self._volumes.total(now)) / flow
 
@@ -99,3 +99,6 @@ class StillWater(Interlock):
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self.reason = "" if self._circulation.stretch(now) >= self._mixing else self._words
+
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason else math.inf

@@ -94,7 +94,9 @@ class SavedStates:
 
     def check(self) -> None:
         """Save soon if a state has changed enough."""
-        if any(each.is_restored and each.needs_saving() for each in self._interlocks):
+        if not self._changed.is_set() and any(
+            each.is_restored and each.needs_saving() for each in self._interlocks
+        ):
             self._changed.set()
 
     @contextlib.asynccontextmanager
