@@ -41,7 +41,8 @@ class Parameter:
 
     @property
     def value(self) -> Any:
-        return self._tree.get(self.name)
+        leaves = self._tree.leaves
+        return leaves[self.name] if self.name in leaves else self._tree.get(self.name)
 
     async def set(self, value: Any) -> None:
         """Set it as its node; returns when it is saved."""

@@ -92,6 +92,11 @@ class Parameters:
         self._saving: asyncio.Task[None] | None = None
 
     @property
+    def leaves(self) -> Mapping[str, Any]:
+        """The value of each leaf by its name."""
+        return self._tree.leaves
+
+    @property
     def size(self) -> int:
         """The bytes of all names and values; `MAX_BYTES` is the limit."""
         return self._tree.size

@@ -308,6 +308,7 @@ class ClassInterlocks:
             self._times_of(own(filling)),
             Volumes(given_by(filling, self._by_variable, self._flows)),
             room=room,
+            reads=(WATER_LEVEL,),
             pause_s=self._limits.pump_rest_s,
             words=f"the tank had no more room up to {high:g} percent when filling began",
         )

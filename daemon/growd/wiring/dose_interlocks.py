@@ -115,6 +115,7 @@ class DoseInterlocks:
             self._times_of(own(pumps + acid)),
             Volumes(given),
             room=partial(self._room, variable, limit, raises=raises),
+            reads=(variable, WATER_LEVEL),
             pause_s=self._limits.mixing_pause_s,
             words=f"a dose goes at most two fifths of the way to {limit:g} {unit}, and the water mixes",
         )

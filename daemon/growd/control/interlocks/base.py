@@ -41,9 +41,13 @@ class SensorReadings:
 
     def known_until(self, variables: Iterable[str], now: float) -> float:
         """Until when the values of these variables that are known now stay known without a reading."""
-        last = ((name, *reading) for name in variables for reading in self._last.get(name, {}).values())
-        ends = (came + self._stale_after[name] for name, value, came in last if value is not None)
-        return min((end - EARLY_S for end in ends if now <= end), default=math.inf)
+        until = math.inf
+        for name in variables:
+            for value, came in self._last.get(name, {}).values():
+                end = came + self._stale_after[name] if value is not None else -math.inf
+                if now <= end < until:
+                    until = end
+        return until - EARLY_S
 
     def combined(self, variable: str, now: float) -> float | None:
         """The combined value of all sensors of a variable, None if it is unknown."""

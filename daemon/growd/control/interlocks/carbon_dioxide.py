@@ -77,6 +77,9 @@ class CarbonDioxideCeiling(PersistentInterlock):
             if not self._is_restored:
                 self._trip_unread(UNREAD)
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason else math.inf
+
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
         if output in self._fans:
             return 1.0 if self._is_high else level
@@ -99,10 +102,12 @@ class CarbonDioxideCeiling(PersistentInterlock):
     def calibrated(self, device: str, calibration: Calibration) -> None:
         """Record that a sensor was calibrated, or may have been."""
         self._corrections = {**self._corrections, device: self._correction(device).after(calibration)}
+        self.rests_until = -math.inf
 
     def undo_calibration(self, corrections: Mapping[str, Correction]) -> None:
         """Return to earlier corrections, since the last calibration was not done."""
         self._corrections = dict(corrections)
+        self.rests_until = -math.inf
 
     @property
     def corrections(self) -> Mapping[str, Correction]:

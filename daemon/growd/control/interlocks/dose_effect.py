@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from dataclasses import dataclass
 from statistics import median
@@ -119,6 +120,9 @@ class DoseEffect(PersistentInterlock):
             self._judge(now, total)
         if not self._is_open:
             self._volume = total
+
+    def unchanged_until(self, now: float) -> float:
+        return now if self._is_open or not self._is_restored else math.inf
 
     @property
     def problem(self) -> str:

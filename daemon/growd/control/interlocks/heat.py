@@ -160,7 +160,7 @@ class StillRising(PersistentInterlock):
             return
         self._follow_cooling(now)
         value = self._value(now)
-        suspect = next((name for suspected in self._suspects if (name := suspected())), "")
+        suspect = self._suspect() if self._suspects else ""
         if suspect and not self.reason:
             self._cool_to = -math.inf if value is None else value
             self.reason = f"{suspect} is written off and reads on: its relay may be welded"
@@ -180,7 +180,7 @@ class StillRising(PersistentInterlock):
             return self.reason
         if not self.reason:
             return f"{self.name} has not tripped"
-        if suspect := next((name for suspected in self._suspects if (name := suspected())), ""):
+        if suspect := self._suspect():
             return f"{suspect} still reads on"
         return ""
 
@@ -221,6 +221,9 @@ class StillRising(PersistentInterlock):
 
     def _assume_worst(self, now: float, why: str) -> None:  # noqa: ARG002
         self.reason = f"it may have tripped before the start: {why}"
+
+    def _suspect(self) -> str:
+        return next((name for suspected in self._suspects if (name := suspected())), "")
 
     def _value(self, now: float) -> float | None:
         known = self._readings.combined(self._variable, now) is not None and bool(self._recent)

@@ -178,7 +178,7 @@ class UseLimit(PersistentInterlock):
         return level if self._use.begins and self._times.was_on else 0.0
 
     def due_s(self, now: float) -> float:
-        if self.reason or self._is_unlimited:
+        if self.reason or self._is_unlimited or not self._times.is_on:
             return math.inf
         rate = self._use.total(now + 1.0) - self._use.total(now)
         if rate <= 0:

@@ -332,10 +332,11 @@ class Interlocks:
             if self._reported.get(each.name) != each.reason:
                 self._report(each)
                 is_changed = True
+            if isinstance(each, PersistentInterlock):
+                self.saved.check(each)
         for each in self._with_problems:
             if bool(each.problem) != (each.name in self._problems_said):
                 self._report_problem(each)
-        self.saved.check()
         self._update_in_time(now)
         if is_changed:
             self._nudge()

@@ -43,8 +43,8 @@ class Volumes:
 class Room(Interlock):
     """Outputs give no more at a time than there is room for, as measured before they began.
 
-    `room` is the volume in ml until a limit, None while it is not known. After `pause_s` off, when what was
-    given shows in the readings, the room counts anew.
+    `room` is the volume in ml until a limit by the variables that it `reads`, None while it is not known.
+    After `pause_s` off, when what was given shows in the readings, the room counts anew.
     """
 
     is_routine = True
@@ -57,10 +57,12 @@ class Room(Interlock):
         volumes: Volumes,
         *,
         room: Callable[[float], float | None],
+        reads: Iterable[str],
         pause_s: float,
         words: str,
     ) -> None:
         super().__init__(name, holds, {"pause": (pause_s, "s")})
+        self.reads = frozenset(reads)
         self._times = times
         self._volumes = volumes
         self._room = room
@@ -77,9 +79,11 @@ class Room(Interlock):
         least_s = EDGE_S if self._times.is_on else LEAST_S
         self.reason = self._words if self._most - given <= least_s * self._volumes.full_ml_s else ""
 
+    def unchanged_until(self, now: float) -> float:
+        return now if self.reason or self._times.rest(now) < self._pause else math.inf
+
     def due_s(self, now: float) -> float:
-        flow = 0.0 if self.reason else self._volumes.ml_s(now)
-        if flow <= 0:
+        if self.reason or not self._times.is_on or (flow := self._volumes.ml_s(now)) <= 0:
             return math.inf
         return (self._most - self._volumes.total(now)) / flow
 

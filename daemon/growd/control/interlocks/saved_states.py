@@ -92,11 +92,9 @@ class SavedStates:
             else:
                 await self._clock.sleep(RETRY_S)
 
-    def check(self) -> None:
-        """Save soon if a state has changed enough."""
-        if not self._changed.is_set() and any(
-            each.is_restored and each.needs_saving() for each in self._interlocks
-        ):
+    def check(self, interlock: PersistentInterlock) -> None:
+        """Save soon if the state of this one has changed enough."""
+        if interlock.is_restored and interlock.needs_saving():
             self._changed.set()
 
     @contextlib.asynccontextmanager
