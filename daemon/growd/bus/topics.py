@@ -120,6 +120,7 @@ class Subscription:
         self._is_nudged = False
         self._waiting: deque[Message] = deque()
         self._waiter: asyncio.Future[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None  # looking it up is slow
         self._closed = False
         for topic in self.topics:
             topic.add_subscription(self)
@@ -204,7 +205,9 @@ class Subscription:
             raise ClosedError(self.node)
         if self._waiter is not None and not self._waiter.done():
             raise RuntimeError(f"a subscription of the node {self.node} has two readers")
-        self._waiter = asyncio.get_running_loop().create_future()
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+        self._waiter = self._loop.create_future()
         return self._waiter
 
     def _wake(self) -> None:

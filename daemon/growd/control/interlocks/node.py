@@ -220,9 +220,8 @@ class Interlocks:
     def _judged(self, place: _Place, concerned: Iterable[Interlock], level: float, safe: float) -> float:
         """The level that these interlocks permit, one after the other."""
         device, output = place
-        is_beside_tank = self._is_beside_tank(device)
         for each in concerned:
-            is_held = each.reason and not (each.is_of_tank and is_beside_tank)
+            is_held = each.reason and not (each.is_of_tank and self._is_beside_tank(device))
             permitted = each.hold(output, level, safe) if is_held else level
             if permitted != level:
                 self._held.setdefault(place, each.name)
