@@ -425,3 +425,26 @@ async def test_subscriptions_that_come_and_go_while_others_publish(bus, co2):
     assert co2.topic.subscribers == []
     assert co2.topic.last is not None
     assert co2.topic.last.value == 199
+
+
+async def test_a_subscription_of_others_has_no_messages_of_its_own_node(bus, wanted):
+    node = bus.node("controller")
+    subscription = node.subscribe(wanted, of_others=True)
+    node.publisher(wanted).publish(1.0)
+    bus.node("client").publish_arguments(wanted, [2.0])
+    assert values(subscription) == [2.0]
+
+
+async def test_a_turn_of_a_reader_comes_with_a_message_or_a_nudge(bus, co2):
+    subscription = bus.node("filter").subscribe(CO2)
+    subscription.nudge()
+    assert await subscription.turn()
+    task = asyncio.create_task(subscription.turn())
+    await asyncio.sleep(0)
+    assert not task.done()
+    co2.publish(400)
+    assert not await task
+    assert values(subscription) == [400]
+    subscription.close()
+    with pytest.raises(ClosedError):
+        await subscription.turn()
