@@ -234,6 +234,10 @@ class Store(Section, frozen=True):
         given = {name: value for name in general if (value := getattr(own, name)) is not None}
         return StorageRuleOptions(**(general | given))
 
+    def holds_s(self, variable: str) -> float:
+        """How long a stored measurement holds: a tenth more than the longest interval, at least a minute."""
+        return max(60.0, 1.1 * (self.rule_of(variable).maximum_interval_s or 0))
+
 
 class Gpio(Section, frozen=True):
     """The pins of the header."""

@@ -93,15 +93,18 @@ def calibrations_of(bus: Bus, environment: str) -> dict[str, Any]:
 
 def counters_of(bus: Bus, environment: str) -> dict[str, dict[str, Any]]:
     """The counters of the outputs of an environment, by output."""
-    return {each["name"]: {name: each[name] for name in _COUNTERS} for each in _outputs(bus, environment)}
+    return {
+        each["name"]: {name: each[name] for name in _COUNTERS} for each in counted_outputs(bus, environment)
+    }
 
 
 def flows_of(bus: Bus, environment: str) -> dict[str, float | None]:
     """The flow in ml/min of each output in force, of a pump by its calibration."""
-    return {each["name"]: each["flow_ml_min"] for each in _outputs(bus, environment)}
+    return {each["name"]: each["flow_ml_min"] for each in counted_outputs(bus, environment)}
 
 
-def _outputs(bus: Bus, environment: str) -> list[dict[str, Any]]:
+def counted_outputs(bus: Bus, environment: str) -> list[dict[str, Any]]:
+    """The counters of the outputs of an environment, and how they are rated (see `OutputCounters`)."""
     return _detail(bus, f"{environment}/outputs", "outputs") or []
 
 

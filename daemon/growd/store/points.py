@@ -6,12 +6,15 @@ import hashlib
 import math
 import re
 import secrets
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from growd.runtime.clock import whole_microseconds
 from growd.store.errors import InvalidPointError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 DEVICE_ID_BYTES: Final = 6
 _RANDOM_BYTES: Final = 5
@@ -76,11 +79,12 @@ class PointMaker:
       id twice, after a step of the wall clock or with a copied data folder; the database would answer
       "conflict", which growd takes for "stored already".
 
-    Times before 1970 sort as 0.
+    Times before 1970 sort as 0. `random` returns so many random bytes as hex digits.
     """
 
-    def __init__(self, device: str) -> None:
+    def __init__(self, device: str, random: Callable[[int], str] = secrets.token_hex) -> None:
         self.device = device
+        self._random = random
 
     @staticmethod
     def new_device() -> str:
@@ -128,7 +132,7 @@ class PointMaker:
         """An id for an event at a UNIX time; with `content` always the same one."""
         milliseconds = max(0, round(timestamp * 1000))
         if content is None:
-            rest = secrets.token_hex(_RANDOM_BYTES)
+            rest = self._random(_RANDOM_BYTES)
         else:
             rest = hashlib.blake2s(content.encode(), digest_size=_RANDOM_BYTES).hexdigest()
         return f"{self.device}:{milliseconds:013d}-{rest}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.bus.errors import NotKeptError, counted
 from growd.bus.messages import Quality
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription, Topic
     from growd.config import Store
-    from growd.store.outbox import Outbox
     from growd.store.points import DataPoint, PointMaker
 
 COMMANDED: Final = "commanded"
@@ -40,6 +39,16 @@ _IN_MEMORY: Final = (
     "it can't be written to the disk: {}; it waits in memory and is lost if growd is killed; "
     "a repeated request may store it twice"
 )
+
+
+class PointKeeper(Protocol):
+    """Keeps points, such as an `Outbox`."""
+
+    def add(self, point: DataPoint) -> None:
+        """Keep a point."""
+
+    async def flush(self) -> None:
+        """Return once all points are durable. Raises `LocalStoreError`."""
 
 
 class Recorder:
@@ -68,7 +77,7 @@ class Recorder:
     def __init__(
         self,
         bus: Bus,
-        outbox: Outbox,
+        outbox: PointKeeper,
         maker: PointMaker,
         environments: Iterable[str],
         settings: Store | None = None,

@@ -14,6 +14,8 @@ from growd.store.history.history import History
 from growd.store.history.known_series import CATEGORIES
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from growd.bus import Bus
     from growd.config import Config
     from growd.store.database import Database
@@ -22,24 +24,24 @@ if TYPE_CHECKING:
 
 def configured_history(config: Config, bus: Bus, database: Database, storage: Storage) -> History:
     """The history of all environments; enter it before use."""
-    environments = frozenset(config.chambers())
-
-    def known(environment: str) -> set[str]:
-        if environment not in environments:
-            raise UnknownNameError("environment", environment)
-        prefixes = [f"{environment}/{category}/" for category in CATEGORIES]
-        names = bus.topics.names()
-        return {name.removeprefix(prefix) for prefix in prefixes for name in names if name.startswith(prefix)}
-
     building = None if database.is_embedded else database.index_build
     return History(
         partial(point_source, config, database),
         storage.shipper.reading,
-        known,
+        partial(known_variables, frozenset(config.chambers()), bus),
         building=building,
         holds_s=storage.holds_s,
         now=bus.clock.time,
     )
+
+
+def known_variables(environments: Collection[str], bus: Bus, environment: str) -> set[str]:
+    """The variables that have topics in an environment. Raises `UnknownNameError` for an unknown one."""
+    if environment not in environments:
+        raise UnknownNameError("environment", environment)
+    prefixes = [f"{environment}/{category}/" for category in CATEGORIES]
+    names = bus.topics.names()
+    return {name.removeprefix(prefix) for prefix in prefixes for name in names if name.startswith(prefix)}
 
 
 def point_source(config: Config, database: Database) -> PointSource:

@@ -14,11 +14,12 @@ from growd.store.points import PointMaker
 from growd.store.run_documents import RunDocuments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator
     from datetime import tzinfo
 
     from growd.bus import Bus
-    from growd.config import Config
+    from growd.config import Chamber, Config
+    from growd.recipes.run import Journal
     from growd.store.database import Database
     from growd.store.local import LocalStore
     from growd.store.outbox import Outbox
@@ -41,19 +42,43 @@ def recipe_runners(
     """
     maker = PointMaker(local.device)
     for chamber in chambers_of(present()):
-        environment, options = chamber.environment, chamber.options
-        keeps = options.environment.keep_set_points
-        yield RecipeRunner(
+        environment = chamber.environment
+        keeps = chamber.options.environment.keep_set_points
+        yield recipe_runner(
+            chamber,
+            present,
             bus,
-            environment,
-            library=Library(database.recipe, chamber.reach_of_recipes(), zone),
+            fetch=database.recipe,
             journal=RunJournal(local, outbox, maker, environment, documents.look_now),
             set_points=SetPointKeeper(local, environment) if keeps else None,
             zone=zone,
-            about=partial(_about, present, bus, environment),
             why_held=why_held,
-            catches_up=options.recipe.after_outage == "where_it_would_be",
         )
+
+
+def recipe_runner(
+    chamber: Chamber,
+    present: Callable[[], Config],
+    bus: Bus,
+    *,
+    fetch: Callable[[str], Awaitable[dict[str, Any]]],
+    journal: Journal,
+    set_points: SetPointKeeper | None = None,
+    zone: tzinfo | None,
+    why_held: Callable[[], str] = lambda: "",
+) -> RecipeRunner:
+    """The runner of one environment; `fetch` reads recipes (see `Library`)."""
+    return RecipeRunner(
+        bus,
+        chamber.environment,
+        library=Library(fetch, chamber.reach_of_recipes(), zone),
+        journal=journal,
+        set_points=set_points,
+        zone=zone,
+        about=partial(_about, present, bus, chamber.environment),
+        why_held=why_held,
+        catches_up=chamber.options.recipe.after_outage == "where_it_would_be",
+    )
 
 
 def _about(present: Callable[[], Config], bus: Bus, environment: str) -> dict[str, Any]:

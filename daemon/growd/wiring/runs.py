@@ -126,10 +126,10 @@ async def _figure_points(
     reader = SourceReader(session, source)
     points = RunPoints(reader, source, storage.holds_s, await retired_until(reader, source))
     found = (chamber for chamber in chambers_of(config) if chamber.environment == environment)
-    return points, next((_ratings(chamber, bus) for chamber in found), {})
+    return points, next((ratings_of(chamber, bus) for chamber in found), {})
 
 
-def _ratings(chamber: Chamber, bus: Bus) -> dict[str, Rating]:
+def ratings_of(chamber: Chamber, bus: Bus) -> dict[str, Rating]:
     """What all outputs of a variable consume together at full level, pumps by their calibrations."""
     in_force = flows_of(bus, chamber.environment)
     by_variable: dict[str, list[Rated]] = {}

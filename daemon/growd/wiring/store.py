@@ -139,8 +139,8 @@ class Storage:
         return self._config.store.max_age_s
 
     def holds_s(self, variable: str) -> float:
-        """How long a stored measurement holds: a tenth more than the longest interval, at least a minute."""
-        return max(60.0, 1.1 * (self._config.store.rule_of(variable).maximum_interval_s or 0))
+        """How long a stored measurement holds, by the rules in force."""
+        return self._config.store.holds_s(variable)
 
     def _new_shipper(self, clock: Clock) -> Shipper:
         shipper = Shipper(

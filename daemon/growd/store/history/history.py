@@ -73,7 +73,7 @@ class History:
     `ship` is entered around each answer, and sends waiting points. `known` gives the variables that have
     topics in an environment, and raises `UnknownNameError` for an unknown environment. `building` gives the
     progress of the index of a database, `holds_s` the seconds that a measurement of a variable holds, `now`
-    the UNIX time.
+    the UNIX time. `reader` reads points that are not in a database server.
     """
 
     def __init__(
@@ -87,6 +87,7 @@ class History:
         now: Callable[[], float] = time.time,
         cache: BucketCache | None = None,
         limit_s: float = LIMIT_S,
+        reader: SourceReader | None = None,
     ) -> None:
         self.buckets = RememberedBuckets(cache or BucketCache())
         self._source = source
@@ -96,6 +97,7 @@ class History:
         self._holds_s = holds_s
         self.now = now
         self._limit = limit_s
+        self._reader = reader
         self._requests: Counter[str | None] = Counter()  # under way, by client
         self._session: aiohttp.ClientSession | None = None
         self._series: dict[str, KnownSeries] = {}
@@ -158,7 +160,8 @@ class History:
         try:
             async with asyncio.timeout(self._limit), self._ship():
                 source = self._source()
-                return await self._answer(query, source, SourceReader(self._session, source, batches=True))
+                reader = self._reader or SourceReader(self._session, source, batches=True)
+                return await self._answer(query, source, reader)
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
 
