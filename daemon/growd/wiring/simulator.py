@@ -13,6 +13,7 @@ from growd.config import chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
 from growd.device_kinds import OWN_OUTPUTS, SENSOR_KINDS
 from growd.own_kinds import BUILT_IN, chip_fault, reason_of
+from growd.recipes.position import time_of_day
 from growd.runtime.clock import RealClock
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.store.errors import LocalStoreError
@@ -124,7 +125,7 @@ def _modelled(config: Config, clock: Clock) -> SimulatedChamber:
         clock.monotonic,
         ChamberParameters(door_hours=config.simulator.door_hours),
         seed=config.simulator.seed,
-        time_of_day_s=_since_midnight(clock),
+        time_of_day_s=_since_midnight(config, clock),
     )
 
 
@@ -138,15 +139,14 @@ def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
         clock.monotonic,
         ChamberParameters(door_hours=simulator.door_hours),
         seed=simulator.seed,
-        time_of_day_s=_since_midnight(clock),
+        time_of_day_s=_since_midnight(config, clock),
         gap_s=simulator.replay_gap_s,
         loop=simulator.replay_loop,
     )
 
 
-def _since_midnight(clock: Clock) -> float:
-    local_time = time.localtime(clock.time())
-    return local_time.tm_hour * 3600 + local_time.tm_min * 60 + local_time.tm_sec
+def _since_midnight(config: Config, clock: Clock) -> float:
+    return time_of_day(clock.time(), config.environment.zone())
 
 
 def _wiring(chamber: Chamber) -> Wiring:
