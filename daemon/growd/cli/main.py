@@ -29,6 +29,9 @@ COMMANDS: Final = {
     "import": Command("growd.cli.importing:import_", "Import data of other systems: openag_brain."),
     "alert": Command("growd.cli.alert:alert", "Show and acknowledge alerts, and test the channels."),
     "recipe": Command("growd.cli.recipe:recipe", "Check, show, store and run recipes."),
+    "simulate": Command(
+        "growd.cli.simulate:simulate", "Try a recipe in a simulated chamber: weeks in minutes."
+    ),
     "fleet": Command(
         "growd.cli.fleet:fleet", "Enrol devices in a cloud, list them, and publish recipes to them."
     ),

@@ -64,6 +64,11 @@ def set_up(*, verbose: bool, environment: Mapping[str, str] = os.environ) -> boo
     return to_journal
 
 
+def be_quiet() -> None:
+    """Log nothing, for a command that shows by itself what happens."""
+    logging.basicConfig(handlers=[logging.NullHandler()])
+
+
 @contextmanager
 def timed_by(now: Callable[[], float]) -> Iterator[None]:
     """Lines have this UNIX time, such as that of a simulated chamber. Entries of the journal keep theirs."""

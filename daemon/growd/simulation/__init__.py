@@ -1,0 +1,1 @@
+"""A recipe tried in a simulated chamber, in jumping time: without a daemon, ports or a database."""

@@ -1,0 +1,228 @@
+"""`growd simulate`: what it prints and writes, and that it is repeatable."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import json
+import os
+import signal
+from datetime import datetime
+from itertools import pairwise
+
+import msgspec
+import pytest
+
+from growd.simulation.summary import Summary
+from support.program import GROWD
+from support.waiting import PATIENCE_S
+
+LASTS_S = 1_200.0
+BEGAN = 1_767_193_200.0  # 2026-01-01 00:00 in Tokyo
+FAULT = "absent:scd30@5min+1min"
+
+
+def lines_of(done):
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def summary_of(done):
+    return msgspec.convert(lines_of(done)[-1]["summary"], Summary)
+
+
+def test_a_run_ends_with_its_summary(tried):
+    done = tried("--json", "--fault", FAULT)
+    assert done.exit_code == 0, done.output
+    told = summary_of(done)
+    assert (told.recipe, told.environment, told.end_reason) == ("short", "environment_1", "finished")
+    assert (told.start, told.end) == (BEGAN, BEGAN + LASTS_S)
+    kept = {one.variable: one for one in told.set_points}
+    assert kept.keys() == {"air_temperature", "light_illuminance", "water_potential_hydrogen"}
+    assert kept["light_illuminance"].within > 0.9
+    assert kept["light_illuminance"].lowest < 3_100
+    assert kept["light_illuminance"].highest > 8_500
+    assert kept["air_temperature"].longest_outside_s > 0
+    assert told.light is not None
+    assert told.light.days == 1
+    (acid,) = told.doses
+    assert acid.number > 0
+    assert acid.ml == pytest.approx(3, abs=3)
+    outputs = {one.output: one for one in told.outputs}
+    assert outputs["acid"].life_used == outputs["acid"].starts / 100_000
+    lamp_kwh = 30 * outputs["light white"].on_s / 3.6e6
+    assert told.energy_kwh <= lamp_kwh + 200 * outputs["heater"].on_s / 3.6e6 + 1e-4
+    assert [one.name for one in told.faults] == ["air"]
+    assert told.faults[0].times == 1
+    assert 30 < told.faults[0].lasted_s < 180
+    assert "air_temperature_unknown" in [one.name for one in told.interlocks]
+
+
+def test_progress_is_a_line_of_json_each(tried):
+    *steps, _ = lines_of(tried("--json", "--days", 0.001))
+    assert [*steps[0]] == ["done", "speed"]
+    parts = [step["done"] for step in steps]
+    assert parts == sorted(parts)
+    assert parts[-1] == 1.0
+    assert all(step["speed"] > 0 for step in steps)
+
+
+def test_days_end_a_run_before_its_recipe(tried):
+    told = summary_of(tried("--json", "--days", 0.001))
+    assert told.end_reason == "stopped"
+    assert told.end - told.start == pytest.approx(86.4, abs=1.5)
+
+
+def test_people_get_tables_and_progress_in_tenths(tried):
+    done = tried("--days", 0.001)
+    assert done.exit_code == 0
+    heads = [line.split("  ")[0] for line in done.stdout.splitlines()]
+    assert {"set point", "sum", "pump", "output"} <= {*heads}
+    assert "interlock" not in heads
+    assert done.stderr.count("times real time") == 10
+
+
+def test_the_report_is_that_of_a_run(tried, folder):
+    page = folder / "report.html"
+    done = tried("--days", 0.005, "-o", page, "--lang", "de")
+    assert done.exit_code == 0, done.output
+    content = page.read_text()
+    assert content.count("<svg") >= 3
+    assert '<html lang="de"' in content
+    assert "2026-01-01" in content or "01.01.2026" in content or "1. Januar 2026" in content
+
+
+def test_the_points_are_written_by_the_storage_rule(tried, folder):
+    table = folder / "points.csv"
+    assert tried("--days", 0.005, "--csv", table).exit_code == 0
+    with table.open(newline="") as stream:
+        rows = [*csv.DictReader(stream)]
+    assert [*rows[0]] == ["time", "environment", "category", "variable", "value", "unit", "is_manual"]
+    assert {row["category"] for row in rows} >= {"measured", "desired", "commanded"}
+    warmth = [row for row in rows if (row["category"], row["variable"]) == ("measured", "air_temperature")]
+    times = [datetime.fromisoformat(row["time"]).timestamp() for row in warmth]
+    assert len(times) > 10
+    assert min(later - before for before, later in pairwise(times)) >= 10
+    assert min(row["time"] for row in rows) == "2025-12-31T15:00:00.000Z"
+    assert [row["value"] for row in rows if row["variable"] == "recipe_start"] == ["short"]
+
+
+def test_another_seed_is_another_run(tried):
+    runs = [summary_of(tried("--json", "--days", 0.005, "--seed", seed)) for seed in (0, 0, 7)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+async def test_the_same_seed_gives_the_same_bytes_in_each_process(folder):
+    found = await asyncio.gather(*(written(folder, hash_seed) for hash_seed in ("1", "2")))
+    assert found[0] == found[1]
+
+
+async def written(folder, hash_seed):
+    """What a process writes: the summary, the points and the report."""
+    names = [folder / f"{hash_seed}.csv", folder / f"{hash_seed}.html"]
+    process = await begun(
+        folder, "--fault", FAULT, "--csv", names[0], "-o", names[1], PYTHONHASHSEED=hash_seed
+    )
+    output, _ = await asyncio.wait_for(process.communicate(), PATIENCE_S)
+    assert process.returncode == 0
+    files = [await asyncio.to_thread(name.read_bytes) for name in names]
+    return [output.splitlines()[-1], *files]
+
+
+async def begun(folder, *arguments, **environment):
+    """A process that simulates the chamber of the folder."""
+    command = ("simulate", folder / "short.json", "--config", folder / "chamber.toml", "--json")
+    return await asyncio.create_subprocess_exec(
+        GROWD,
+        *map(str, (*command, *arguments)),
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **environment},
+    )
+
+
+async def test_ctrl_c_ends_a_run_with_the_summary_so_far(folder):
+    process = await begun(folder)
+    assert process.stdout is not None
+    first = json.loads(await asyncio.wait_for(process.stdout.readline(), PATIENCE_S))
+    process.send_signal(signal.SIGINT)
+    rest = await asyncio.wait_for(process.stdout.read(), PATIENCE_S)
+    assert await asyncio.wait_for(process.wait(), PATIENCE_S) == 0
+    told = msgspec.convert(json.loads(rest.splitlines()[-1])["summary"], Summary)
+    assert first["done"] * LASTS_S - 1 <= told.end - told.start < LASTS_S
+
+
+@pytest.mark.parametrize(
+    ("fault", "word"),
+    [
+        ("scd30@2d", "KIND"),
+        ("broken:scd30@2d", "absent"),
+        ("absent:scd41@2d", "scd30"),
+        ("absent:scd30@later", "2d6h"),
+        ("absent:scd30@1h+0s", "for"),
+        ("drift:scd30@1h", "amount"),
+        ("drift=much:scd30@1h", "much"),
+    ],
+)
+def test_a_bad_fault_is_refused_in_one_sentence_with_what_is_possible(tried, fault, word):
+    done = tried("--fault", fault)
+    assert done.exit_code == 2
+    (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("Error")]
+    assert word in sentence
+
+
+@pytest.mark.parametrize(
+    "fault", ["drift=50:scd30@1d2h30min", "absent:i2c-1:0x61@90s", "stuck:i2c-1@0.5h+10min"]
+)
+def test_faults_name_devices_with_colons_and_amounts(tried, fault):
+    assert tried("--days", 0.0001, "--fault", fault).exit_code == 0
+
+
+def test_recipes_that_ship_are_found_by_name(tried):
+    shipped = tried("--days", 0.0001, recipe="demo_day")
+    assert shipped.exit_code == 0
+    assert "air_carbon_dioxide" in shipped.stderr  # a warning: this chamber has no valve
+    unknown = tried(recipe="demo_dya")
+    assert unknown.exit_code == 1
+    assert "demo_day" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("content", "place"),
+    [
+        ("[", "JSON"),
+        ('{"format": "simple", "operations": [[-1, "warmth", 2]]}', "/operations/0/0"),
+    ],
+)
+def test_a_recipe_that_cannot_run_is_refused(tried, folder, content, place):
+    (folder / "wrong.json").write_text(content)
+    done = tried(recipe=str(folder / "wrong.json"))
+    assert done.exit_code == 1
+    assert place in done.stderr
+    assert not done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("--days", "0"), ("--days", "5000"), ("--lang", "xx")])
+def test_options_out_of_range_are_usage_errors(tried, arguments):
+    assert tried(*arguments).exit_code == 2
+
+
+def test_files_that_cannot_be_written_are_found_before_the_run(tried, folder):
+    (folder / "there.html").touch()
+    for arguments in (("-o", folder / "there.html"), ("--csv", folder / "none" / "points.csv")):
+        done = tried(*arguments)
+        assert done.exit_code == 1
+        assert "times real time" not in done.stderr
+    assert tried("--days", 0.0001, "-o", folder / "there.html", "--replace").exit_code == 0
+
+
+def test_a_wrong_configuration_is_refused(tried, folder):
+    with (folder / "chamber.toml").open("a") as file:
+        file.write("\n[interlock]\nvalve = 3\n")
+    done = tried()
+    assert done.exit_code == 1
+    assert "chamber.toml" in done.stderr
+
+
+def test_an_unknown_environment_is_refused(tried):
+    done = tried("--environment", "attic")
+    assert done.exit_code == 1
+    assert "environment_1" in done.stderr
