@@ -126,8 +126,9 @@ async def stage(keeper=None, data=None, outputs=(ACID, BASE), sensor=(PROBE,), *
         rig.bus.node("client")
         if rig.hold is not None:
             await rig.hold.read()
+        made = Stage(rig)
         await rig.clock.advance(60)
-        yield Stage(rig)
+        yield made
 
 
 async def test_the_flow_and_the_dead_time_of_a_pump_are_found_and_used():
