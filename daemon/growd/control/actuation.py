@@ -188,12 +188,9 @@ class Actuator(ABC):
 
     def _hold(self, name: str, level: float | None, length_s: float = inf) -> None:
         """Follow this command from now on for a time, None for none."""
-        command = None if level is None else _Command(level, self._clock.monotonic(), length_s)
-        if length_s < inf or level is None or level != self._held(name) or self._commands[name].ends < inf:
-            self._changed.set()
         self._commands.pop(name, None)
-        if command is not None:
-            self._commands[name] = command
+        if level is not None:
+            self._commands[name] = _Command(level, self._clock.monotonic(), length_s)
 
     def _held(self, name: str) -> float | None:
         """The level of a command, None if it is over or stale."""
@@ -211,6 +208,7 @@ class Actuator(ABC):
     async def _listen(self, commands: Subscription) -> None:
         async for message in commands:
             self._take(message)
+            self._changed.set()
 
     async def _follow(self) -> None:
         with self._liveness.heartbeat(self.node.name) as heart:
@@ -383,7 +381,6 @@ class OutputActuator(Actuator):
         level = message.value if message.quality is Quality.OK else None
         length_s = inf if message.valid_s is None else message.valid_s
         if level == self._safe[self._variable] and self._dose is not None and self._dose.is_ending(self._now):
-            self._changed.set()
             return  # the device ends it in time
         waited_s = max(0.0, self._clock.time() - message.time)
         if level is None or waited_s < min(length_s, self._stale_after):
