@@ -9,11 +9,14 @@ from contextlib import AsyncExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from functools import partial
+from importlib import import_module
+from itertools import chain
 from queue import SimpleQueue
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from growd.bus import Bus
+from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.errors import RecipeRefusedError
 from growd.runs.circumstances import counted_outputs
 from growd.runs.reports.language import Language
@@ -199,6 +202,9 @@ async def _start(
     recorder = Recorder(bus, points, maker, [simulation.chamber.environment], config.store)
     recording = await start(Supervisor(bus.clock, bus.liveness))
     recording.start(recorder.node.name, recorder.run)
+    for sensor in chain.from_iterable(each.sensor for each in config.chambers().values()):
+        if module := SENSOR_KINDS[sensor.kind].slow_import:  # else the first run of a process differs
+            await asyncio.to_thread(import_module, module)
     hardware = cast("SimulatedHardware", await start(opened_hardware(config, bus, None)))
     for fault in simulation.faults:
         hardware.faults.inject(fault)
