@@ -122,6 +122,8 @@ class SimulatedPins(Pins):
     The rest is as `SimulatedLines`.
     """
 
+    answers_at_once = True
+
     def __init__(
         self,
         monotonic: Callable[[], float],

@@ -12,13 +12,13 @@ from growd.wiring.app import Running
 
 
 def test_the_greeting_shows_light_only_with_a_lamp():
-    running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
+    running = Running("http://127.0.0.1:5984", "embedded", Path("data"), 1.0)
     assert "desired/light_illuminance" in _greeting(Config(light=Light()), running)
     assert "light" not in _greeting(Config(), running)
 
 
 def test_the_greeting_asks_for_what_the_chamber_measures():
-    running = Running("http://127.0.0.1:5984", "embedded", Path("data"))
+    running = Running("http://127.0.0.1:5984", "embedded", Path("data"), 1.0)
     config = Config(sensor=(Sensor(name="air", kind="sht4x"),), light=Light())
     printed = _greeting(config, running)
     assert (
@@ -29,7 +29,7 @@ def test_the_greeting_asks_for_what_the_chamber_measures():
 
 @pytest.mark.parametrize(("listens", "shown"), [("0.0.0.0", "127.0.0.1"), ("[::]", "[::1]")])  # noqa: S104
 def test_the_greeting_shows_an_address_that_can_be_typed(listens: str, shown: str):
-    printed = _greeting(Config(), Running(f"http://{listens}:5984", "embedded", Path("data")))
+    printed = _greeting(Config(), Running(f"http://{listens}:5984", "embedded", Path("data"), 1.0))
     assert f"http://{listens}:" not in printed
     assert f"page       http://{shown}:5984 (and all other addresses of this machine)" in printed
     assert f"API page   http://{shown}:5984/_svc/api/\n" in printed

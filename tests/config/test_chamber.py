@@ -14,7 +14,6 @@ from growd.config import (
     Output,
     RelayOptions,
     Sensor,
-    Simulator,
     chambers_of,
 )
 from growd.config.devices import OwnSensor
@@ -45,12 +44,6 @@ def test_the_stale_limit_is_two_intervals_or_the_limit_of_the_filter():
     it = chamber(AIR, SECOND, filter=FilterOptions(stale_after_s=45.0))
     assert it.stale_after_s("air_carbon_dioxide") == 120
     assert it.stale_after_s("air_temperature") == 45
-
-
-def test_time_limits_scale_with_the_speed_of_the_simulation():
-    it = chamber(AIR, simulator=Simulator(enabled=True, speed=10.0))
-    assert it.scaled(2.0) == 20
-    assert it.stale_after_s("air_temperature") == 300
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,11 @@ import pytest
 from growd.cli.hardware_check import check_hardware
 from growd.config import chambers_of, load
 from growd.config.profiles import PROFILES, profile_path, profile_text
+from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.wiring.actuators import rated_outputs
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.simulator import simulated_hardware
 from growd_hwsim.parameters import ChamberParameters
-from support.rig import HeldClock
 
 
 @pytest.mark.parametrize("name", PROFILES)
@@ -20,10 +20,11 @@ async def test_every_device_of_a_profile_answers_on_simulated_hardware(name):
     file = profile_path(name)
     await asyncio.to_thread(load, file, checks=DEVICE_CHECKS)
     config = await asyncio.to_thread(load, file, ("simulator.enabled=true",), checks=DEVICE_CHECKS)
-    clock = HeldClock()  # the first measurement of an SCD30 takes two seconds
+    clock = SimulatedClock()
     hardware = simulated_hardware(config, clock)
     try:
-        findings = await check_hardware(config, hardware, clock, lambda _: None)
+        with moving(clock, asyncio.get_running_loop()):
+            findings = await check_hardware(config, hardware, clock, lambda _: None)
     finally:
         hardware.close()
     assert [finding.sentence for finding in findings if not finding.answers] == []

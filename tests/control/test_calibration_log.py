@@ -88,7 +88,7 @@ async def test_a_sensor_that_is_silent_after_its_calibration_has_a_record_all_th
         await on.rig.clock.advance(130)
         service = on.rig.bus.services.get("environment_1/samplers/air/calibrate")
         calibrating = asyncio.create_task(service.call({"reference": 450}, "grower"))
-        await on.rig.clock.settle()
+        await on.rig.clock.advance(0.1)
         on.rig.machine.faults.inject(Fault("absent", "scd30"))
         await on.rig.clock.advance(10)
         assert (await calibrating)["success"]

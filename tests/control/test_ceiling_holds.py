@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
 from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
+from growd.runtime.event_loop import run_on_loop
 from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_NAME
@@ -230,4 +231,4 @@ LOST = {STORE: "deleted", FILE_NAME: "zeros"}
 @pytest.mark.fuzz
 def test_co2_never_exceeds_the_ceiling_by_more_than_a_dose(sequence):
     with tempfile.TemporaryDirectory() as folder:
-        asyncio.run(happen(sequence, Path(folder)))
+        run_on_loop(happen(sequence, Path(folder)), simulates=True)

@@ -18,6 +18,7 @@ from growd.control.hold import OutputHold
 from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
 from growd.host.hold import Hold, Holder, file_of, read_holds, release_hold, save_hold
+from growd.runtime.event_loop import run_on_loop
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
 from growd_hwsim.faults import Fault
@@ -424,4 +425,4 @@ def test_no_output_leaves_its_safe_state_in_any_order_of_holds(tmp_path_factory,
             assert on.unsafe_writes(mark) == []
             assert on.is_safe()
 
-    asyncio.run(story())
+    run_on_loop(story(), simulates=True)

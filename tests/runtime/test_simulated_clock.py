@@ -15,6 +15,7 @@ from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import STALE, SimulatedClock, moving
 from growd.runtime.worker import Worker
 from support.program import PATIENCE_S
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -108,6 +109,13 @@ async def test_calls_of_several_workers_run_one_at_a_time_in_the_order_of_submis
         await asyncio.gather(*(made[number * 7 % 3].run(call, number) for number in range(60)))
     assert order == [*range(60)]
     assert set(together) == {1}
+
+
+async def test_a_busy_loop_keeps_no_call_from_its_turn(clock):
+    async with workers(clock, "bus") as (worker,):
+        call = worker.submit(int)
+        await until(call.done)
+    assert clock.monotonic() == 0
 
 
 async def test_a_call_that_really_blocks_blocks_no_loop_and_time_waits_for_it(clock):

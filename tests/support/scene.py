@@ -16,7 +16,6 @@ from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.wiring.simulated_truth import TRUTHS
 from support.rig import rigged
-from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -124,9 +123,7 @@ class Scene:
         """End all faults, and let hanging calls return."""
         faults = self.rig.machine.faults
         faults.clear()
-        async with asyncio.timeout(PATIENCE_S):
-            while faults.hanging:  # noqa: ASYNC110  no event announces it
-                await asyncio.sleep(0)
+        await self.rig.clock.until(lambda: not faults.hanging, within=1.0)
 
     async def watch(self, seconds: float) -> None:
         """Let time pass, and record each second."""

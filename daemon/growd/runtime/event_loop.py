@@ -9,7 +9,7 @@ import resource
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from growd.runtime.simulated_clock import SimulatedClock, SimulatedLoop, moving
+from growd.runtime.simulated_clock import SimulatedClock, SimulatedLoop, moving, on_one_core
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine
@@ -45,5 +45,6 @@ def run_on_loop(
         factory = SimulatedLoop if simulates or clock else None
         runner = stack.enter_context(asyncio.Runner(loop_factory=factory))
         if clock is not None:
+            stack.enter_context(on_one_core())
             stack.enter_context(moving(clock, runner.get_loop()))
         return runner.run(main)

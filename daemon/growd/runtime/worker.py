@@ -32,7 +32,8 @@ class Worker:
     calls waiting a further one raises `WorkerError`.
 
     A thread whose call hangs can be abandoned. The new thread first calls `on_new_thread()`, which takes from
-    the old one what it held. `monotonic` measures the duration of calls.
+    the old one what it held. `monotonic` measures the duration of calls. With `at_once` the event
+    loop carries them out itself: those of simulated pins take no time.
     """
 
     def __init__(
@@ -42,6 +43,7 @@ class Worker:
         depth: int = 256,
         on_new_thread: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
+        at_once: bool = False,
     ) -> None:
         self.name = name
         self.replaced = 0
@@ -51,6 +53,7 @@ class Worker:
         self._depth = depth
         self._on_new_thread = on_new_thread
         self._monotonic = monotonic
+        self._at_once = at_once
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._last: asyncio.Future[int] | None = None
         self._lock = threading.Lock()
@@ -111,13 +114,18 @@ class Worker:
             self._last = self._queued(int)
             self._calls.put(None)
             await asyncio.wait([self._last], timeout=timeout)
+            if self._last.done():
+                await asyncio.to_thread(self._thread.join)
         return self._last.done()
 
     def _queued(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        turn = turn_on(loop, self, lambda: self._at_work is None)
-        self._calls.put(_Call(function, args, loop, future, turn))
+        if self._at_once:
+            loop.call_soon(self._carry_out, _Call(function, args, loop, future, nullcontext()))
+        else:
+            turn = turn_on(loop, self, lambda: self._at_work is None)
+            self._calls.put(_Call(function, args, loop, future, turn))
         return future
 
     def _new_thread(self, first: _Call | None) -> threading.Thread:
@@ -154,10 +162,12 @@ class Workers(dict[str, Worker]):
         super().__init__()
         self._monotonic = monotonic
 
-    def named(self, name: str, on_new_thread: Callable[[], None] = lambda: None) -> Worker:
-        """The worker of that name; `on_new_thread` is for a new one."""
+    def named(
+        self, name: str, on_new_thread: Callable[[], None] = lambda: None, *, at_once: bool = False
+    ) -> Worker:
+        """The worker of that name; the other arguments are for a new one."""
         if name not in self:
-            self[name] = Worker(name, on_new_thread=on_new_thread, monotonic=self._monotonic)
+            self[name] = Worker(name, on_new_thread=on_new_thread, monotonic=self._monotonic, at_once=at_once)
         return self[name]
 
     async def close(self, timeout: float) -> None:
