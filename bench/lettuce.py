@@ -17,7 +17,6 @@ there is a set point, with those of the faults. A day takes half a minute of CPU
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import random
@@ -34,6 +33,7 @@ from measuring import HERE, Options, Row, limited, main
 from growd.config import Output, load
 from growd.config.profiles import profile_path
 from growd.output_roles import Lease
+from growd.runtime.event_loop import run_on_loop
 from growd_hwsim.faults import Fault
 from growd_hwsim.tank import Tank
 
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 DAY_S, HOUR_S, MINUTE_S = 86_400.0, 3_600.0, 60.0
 START: Final = 1_699_920_000.0  # midnight
 PERIOD_S: Final = 10.0
-SPEED: Final = 2.5
+LATER: Final = 2.5
 """Commands and readings go stale this many times later, since the loops that renew them run less often."""
 PERIODS: Final[dict[str, float | Lease]] = {
     "growd.control.sampling.SLICE_S": 600.0,
@@ -58,6 +58,8 @@ PERIODS: Final[dict[str, float | Lease]] = {
     "growd.control.health.COUNTERS_S": HOUR_S,
     "growd.control.derived.node.PERIOD_S": MINUTE_S,
     "growd.control.attainment.PERIOD_S": MINUTE_S,
+    "growd.wiring.loops.COMMAND_STALE_S": LATER * 5.0,
+    "growd.wiring.interlocks.PATIENCE_S": LATER * 5.0,
 }
 """Loops run less often than in the daemon, to save time: what they keep is kept less exactly."""
 
@@ -313,6 +315,11 @@ def _sealed(output: Output) -> Output:
     return msgspec.structs.replace(output, drives=("air_carbon_dioxide",))
 
 
+def _later(section: Any) -> Any:
+    """What it gets goes stale later."""
+    return msgspec.structs.replace(section, stale_after_s=LATER * section.stale_after_s)
+
+
 class Grow:
     """The chamber over weeks."""
 
@@ -324,10 +331,14 @@ class Grow:
         sensors = (
             msgspec.structs.replace(each, interval_s=max(PERIOD_S, each.interval_s)) for each in config.sensor
         )
-        simulator = msgspec.structs.replace(config.simulator, speed=SPEED)
-        outputs = (*map(_sealed, config.output), COOLER, DEHUMIDIFIER)
+        outputs = map(_later, (*map(_sealed, config.output), COOLER, DEHUMIDIFIER))
         self._config = msgspec.structs.replace(
-            config, sensor=tuple(sensors), output=outputs, simulator=simulator
+            config,
+            sensor=tuple(sensors),
+            output=tuple(outputs),
+            relay=tuple(map(_later, config.relay)),
+            light=_later(config.light),
+            filter=_later(config.filter),
         )
         self._end = days * DAY_S
         self.plan = planned(days, random.Random(seed))
@@ -512,7 +523,7 @@ def measure(options: Options) -> list[Row]:
     logging.disable(logging.CRITICAL)
     grow = Grow(options.arguments.days, options.arguments.seed)
     began = time.process_time()
-    asyncio.run(grow.run())
+    run_on_loop(grow.run(), simulates=True)
     for rule, number in grow.checker.passed.items():
         print(f"passed: {rule}, in {number} looks", file=sys.stderr)
     taken = limited("CPU for a day", "s", (time.process_time() - began) / options.arguments.days)

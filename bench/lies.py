@@ -9,7 +9,6 @@ takes 20 s of CPU.
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 import logging
 import random
@@ -23,6 +22,7 @@ from measuring import HERE, Options, Row, limited, main
 from growd.config import Output, Sensor, load
 from growd.config.profiles import profile_path
 from growd.control.topics import posted
+from growd.runtime.event_loop import run_on_loop
 from growd.status.status_node import StatusNode
 from growd.variables import (
     ACIDITY,
@@ -205,7 +205,7 @@ def measure(options: Options) -> list[Row]:
         if arguments.only and arguments.only not in lie.name:
             continue
         scene = Scene(lie, arguments.seed)
-        asyncio.run(scene.run(arguments.hours))
+        run_on_loop(scene.run(arguments.hours), simulates=True)
         unit = VARIABLES[lie.suffers].unit
         rows.append(limited(f"{lie.name}: worst true {lie.suffers}", unit, scene.worst or 0.0))
         noticed = float("inf") if scene.noticed_min is None else scene.noticed_min
