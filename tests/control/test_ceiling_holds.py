@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
 from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
-from growd.runtime.event_loop import run_on_loop
+from growd.runtime.simulated_clock import SimulatedLoop
 from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
 from growd.store.point_log import LOG_NAME
@@ -51,26 +51,6 @@ DAMAGES = {
 FILES = (STORE, f"{STORE}-wal", FILE_NAME)
 
 
-class Awaited:
-    """Stops the clock while the thread of the store works."""
-
-    def __init__(self, worker):
-        self._submit, self._count = worker.submit, 0
-        worker.submit = self.submit
-
-    def submit(self, function, *args):
-        call = self._submit(function, *args)
-        self._count += 1
-        call.add_done_callback(self._came_back)
-        return call
-
-    def are_at_work(self):
-        return self._count > 0
-
-    def _came_back(self, _):
-        self._count -= 1
-
-
 class World:
     """A chamber and a data folder, and growd in one life after another."""
 
@@ -97,7 +77,6 @@ class World:
         (folder / LOG_NAME).touch()  # as the outbox does
         try:
             async with rigged(CONFIG, InterlockMemory(local)) as rig:
-                rig.clock._calls.append(Awaited(local._worker))
                 model = rig.machine.chamber
                 model.parameters = dataclasses.replace(
                     model.parameters, leak_per_h=0.1, valve_flow_l_min=FLOW_L_MIN, growing_area_m2=1e-6
@@ -162,15 +141,15 @@ class Life:
         try:
             setting = self.rig.bus.parameters.set(f"environment_1/{name}", value)
             task = asyncio.create_task(setting)
-            await self.rig.clock.settle()
-            await task
+            await self.rig.clock.until(task.done, within=5)
+            task.result()
         except BusError:
             pass
 
     async def call(self, service, arguments):
         task = asyncio.create_task(self.rig.bus.services.get(f"environment_1/{service}").call(arguments))
-        await self.rig.clock.settle()
-        await task
+        await self.rig.clock.until(task.done, within=5)
+        task.result()
 
 
 ENDS = ("restart", "kill")
@@ -230,5 +209,5 @@ LOST = {STORE: "deleted", FILE_NAME: "zeros"}
 @example([*LOWERED, ("kill", LOST), ("reset",), ("advance", 3_600), ("open", 600)])
 @pytest.mark.fuzz
 def test_co2_never_exceeds_the_ceiling_by_more_than_a_dose(sequence):
-    with tempfile.TemporaryDirectory() as folder:
-        run_on_loop(happen(sequence, Path(folder)), simulates=True)
+    with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        runner.run(happen(sequence, Path(folder)))

@@ -50,9 +50,6 @@ MOST_SKIPPED: Final = 100
 NEAR: Final = 0.05
 """A speed that differs by this share is reached."""
 
-TOGETHER_S: Final = 1e-6
-"""What is due within this time is due together, in spite of rounding."""
-
 STALE: Final = 1_000
 """After so many new sleepers those that were cancelled are forgotten."""
 
@@ -201,16 +198,9 @@ class SimulatedClock:
             return self._rest()
         if (wait := self._wait_s(due, now)) > 0:
             return wait
-        self._wake(min(due + TOGETHER_S, self.ends))
+        self._now = max(self._now, due)
+        heapq.heappop(self._sleepers)[2].wake()
         return 0.0
-
-    def _wake(self, until: float) -> None:
-        """Move time to what is due until then, and wake it together: fewer turns of the loop."""
-        while self._sleepers and self._sleepers[0][0] <= until:
-            due, _, wake = heapq.heappop(self._sleepers)
-            self._now = max(self._now, due)
-            if not wake.is_over():
-                wake.wake()
 
     def _rest(self) -> float | None:
         if self._idle is None:
