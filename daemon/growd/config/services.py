@@ -258,7 +258,7 @@ class Simulator(Section, frozen=True):
     """Simulated hardware in place of this machine's."""
 
     speed: Annotated[float, Meta(ge=0.01)] = 1.0
-    """How many times as fast as real the time runs at most; `inf`: as fast as the machine can."""
+    """How many times as fast as real the time runs at most."""
 
     seed: int = 1
     """Seed of the random numbers: the same seed gives the same noise."""
