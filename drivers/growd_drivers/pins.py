@@ -47,9 +47,6 @@ class Pins(ABC):
     `on_claim(pin)` is called after the first claim of an output, before it can be driven elsewhere.
     """
 
-    answers_at_once = False
-    """Whether each call returns without waiting, as in a simulation."""
-
     def __init__(self) -> None:
         self.claimed: dict[int, tuple[int, int]] = {}
         """The level of rest and the PWM chip (-1: none) of each claimed output."""

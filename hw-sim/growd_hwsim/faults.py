@@ -123,6 +123,11 @@ class Fault:
             raise FaultError(f"amount must be a share between 0 and 1, not {self.amount}", key="amount")
 
 
+def wait_a_moment() -> None:
+    """Wait in a call that hangs, in real time."""
+    time.sleep(_POLL_S)
+
+
 class Faults:
     """The faults of one simulated machine, and its wires. Safe to use from several threads.
 
@@ -134,7 +139,7 @@ class Faults:
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
-        hang: Callable[[], None] = lambda: time.sleep(_POLL_S),
+        hang: Callable[[], None] = wait_a_moment,
         faults: Iterable[Fault] = (),
     ) -> None:
         self._sleep = sleep

@@ -122,8 +122,6 @@ class SimulatedPins(Pins):
     The rest is as `SimulatedLines`.
     """
 
-    answers_at_once = True
-
     def __init__(
         self,
         monotonic: Callable[[], float],

@@ -19,7 +19,7 @@ from growd_hwsim.chips.ds18b20 import SimulatedDs18b20
 from growd_hwsim.chips.gpio_input import SimulatedContact
 from growd_hwsim.chips.mqtt_sensor import SimulatedMqttSensor
 from growd_hwsim.chips.sc16is750 import SimulatedSc16is750
-from growd_hwsim.faults import Faults
+from growd_hwsim.faults import Faults, wait_a_moment
 from growd_hwsim.gpio import SimulatedPins
 from growd_hwsim.i2c import CLEARING_PULSES, I2CAdapter, I2CKernel, I2CSlave, smbus_over
 from growd_hwsim.network_switches import SimulatedNetwork
@@ -164,7 +164,7 @@ class SimulatedHardware(Hardware):
         *,
         sleep: Callable[[float], None],
         monotonic: Callable[[], float],
-        hang: Callable[[], None] | None = None,
+        hang: Callable[[], None] = wait_a_moment,
         faults: Sequence[Fault] = (),
         wiring: Wiring | None = None,
         further: Sequence[tuple[SimulatedChamber, Wiring]] = (),
@@ -174,8 +174,7 @@ class SimulatedHardware(Hardware):
         self.wiring = wiring or Wiring()
         self._wired = ((chamber, self.wiring), *further)
         self.chambers = tuple(each for each, _ in self._wired)
-        hangs = {} if hang is None else {"hang": hang}
-        self.faults = Faults(sleep=sleep, monotonic=monotonic, faults=faults, **hangs)
+        self.faults = Faults(sleep=sleep, monotonic=monotonic, hang=hang, faults=faults)
         for each in self.chambers:
             each.present_faults = self.faults.in_chamber
         self._pwm_pins = {

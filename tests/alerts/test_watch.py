@@ -64,6 +64,7 @@ class Scene:
     alerts: list[Alert] = field(default_factory=list)
     machine_reads: int = 0
     watch: Watch = field(init=False)
+    real_s: float = 0.0
 
     def snapshot(self) -> Status:
         return self.status
@@ -106,7 +107,8 @@ async def watching(
 ) -> AsyncIterator[Scene]:
     it = Scene() if on is None else on
     source: Any = it
-    it.watch = Watch(it.clock, source, rules, opened=opened, report=it.report)
+    real = (lambda: it.real_s) if it.real_s else None
+    it.watch = Watch(it.clock, source, rules, opened=opened, report=it.report, real=real)
     async with running(it.clock, it.watch):
         if is_quiet:
             await it.clock.advance(QUIET_S)
@@ -500,6 +502,17 @@ async def test_short_room_for_the_database_raises_an_alert():
     async with watching(rule("database_room"), replace(rule("problem"), name="p")) as it:
         it.now(**nothing)
         assert await it.look() == [("start", worst)]
+
+
+@pytest.mark.parametrize(
+    ("kind", "trouble"), [("outbox", {"waiting": 10_001}), ("database", {"shipping": "no answer"})]
+)
+async def test_an_outage_of_the_database_is_judged_in_real_time(kind: str, trouble: dict[str, Any]):
+    async with watching(rule(kind, for_s=60.0), on=Scene(real_s=5_000.0)) as it:
+        it.now(store=replace(STORE, **trouble))
+        assert await it.look(int(86_400 / PERIOD_S)) == []  # a day of the chamber, in no time
+        it.real_s += 61
+        assert [phase for phase, _ in await it.look()] == ["start"]
 
 
 @pytest.mark.parametrize(("kind", "reads"), [("disk_full", 3), ("too_hot", 3), ("interlock", 0)])

@@ -173,12 +173,12 @@ def test_its_speed_is_a_bound_and_the_reached_one_is_told():
 
     async def main() -> float:
         began = time.monotonic()
-        await clock.sleep(600)
+        for _ in range(600):
+            await clock.sleep(1)
         return 600 / (time.monotonic() - began)
 
     assert run_on_loop(main(), clock) < 201
     assert 0 < clock.reached <= 200
-    assert SimulatedClock().reached == 1
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.nan])

@@ -19,45 +19,6 @@ if TYPE_CHECKING:
 SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then never rests
 
 
-class Sleepers:
-    """What the clocks of tests share: the time, and the sleepers with their wake-up times."""
-
-    def __init__(self, time: float) -> None:
-        self._now = 1_000.0
-        self._offset = time - self._now
-        self._sleepers: list[tuple[float, int, asyncio.Future[None] | _Timer]] = []
-        self._order = itertools.count()
-        self.boot = secrets.token_hex(8)
-        self.synchronised = True
-
-    def is_synchronised(self) -> bool:
-        return self.synchronised
-
-    def time(self) -> float:
-        return whole_microseconds(self._now + self._offset)
-
-    def monotonic(self) -> float:
-        return self._now
-
-    def call_later(self, seconds: float, callback: Callable[[], object]) -> _Timer:
-        timer = _Timer(callback)
-        self._add(seconds, timer)
-        return timer
-
-    @property
-    def sleeping(self) -> int:
-        """How many wait for the clock."""
-        return sum(not wake.done() for _, _, wake in self._sleepers)
-
-    def _new_sleeper(self, seconds: float) -> asyncio.Future[None]:
-        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._add(seconds, wake)
-        return wake
-
-    def _add(self, seconds: float, wake: asyncio.Future[None] | _Timer) -> None:
-        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))
-
-
 class _Timer:
     """A callback that waits for its time; cancelling it needs no turn of the loop."""
 
@@ -76,7 +37,7 @@ class _Timer:
         self._is_over = True
 
 
-class ManualClock(Sleepers):
+class ManualClock:
     """A `growd.runtime.clock.Clock` whose time moves only by `await advance(seconds)`.
 
     Sleepers wake in the order of their times, and the loop settles after each of them. Calls in watched
@@ -84,7 +45,12 @@ class ManualClock(Sleepers):
     """
 
     def __init__(self, time: float = 1_700_000_000.0) -> None:
-        super().__init__(time)
+        self._now = 1_000.0
+        self._offset = time - self._now
+        self._sleepers: list[tuple[float, int, asyncio.Future[None] | _Timer]] = []
+        self._order = itertools.count()
+        self.boot = secrets.token_hex(8)
+        self.synchronised = True
         self._workers: list[Worker] = []
 
     async def sleep(self, seconds: float) -> None:
@@ -145,3 +111,30 @@ class ManualClock(Sleepers):
             if not ready:
                 return
         raise AssertionError(f"the loop is still busy after {SETTLED_AFTER} rounds")
+
+    def is_synchronised(self) -> bool:
+        return self.synchronised
+
+    def time(self) -> float:
+        return whole_microseconds(self._now + self._offset)
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> _Timer:
+        timer = _Timer(callback)
+        self._add(seconds, timer)
+        return timer
+
+    @property
+    def sleeping(self) -> int:
+        """How many wait for the clock."""
+        return sum(not wake.done() for _, _, wake in self._sleepers)
+
+    def _new_sleeper(self, seconds: float) -> asyncio.Future[None]:
+        wake: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._add(seconds, wake)
+        return wake
+
+    def _add(self, seconds: float, wake: asyncio.Future[None] | _Timer) -> None:
+        heapq.heappush(self._sleepers, (self._now + max(0.0, seconds), next(self._order), wake))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import math
-import os
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,7 @@ from growd.bus import Bus
 from growd.control.hold import OutputHold
 from growd.device_kinds import SENSOR_KINDS
 from growd.runtime.liveness import Liveness
-from growd.runtime.simulated_clock import SimulatedClock, moving
+from growd.runtime.simulated_clock import SimulatedClock, moving, on_one_core
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
 from growd.wiring.pumps import simulated_cylinders
@@ -23,7 +22,7 @@ from growd.wiring.topics import declare_topics
 from support.memory import ShortMemory
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator
+    from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
     from growd.config import Config
@@ -56,18 +55,6 @@ class HeldClock(SimulatedClock):
                 raise AssertionError(f"the condition did not hold within {within:g} s")
             await self.advance(1.0)
         return self._now - began
-
-
-@contextmanager
-def one_core() -> Iterator[None]:
-    """Keep this thread, and those that it starts, on one core: they work in turns, which costs less there."""
-    cores = os.sched_getaffinity(0)
-    number = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0")[2:])
-    os.sched_setaffinity(0, {sorted(cores)[number % len(cores)]})
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, cores)
 
 
 class Rig:
@@ -131,7 +118,7 @@ async def rigged(
     machine = await asyncio.to_thread(simulated_hardware, config, clock)  # as growd does: it imports chips
     rig = Rig(config, clock, machine, memory, data=data, records=records)
     try:
-        with one_core(), moving(clock, asyncio.get_running_loop()):
+        with on_one_core(), moving(clock, asyncio.get_running_loop()):
             async with rig.chambers.running(), Supervisor(rig.clock, rig.bus.liveness) as supervisor:
                 if machine.mqtt.sensors:
                     supervisor.start("simulated broker", functools.partial(run_broker, machine.mqtt, clock))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import aiohttp
 import pytest
 
 from growd.config import load
@@ -12,8 +13,11 @@ from growd.runtime.clock import RealClock
 from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.store.local import LocalStore
 from growd.wiring.simulator import RENEWED_S, release_time, reserve_time, simulated_clock
+from support.program import started
+from support.waiting import until_found
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
     from pathlib import Path
 
     from growd.runtime.clock import Clock
@@ -62,3 +66,22 @@ async def test_at_normal_speed_the_clock_of_the_machine_is_used(tmp_path: Path):
     assert isinstance(await clock_of(local, speed=1), RealClock)
     assert await local.state("simulated_time") is None
     await local.close()
+
+
+async def test_without_a_bound_days_pass_and_the_speed_is_told(tmp_path: Path):
+    async with started(tmp_path / "data", "--speed", "max") as program, aiohttp.ClientSession() as session:
+
+        async def status() -> dict[str, Any]:
+            async with session.get(f"{program.api}/node/status") as answer:
+                found: dict[str, Any] = (await answer.json())["status"]
+                return found
+
+        began = (await status())["time"]
+        later = await until_found(lambda: _later(status, began + 3_600))
+        assert later["speed"] > 1
+        assert later["machine"]["clock_simulated"]
+
+
+async def _later(status: Callable[[], Awaitable[dict[str, Any]]], time: float) -> dict[str, Any] | None:
+    found = await status()
+    return found if found["time"] > time else None

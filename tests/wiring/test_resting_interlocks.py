@@ -141,7 +141,7 @@ def climate() -> Config:
     return load(Path(str(files("growd.config") / "shipped/climate.toml")))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(6))
 async def test_interlocks_that_rest_do_as_if_they_were_updated_each_time(climate, seed, monkeypatch):
     resting = await _course(climate, seed)
     for kind in _classes(Interlock):

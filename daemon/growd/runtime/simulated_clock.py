@@ -89,7 +89,7 @@ class SimulatedClock:
         self._in_executors: dict[asyncio.Future[Any], float] = {}
         self._idle: asyncio.Future[None] | None = None
         self._anchor = self._measured = time.monotonic(), 0.0
-        self._reached = 0.0
+        self._reached: float | None = None
 
     # --- the clock
 
@@ -105,8 +105,11 @@ class SimulatedClock:
     @property
     def reached(self) -> float:
         """How many times as fast as real time it ran lately: `speed`, unless the machine is slower."""
-        self._measure(time.monotonic())
-        reached = self._reached or min(self.speed, 1.0)
+        now = time.monotonic()
+        self._measure(now)
+        reached = self._reached
+        if reached is None:
+            reached = self._now / max(now - self._measured[0], LOOK_S)
         return self.speed if abs(reached - self.speed) < NEAR * self.speed else float(f"{reached:.3g}")
 
     async def sleep(self, seconds: float) -> None:

@@ -32,8 +32,7 @@ class Worker:
     calls waiting a further one raises `WorkerError`.
 
     A thread whose call hangs can be abandoned. The new thread first calls `on_new_thread()`, which takes from
-    the old one what it held. `monotonic` measures the duration of calls. With `at_once` the event
-    loop carries them out itself: those of simulated pins take no time.
+    the old one what it held. `monotonic` measures the duration of calls.
     """
 
     def __init__(
@@ -43,7 +42,6 @@ class Worker:
         depth: int = 256,
         on_new_thread: Callable[[], None] = lambda: None,
         monotonic: Callable[[], float] = time.monotonic,
-        at_once: bool = False,
     ) -> None:
         self.name = name
         self.replaced = 0
@@ -53,7 +51,6 @@ class Worker:
         self._depth = depth
         self._on_new_thread = on_new_thread
         self._monotonic = monotonic
-        self._at_once = at_once
         self._calls: queue.SimpleQueue[_Call | None] = queue.SimpleQueue()
         self._last: asyncio.Future[int] | None = None
         self._lock = threading.Lock()
@@ -121,11 +118,8 @@ class Worker:
     def _queued(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        if self._at_once:
-            loop.call_soon(self._carry_out, _Call(function, args, loop, future, nullcontext()))
-        else:
-            turn = turn_on(loop, self, lambda: self._at_work is None)
-            self._calls.put(_Call(function, args, loop, future, turn))
+        turn = turn_on(loop, self, lambda: self._at_work is None)
+        self._calls.put(_Call(function, args, loop, future, turn))
         return future
 
     def _new_thread(self, first: _Call | None) -> threading.Thread:
@@ -162,12 +156,10 @@ class Workers(dict[str, Worker]):
         super().__init__()
         self._monotonic = monotonic
 
-    def named(
-        self, name: str, on_new_thread: Callable[[], None] = lambda: None, *, at_once: bool = False
-    ) -> Worker:
-        """The worker of that name; the other arguments are for a new one."""
+    def named(self, name: str, on_new_thread: Callable[[], None] = lambda: None) -> Worker:
+        """The worker of that name; `on_new_thread` is for a new one."""
         if name not in self:
-            self[name] = Worker(name, on_new_thread=on_new_thread, monotonic=self._monotonic, at_once=at_once)
+            self[name] = Worker(name, on_new_thread=on_new_thread, monotonic=self._monotonic)
         return self[name]
 
     async def close(self, timeout: float) -> None:

@@ -145,7 +145,7 @@ class ChamberOutputs:
         if line:
             worker = self._workers.named(line, partial(self._hardware.take_over, line))
         elif name == PINS:
-            worker = self._workers.named(PINS, at_once=self._hardware.pins.answers_at_once)
+            worker = self._workers.named(PINS)
         else:
             worker = self._workers.named(f"{self._chamber.environment}/{name}")
         self._devices += [(worker, device) for device in devices]

@@ -146,7 +146,7 @@ class Interlock(ABC):
         """Until when `update` would change nothing after an update `now`, as far as time goes.
 
         It is updated again sooner if something comes in: a reading, set point or message that it takes, a
-        value that gets too old, or another level of any output. Then `update` comes before the new level.
+        value that gets too old, or another level of any output.
         """
         return now
 

@@ -154,7 +154,7 @@ class NoEffect(PersistentInterlock):
                 self._trip(self._why(self._watch.used, now))
 
     def unchanged_until(self, now: float) -> float:
-        return now if self.reason or self._times.is_on else math.inf
+        return now if self.reason or self._times.is_on or self._watch.used else math.inf
 
     @property
     def has_tripped(self) -> bool:

@@ -108,7 +108,7 @@ class Interlocks:
         self._readings = readings
         self._patience = patience_s
         self._alive_at: float | None = None
-        self._updated_at = self._all_updated_at = -math.inf
+        self._updated_at = -math.inf
         self._trackers: dict[str, list[tuple[str, OnTimes, bool]]] = {}  # by output: device, of the tank only
         self._nudges: list[Callable[[], None]] = []
         self._reported: dict[str, str] = {}  # by interlock: the reason that was published
@@ -236,9 +236,8 @@ class Interlocks:
         self._levels[device, output] = level
         trackers = self._trackers.get(output, ())
         now = self._clock.monotonic()
-        if trackers and now > (self._all_updated_at if is_change else self._updated_at):
-            update = self._update_all if is_change else self._update
-            update()  # count the time with the previous level first
+        if trackers and now > self._updated_at:
+            self._update()  # count the time with the previous level first
         is_beside_tank = level != 0 and self._is_beside_tank(device)
         for only, times, of_tank in trackers:
             if only in ("", device) and not (of_tank and is_beside_tank):
@@ -312,7 +311,6 @@ class Interlocks:
         """Update all, also those that rest."""
         self._wake_all()
         self._update()
-        self._all_updated_at = self._updated_at
 
     def _wake_all(self) -> None:
         for each in self._interlocks:
