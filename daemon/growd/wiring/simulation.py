@@ -8,7 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from growd.config import chambers_of
-from growd.config.writing import simulated_chamber
 from growd.recipes.library import Library
 from growd.runs.simulation import FOLDER, RecipeSimulation
 
@@ -39,4 +38,6 @@ async def recipe_simulation(
 
 
 def _written(present: Callable[[], Config], environment: str) -> str:
+    from growd.config.writing import simulated_chamber  # noqa: PLC0415  few simulate: it takes memory
+
     return simulated_chamber(present(), environment)
