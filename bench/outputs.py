@@ -6,12 +6,11 @@ blocked or killed. "After its last renewal" counts from the last level that grow
 reference is the dose of the same library while nothing happens. Times of the keeper without real-time
 priority, which growd's service gives it, are those of a process among the busy ones.
 
-The last rows are doses on simulated pins at several speeds, with the same busy processes: `most` s long.
+The last rows are doses on simulated pins at several speeds, beside the same busy processes.
 """
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import os
@@ -28,7 +27,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from measuring import API, GROWD, HERE, PATIENCE_S, Options, Row, busy, held_port, limited, main, until_answer
 
@@ -36,6 +35,7 @@ from growd.bus import Bus
 from growd.config import load
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import SimulatedClock
+from growd.simulation.records import ShortMemory
 from growd.wiring.chamber import AllChambers
 from growd.wiring.simulator import simulated_hardware
 from growd.wiring.topics import declare_topics
@@ -326,9 +326,7 @@ async def _given(clock: SimulatedClock, count: int) -> list[float]:
     bus = Bus(clock)
     declare_topics(config, bus)
     machine = simulated_hardware(config, clock)
-    sys.path.append(str(SUPPORT.parent))
-    memory: Any = importlib.import_module("support.memory").ShortMemory()
-    chambers = AllChambers(config, bus, machine, memory=memory, report=print)
+    chambers = AllChambers(config, bus, machine, memory=ShortMemory(), report=print)
     client = bus.node("client")
     async with chambers.running():
         await clock.sleep(1.0)  # until receivers listen
