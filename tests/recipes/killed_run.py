@@ -30,14 +30,14 @@ from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
 from growd.store.points import PointMaker
-from support.clock import Sleepers
+from support.clock import ManualClock
 
 BEGAN = 1_767_225_600.0  # 2026-01-01
 PERIOD_S = 900.0
 PROGRESS_S = 3_600.0
 
 
-class OwnPace(Sleepers):
+class OwnPace(ManualClock):
     """A clock that jumps to the next sleeper when the loop is idle and no write is pending."""
 
     def __init__(self, time: float, file: int, end: float) -> None:
