@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from growd.__main__ import main as growd
+from growd_cli.__main__ import main as growd
 from growd_hwsim.gpio import SimulatedLines
 from growd_hwsim.i2c import I2CKernel
 from growd_hwsim.pwm_sysfs import SimulatedPwmSysfs

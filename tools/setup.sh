@@ -112,7 +112,7 @@ is_64_bit() { "$python" -I -S -c 'import sys; sys.exit(sys.maxsize < 2**32)'; }
 install_pip() {
     if quietly "$venv/bin/python" -I -m ensurepip; then return; fi
     say "fetching pip"
-    wheel=$("$venv/bin/python" -I "$root/daemon/growd/installation/get_pip.py" "$root/requirements/build.lock" "$venv" 2>"$log") ||
+    wheel=$("$venv/bin/python" -I "$root/machine/growd_machine/installation/get_pip.py" "$root/requirements/build.lock" "$venv" 2>"$log") ||
         fail "pip could not be fetched ($(cat "$log")); the first start needs a network"
     quietly "$venv/bin/python" -I "$wheel/pip" install --no-index --no-deps "$wheel" ||
         fail "pip could not be installed; its output is in $log"
@@ -212,7 +212,7 @@ quietly() {
 }
 
 # cause: the line in the log that says why pip or npm failed.
-cause() { "$venv/bin/python" -I "$root/daemon/growd/installation/causes.py" "$log"; }
+cause() { "$venv/bin/python" -I "$root/machine/growd_machine/installation/causes.py" "$log"; }
 
 # make_folder PATH: an empty one.
 make_folder() {

@@ -3,7 +3,7 @@
 import sys
 from datetime import UTC, datetime
 
-from growd.client import Growd, GrowdError
+from growd_client import Growd, GrowdError
 
 
 def main(url: str | None = None, variable: str = "air_temperature") -> None:

@@ -3,7 +3,7 @@
 import sys
 from datetime import datetime, time
 
-from growd.client import Growd, GrowdError
+from growd_client import Growd, GrowdError
 
 ENVIRONMENT, VARIABLE = "environment_1", "air_carbon_dioxide"
 MORNING, EVENING = time(6), time(20)

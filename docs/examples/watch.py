@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from growd.client import AsyncGrowd, Disconnected, GrowdError, Quality, StreamEvent
+from growd_client import AsyncGrowd, Disconnected, GrowdError, Quality, StreamEvent
 
 
 def told(event: StreamEvent) -> None:

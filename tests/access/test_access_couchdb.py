@@ -12,8 +12,8 @@ from uuid import uuid4
 import aiohttp
 import pytest
 
-from growd.cli.client import NOT_ALLOWED
 from growd.status.status_node import StatusNode
+from growd_cli.client import NOT_ALLOWED
 from support.couch_client import FILES, client_of
 from support.database import COUCHDB_ADDRESS, named_server
 from support.guarded import PARAM, PLAN, RESET, ROLES, GuardedDaemon, Users, guarded_daemon, users_of

@@ -9,12 +9,13 @@ import json
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
 import pytest
 
 from growd.api.operations import OPERATIONS
+from growd_analysis.reports.calls import ReportCalls
 from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until
@@ -30,6 +31,7 @@ pytest.importorskip(
 )
 
 E1 = "environment_1"
+ALL = (*OPERATIONS, *ReportCalls(cast("Any", None)).operations)
 SETTINGS = {  # the generator knows no images
     "content_type_overrides": dict.fromkeys(
         ("image/jpeg", "image/png", "image/webp"), "application/octet-stream"
@@ -38,7 +40,6 @@ SETTINGS = {  # the generator knows no images
 }
 LEFT_OUT = {
     *("get_topic_stream_topic", "get_stream"),  # they have no end
-    "get_simulation_report",  # it is there only after a simulation
 }
 
 
@@ -72,8 +73,8 @@ class Generated:
 
     def __init__(self, address: str) -> None:
         self._client = self.part("client").Client(base_url=address, timeout=PATIENCE_S)
-        names = [identifier(operation) for operation in OPERATIONS]
-        tags = [operation.resource.replace(".", "_") for operation in OPERATIONS]
+        names = [identifier(operation) for operation in ALL]
+        tags = [operation.resource.replace(".", "_") for operation in ALL]
         self.modules = {name: self.part(f"api.{tag}.{name}") for name, tag in zip(names, tags, strict=True)}
         self.called: set[str] = set()
 
@@ -182,7 +183,7 @@ async def test_every_operation_works_in_a_generated_client(importable: Path, dat
             await asyncio.to_thread(use, client)
         finally:
             client.close()
-    for operation in OPERATIONS:
+    for operation in ALL:
         function = client.modules[identifier(operation)].sync_detailed
         assert parameters(function) == {each.name for each in operation.query} | {operation.kind} - {""}
         assert ("body" in inspect.signature(function).parameters) == (operation.body is not None)

@@ -12,7 +12,7 @@ from aiohttp import web
 from yarl import URL
 
 from growd.host.data_folder import StartError, own_folder
-from growd.store.backup import documents, making
+from growd_machine.backup import documents, making
 from support.chambers import COPIED, PHOTO, fill, fill_folder, folder_content, growd, places
 from support.full_disk import full_disk
 from support.program import GROWD, home_on, started

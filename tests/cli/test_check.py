@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.cli.hardware_check import LIMIT_S, DeviceAnswer, check_hardware
 from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOptions, Sensor
 from growd.device_kinds import SENSOR_KINDS
+from growd_cli.hardware_check import LIMIT_S, DeviceAnswer, check_hardware
 from growd_drivers.hardware import Hardware
 from growd_drivers.serial_line import open_port
 from growd_hwsim.faults import Fault

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 from click.testing import CliRunner
 
-from growd.cli.check import faults_of_files, systemd_credentials
-from growd.cli.main import main
 from growd.config import load
+from growd_cli.check import faults_of_files, systemd_credentials
+from growd_cli.main import main
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.__main__ import main
+from growd_cli.__main__ import main
 from support.program import failed, said
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def test_ctrl_c_during_imports_prints_no_traceback(monkeypatch: pytest.MonkeyPat
         def __getattr__(self, name: str) -> Any:
             raise KeyboardInterrupt
 
-    monkeypatch.setitem(sys.modules, "growd.cli.main", Interrupted("growd.cli.main"))
+    monkeypatch.setitem(sys.modules, "growd_cli.main", Interrupted("growd_cli.main"))
     with pytest.raises(SystemExit) as left:
         main()
     assert left.value.code == 130

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from aiohttp import web
 
-from growd.cli.client import address_of
-from growd.cli.options import DaemonOptions
-from growd.client.address import Login
-from growd.client.connection import DaemonClient
-from growd.client.errors import NotReachedError, RefusedError, UsageError
-from growd.client.trust import trusting_only
 from growd.config import Http
+from growd_cli.client import address_of
+from growd_cli.options import DaemonOptions
+from growd_client.address import Login
+from growd_client.connection import DaemonClient
+from growd_client.errors import NotReachedError, RefusedError, UsageError
+from growd_client.trust import trusting_only
 from support.daemon import CO2, START
 from support.processes import Ending
 from support.program import GROWD
@@ -335,7 +335,7 @@ async def answering(head: bytes, body: bytes, *, pause_s: float = 0.0) -> AsyncI
 
 
 async def test_answers_are_limited_in_size_and_time(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("growd.client.connection.ANSWER_BYTES", 100_000)
+    monkeypatch.setattr("growd_client.connection.ANSWER_BYTES", 100_000)
     async with answering(b"200 OK", b"x" * 50_000) as url:
         with (
             DaemonClient(address_of(Http(), url)) as client,

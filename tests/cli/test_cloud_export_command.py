@@ -12,10 +12,10 @@ from aiohttp import web
 from aiohttp.test_utils import RawTestServer
 from click.testing import CliRunner
 
-from growd.cli.cloud_export import follow
-from growd.cli.main import main
-from growd.cloud.export import ExportRound
 from growd.store.errors import CouchUnavailableError
+from growd_cli.cloud_export import follow
+from growd_cli.main import main
+from growd_cloud.export import ExportRound
 from support.clock import ManualClock
 from support.cloud_export import cloud_of, ids_of, once, points
 from support.full_disk import full_disk

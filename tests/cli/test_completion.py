@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from growd.cli.main import COMMANDS, main
+from growd_cli.main import COMMANDS, main
 from support.daemon import CALIBRATE, CO2, LIGHT, START, STOP
 from support.program import GROWD, PATIENCE_S
 from support.terminal import launched, typed
@@ -39,8 +39,8 @@ printf '%s\\n' "${COMPREPLY[@]}"
 
 # growd, which waits for the names as long as a busy machine may take.
 PATIENT = f"""#!{sys.executable}
-from growd.__main__ import main
-from growd.cli import names
+from growd_cli.__main__ import main
+from growd_cli import names
 
 names._COMPLETION_S = {PATIENCE_S}
 main()
@@ -160,7 +160,7 @@ async def test_the_help_names_all_commands():
 async def test_short_commands_import_no_server_and_no_driver(daemon: Daemon):
     printed = await launched("topic", "list", "--url", daemon.origin, PYTHONPROFILEIMPORTTIME="1")
     read = {line.rpartition("|")[2].strip() for line in printed.err.splitlines()}
-    assert "growd.cli.client" in read
+    assert "growd_cli.client" in read
     assert not read & {
         "aiohttp",
         "asyncio",

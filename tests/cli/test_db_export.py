@@ -12,13 +12,14 @@ import pytest
 from click.testing import CliRunner
 from yarl import URL
 
-from growd.cli.main import main
 from growd.store.errors import PartFileError
-from growd.store.exporting import pages, wide
-from growd.store.exporting.export import ExportQuery, Progress, open_export
-from growd.store.exporting.part_file import PartFile
+from growd.store.exporting import pages
 from growd.store.exporting.source import PointSource
 from growd.store.points import PointMaker
+from growd_analysis.points import wide
+from growd_analysis.points.export import ExportQuery, Progress, open_export
+from growd_analysis.points.part_file import PartFile
+from growd_cli.main import main
 from support.couch_client import client_of, install_design
 from support.exporting import LIST, random_points
 from support.stand_in import StandIn

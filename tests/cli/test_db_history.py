@@ -9,7 +9,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
+from growd_cli.main import main
 from support.daemon import serving
 from support.history import measured, stored_past
 

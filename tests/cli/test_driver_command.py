@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.cli.driver_skeleton import fault_of_name
+from growd_cli.driver_skeleton import fault_of_name
 from support.own_packages import EXAMPLE, unpacked, wheel_of, written
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def example(tmp_path_factory):
 
 def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "growd", "driver", *arguments],
+        [sys.executable, "-m", "growd_cli", "driver", *arguments],
         capture_output=True,
         text=True,
         timeout=50,
@@ -100,7 +100,7 @@ def test_a_package_that_is_not_installed_is_refused(tmp_path):
 @pytest.mark.parametrize("kind", ["i2c", "serial", "output"])
 def test_a_new_package_passes_its_own_tests(kind, tmp_path):
     made = subprocess.run(
-        [sys.executable, "-m", "growd", "driver", "new", "growd-acme-probe", f"--{kind}"],
+        [sys.executable, "-m", "growd_cli", "driver", "new", "growd-acme-probe", f"--{kind}"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
@@ -130,7 +130,7 @@ def test_a_new_package_passes_its_own_tests(kind, tmp_path):
     needed = '[[sensor]]\nname = "room"\nkind = "bme280"\n' if kind == "output" else ""
     config.write_text(f"[simulator]\nenabled = true\n{needed}{section}")
     checked = subprocess.run(
-        [sys.executable, "-m", "growd", "check", "--config", str(config)],
+        [sys.executable, "-m", "growd_cli", "check", "--config", str(config)],
         capture_output=True,
         text=True,
         timeout=50,
@@ -174,7 +174,7 @@ def test_a_name_that_is_taken_is_refused(tmp_path):
 def test_a_folder_that_exists_stays(tmp_path):
     (tmp_path / "growd-x").mkdir()
     done = subprocess.run(
-        [sys.executable, "-m", "growd", "driver", "new", "growd-x"],
+        [sys.executable, "-m", "growd_cli", "driver", "new", "growd-x"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

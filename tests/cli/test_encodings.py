@@ -7,8 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
-from growd.store.openag.sources import SourceError, of_file
+from growd_analysis.openag.sources import SourceError, of_file
+from growd_cli.main import main
 
 RECIPE = {"format": "simple", "name": "Grün", "operations": [[0, "light_illuminance", 8_000]]}
 CONFIGURATION = '# Grün\n[simulator]\nenabled = true\n[couchdb]\nurl = "http://127.0.0.1:9"\n'

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from growd.cli.fleet_table import fleet_lines
-from growd.cloud.devices import DeviceDocument, DeviceReport, ReportedAlert, ReportedEnvironment, fleet_row
+from growd_cli.fleet_table import fleet_lines
+from growd_cloud.devices import DeviceDocument, DeviceReport, ReportedAlert, ReportedEnvironment, fleet_row
 
 NOW = 1_800_000_000.0
 RUNNING = {"environment_1": ReportedEnvironment("lettuce_days", "running", "early")}

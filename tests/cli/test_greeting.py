@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from growd.cli.run import _greeting
 from growd.config import Config, Light, Sensor
 from growd.wiring.app import Running
+from growd_cli.run import _greeting
 
 
 def test_the_greeting_shows_light_only_with_a_lamp():

@@ -13,9 +13,9 @@ from aiohttp import web
 from growd.recipes.findings import errors
 from growd.recipes.interpreter import FORMATS, check
 from growd.runtime.clock import EARLIEST
-from growd.store.openag.forms import Conversion, OddDocumentError
-from growd.store.openag.sources import SourceError, of_couchdb
 from growd.store.rollups.document import Rollup, RollupSeries, rollup_id
+from growd_analysis.openag.forms import Conversion, OddDocumentError
+from growd_analysis.openag.sources import SourceError, of_couchdb
 from support.chambers import growd, places
 from support.couch_client import install_design
 

@@ -9,10 +9,10 @@ from click import unstyle
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.cli.arguments import FieldInfo, value_of
-from growd.cli.names import similar
-from growd.cli.output import table, text_of, tree
 from growd.variables import VARIABLES
+from growd_cli.arguments import FieldInfo, value_of
+from growd_cli.names import similar
+from growd_cli.output import table, text_of, tree
 from support.daemon import CALIBRATE, CO2, START, STOP
 from support.terminal import launched, typed
 

@@ -7,7 +7,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
+from growd_cli.main import main
 
 NOWHERE = "http://127.0.0.1:9"
 COMMANDS = [

@@ -9,7 +9,7 @@ import aiohttp
 import click
 import pytest
 
-from growd.cli.output import bullets, number, safe_json, table, text_of, tree
+from growd_cli.output import bullets, number, safe_json, table, text_of, tree
 from support.program import started
 from support.terminal import typed
 

@@ -7,8 +7,8 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
-from growd.store.exporting.part_file import PartFile
+from growd_analysis.points.part_file import PartFile
+from growd_cli.main import main
 from support.couch_client import FILES
 from support.daemon import serving_in_a_thread
 

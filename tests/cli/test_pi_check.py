@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
+from growd_cli.main import main
 from support.pi_tree import PiTree
 
 

@@ -7,9 +7,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
-from growd.cli.recipe_plan import lasting
 from growd.recipes.interpreter import schema_of
+from growd_cli.main import main
+from growd_cli.recipe_plan import lasting
 from support.couch_client import FILES
 from support.program import home_on, started
 from support.terminal import typed

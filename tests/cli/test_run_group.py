@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from growd.cli.run import SUBCOMMANDS, run
+from growd_cli.run import SUBCOMMANDS, run
 from support.terminal import typed
 
 

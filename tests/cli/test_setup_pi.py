@@ -7,9 +7,9 @@ import os
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
-from growd.raspberry_pi.boot_files import BootFile
-from growd.raspberry_pi.model import PiError
+from growd_cli.main import main
+from growd_machine.raspberry_pi.boot_files import BootFile
+from growd_machine.raspberry_pi.model import PiError
 from support.mount_namespace import mounted
 from support.program import GROWD
 

@@ -17,13 +17,6 @@ from msgspec.structs import replace
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
-from growd.cli.asking import is_running, status_of
-from growd.cli.client import HINTS
-from growd.cli.status_table import report
-from growd.cli.terminal import echo_text
-from growd.client.address import Address
-from growd.client.connection import DaemonClient
-from growd.client.errors import GrowdError
 from growd.control.health import Health
 from growd.control.topics import commanded, declare_environment, desired, measured
 from growd.host.machine import MachineStatus
@@ -32,6 +25,13 @@ from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_status import ReplicationHealth
+from growd_cli.asking import is_running, status_of
+from growd_cli.client import HINTS
+from growd_cli.status_table import report
+from growd_cli.terminal import echo_text
+from growd_client.address import Address
+from growd_client.connection import DaemonClient
+from growd_client.errors import GrowdError
 from support.daemon import serving as serving_api
 from support.ports import held_port
 from support.program import failed, home_on, started

@@ -10,10 +10,10 @@ from zoneinfo import ZoneInfo
 import click
 import pytest
 
-from growd.cli.times import span_in, unix_time_in, zone_of
-from growd.client.address import address_from
-from growd.client.connection import DaemonClient
-from growd.client.errors import UsageError
+from growd_cli.times import span_in, unix_time_in, zone_of
+from growd_client.address import address_from
+from growd_client.connection import DaemonClient
+from growd_client.errors import UsageError
 from support.daemon import describe_zone, serving_in_a_thread
 from support.program import started
 from support.terminal import typed

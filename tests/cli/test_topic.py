@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from growd.bus.messages import FLOAT64, Quality
-from growd.cli.topic import Intervals
+from growd_cli.topic import Intervals
 from support.daemon import CO2, LIGHT, POSITION, TOPICS, serving
 from support.program import PATIENCE_S
 from support.terminal import begun, line_of, typed

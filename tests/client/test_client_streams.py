@@ -1,4 +1,4 @@
-"""Streams of `growd.client`: what a reconnection repeats and misses, and what the caller is told."""
+"""Streams of `growd_client`: what a reconnection repeats and misses, and what the caller is told."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.api.operations import Limits
-from growd.client import (
+from growd_client import (
     AsyncGrowd,
     Disconnected,
     Dropped,
@@ -22,7 +22,7 @@ from growd.client import (
     UnavailableError,
     UsageError,
 )
-from growd.client.following import EventLines, Following
+from growd_client.following import EventLines, Following
 from support.daemon import CO2, LIGHT, serving
 from support.stand_in import READ_LIMIT, StandIn
 from support.waiting import PATIENCE_S, until
@@ -30,7 +30,7 @@ from support.waiting import PATIENCE_S, until
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
-    from growd.client import StreamEvent, TopicMessage
+    from growd_client import StreamEvent, TopicMessage
     from support.daemon import Daemon
 
 KINDS = pytest.mark.parametrize("kind", ["blocking", "asyncio"])
@@ -294,7 +294,7 @@ async def test_without_a_listener_the_log_has_what_happens(caplog: pytest.LogCap
         stream = client.follow("a")
         assert [(await anext(stream)).value, (await anext(stream)).value] == [1.0, 2.0]
         await stream.aclose()
-    assert [record.getMessage() for record in caplog.records if record.name == "growd.client"] == [
+    assert [record.getMessage() for record in caplog.records if record.name == "growd_client"] == [
         "the connection to growd broke; reconnecting",
         "read too slowly: dropped 3 messages",
     ]

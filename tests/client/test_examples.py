@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 from aiohttp import web
 
-from growd.client import AsyncGrowd
+from growd_client import AsyncGrowd
 from support.browser import needs_browser, running_browser
 from support.checkout import ROOT
 from support.photos import jpeg

@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 import re
 
-import growd.client
-from growd.client import Growd
+import growd_client
+from growd_client import Growd
 from support.checkout import ROOT
 
 PAGE = ROOT / "docs" / "python-client.md"
@@ -36,14 +36,14 @@ def test_the_table_has_every_method():
 
 def test_the_page_names_everything_public():
     page = PAGE.read_text(encoding="utf-8")
-    assert [name for name in growd.client.__all__ if f"`{name}" not in page] == []
+    assert [name for name in growd_client.__all__ if f"`{name}" not in page] == []
 
 
 def test_everything_named_as_public_exists():
-    imported = re.findall(r"from growd\.client import ([A-Za-z, ]+)", PAGE.read_text(encoding="utf-8"))
+    imported = re.findall(r"from growd_client import ([A-Za-z, ]+)", PAGE.read_text(encoding="utf-8"))
     names = {name.strip() for names in imported for name in names.split(",")}
     assert names
-    assert names <= {*growd.client.__all__}
+    assert names <= {*growd_client.__all__}
 
 
 def test_every_example_of_the_documentation_exists_and_is_tested():

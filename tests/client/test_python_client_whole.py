@@ -1,4 +1,4 @@
-"""`growd.client` and the whole program: recipes, the past, the journal."""
+"""`growd_client` and the whole program: recipes, the past, the journal."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.client import AsyncGrowd, Growd, NotFoundError, RefusedError, UsageError
-from growd.client.points import PointPages
+from growd_client import AsyncGrowd, Growd, NotFoundError, RefusedError, UsageError
+from growd_client.points import PointPages
 from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until
@@ -17,7 +17,7 @@ from support.waiting import PATIENCE_S, wait_until
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from growd.client import VariableHistory
+    from growd_client import VariableHistory
     from support.database import DatabaseServer
 
 E1 = "environment_1"

@@ -16,11 +16,11 @@ from pathlib import Path
 import aiohttp
 import pyarrow as pa
 
-from growd.cloud import export_files
-from growd.cloud.export import CloudExport
-from growd.cloud.export_state import ExportState
-from growd.cloud.months import CloudNames, Month
 from growd.store.couch import Couch
+from growd_cloud import export_files
+from growd_cloud.export import CloudExport
+from growd_cloud.export_state import ExportState
+from growd_cloud.months import CloudNames, Month
 from support.cloud_export import NOW
 
 CHANGES = {"open", "os.rename", "os.remove", "os.mkdir"}

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from growd.cli.output import print_json
-from growd.cloud.devices import (
+from growd_cli.output import print_json
+from growd_cloud.devices import (
     DeviceDocument,
     DeviceReport,
     ReportedAlert,

@@ -9,9 +9,9 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from growd.cloud import bodies as limits
-from growd.cloud.bodies import KEPT_FOR_SMALL, MOST_BODY, MOST_HELD, Bodies
 from growd.server.errors import ApiError
+from growd_cloud import bodies as limits
+from growd_cloud.bodies import KEPT_FOR_SMALL, MOST_BODY, MOST_HELD, Bodies
 from support.couch_client import Client, client_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.cloud import cloud
+from growd_cli.cloud import cloud
 from support.cloud import ADDRESS, needs_cloud
 from support.couch_client import client_of
 from support.database import named_server

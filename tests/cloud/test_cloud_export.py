@@ -9,9 +9,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from growd.cloud import export, export_feed, export_files
-from growd.cloud.export_state import ExportFolderError, ExportState
 from growd.store.errors import CouchAnswerTooLargeError, CouchUnavailableError
+from growd_cloud import export, export_feed, export_files
+from growd_cloud.export_state import ExportFolderError, ExportState
 from support.cloud_export import (
     DAY_S,
     NOVEMBER,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from growd.cloud import export_files
+from growd_cloud import export_files
 from support.cloud_export import NOVEMBER, OCTOBER, cloud_of, files_of, ids_of, once, points
 
 PROGRAM = Path(__file__).with_name("killed_export.py")

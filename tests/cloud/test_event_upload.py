@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.cloud.months import Month
 from growd.store.points import PointMaker
+from growd_cloud.months import Month
 from support.cloud import Cloud, needs_cloud, running_cloud
 
 if TYPE_CHECKING:

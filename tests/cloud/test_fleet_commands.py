@@ -20,9 +20,9 @@ import pytest
 from aiohttp import web
 from click.testing import CliRunner
 
-from growd.cli.main import main
 from growd.config import load
 from growd.store.points import PointMaker
+from growd_cli.main import main
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.couch_client import client_of
 from support.program import started

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
-from growd.cloud.fleet_list import FleetList
 from growd.store.errors import CouchUnavailableError
+from growd_cloud.fleet_list import FleetList
 from support.clock import ManualClock
 
 

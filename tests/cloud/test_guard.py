@@ -7,9 +7,9 @@ import shutil
 import subprocess
 from typing import Any, Final
 
-from growd.cloud.checks import RefusedDocumentError, check_document
-from growd.cloud.months import EVENTS, POINTS
 from growd.store.points import PointMaker
+from growd_cloud.checks import RefusedDocumentError, check_document
+from growd_cloud.months import EVENTS, POINTS
 from support.checkout import ROOT
 
 Cases = list[tuple[str, dict[str, Any]]]

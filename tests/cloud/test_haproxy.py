@@ -17,10 +17,10 @@ import aiohttp
 import pytest
 import yaml
 
-from growd.cli.cloud_server import receive
-from growd.cloud.months import Month
-from growd.cloud.serving import receiving
 from growd.store.points import PointMaker
+from growd_cli.cloud_server import receive
+from growd_cloud.months import Month
+from growd_cloud.serving import receiving
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.couch_client import Client, client_of
 from support.ports import held_port

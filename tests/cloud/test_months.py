@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.cloud.months import CloudNames, Month
+from growd_cloud.months import CloudNames, Month
 
 NOW = 1_795_000_000.0  # 2026-11-18
 

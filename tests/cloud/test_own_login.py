@@ -6,9 +6,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from growd.cloud.own_login import REFUSED_S, OwnLogin
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd_cloud.own_login import REFUSED_S, OwnLogin
 from support.clock import ManualClock
 
 OWN = ("receiver", "old")

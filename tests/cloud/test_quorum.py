@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 import pytest
 
-from growd.cloud.quorum import Quorum
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
+from growd_cloud.quorum import Quorum
 
 if TYPE_CHECKING:
     from growd.store.couch import Couch

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.cloud.accounts import Accounts, EnrolmentRequest
-from growd.cloud.months import Month
 from growd.runtime.clock import RealClock
 from growd.store.errors import CouchConflictError
 from growd.store.points import PointMaker
+from growd_cloud.accounts import Accounts, EnrolmentRequest
+from growd_cloud.months import Month
 from support.clock import ManualClock
 from support.cloud import Cloud, couch_front, needs_cloud, running_cloud
 from support.couch_client import client_of

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from growd.cloud.batches import MOST_DOCUMENTS
-from growd.cloud.checkpoints import MOST_NAMES
-from growd.cloud.receiver import MOST_ENROLMENTS, MOST_OF_ONE, MOST_REPORTS
-from growd.cloud.serving import prepare
 from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
+from growd_cloud.batches import MOST_DOCUMENTS
+from growd_cloud.checkpoints import MOST_NAMES
+from growd_cloud.receiver import MOST_ENROLMENTS, MOST_OF_ONE, MOST_REPORTS
+from growd_cloud.serving import prepare
 from support.clock import ManualClock
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.waiting import PATIENCE_S

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.cli.status_table import report
 from growd.config import Config, Light, RelayOptions, Sensor
 from growd.control.hold import OutputHold
 from growd.control.output_control import Demand, OutputController
@@ -21,6 +20,7 @@ from growd.host.hold import Hold, Holder, file_of, read_holds, release_hold, sav
 from growd.runtime.event_loop import run_on_loop
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
+from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
 from support.rig import rigged

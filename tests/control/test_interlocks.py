@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
-from growd.cli.status_table import report
 from growd.config import ChamberOptions, Config, Light, RelayOptions, Sensor
 from growd.status.status_node import StatusNode
+from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
 from support.memory import ShortMemory
 from support.scene import UNHINDERED

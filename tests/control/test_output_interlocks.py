@@ -10,7 +10,6 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError
-from growd.cli.status_table import report
 from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
 from growd.config.conditions import Condition
 from growd.control.interlocks.base import SensorReadings
@@ -22,6 +21,7 @@ from growd.output_roles import ROLES
 from growd.status.status_node import StatusNode
 from growd.variables import VALVE
 from growd.wiring.config_checks import check_config
+from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
 from support.memory import ShortMemory
 from support.stage import stage, with_events

@@ -9,11 +9,11 @@ from uuid import uuid4
 
 import pytest
 
-from growd.cloud.devices import DeviceDocument, device_document_id
-from growd.cloud.months import Month
-from growd.cloud.serving import prepare
 from growd.runtime.clock import RealClock
 from growd.store.points import PointMaker
+from growd_cloud.devices import DeviceDocument, device_document_id
+from growd_cloud.months import Month
+from growd_cloud.serving import prepare
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.couch_client import Client, client_of
 from support.database import COUCHDB_ADDRESS, named_server

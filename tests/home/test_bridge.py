@@ -10,10 +10,10 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus.messages import Quality
-from growd.home.bridge import NODE
-from growd.home.layout import HomePlace
 from growd.host.hold import Hold, Holder
 from growd.status.model import OpenAlert
+from growd_home.bridge import NODE
+from growd_home.layout import HomePlace
 from support.broker import broker
 from support.home import AVAILABILITY, CLIMATE, CONFIG, DEVICE, ENVIRONMENT, Home, Watcher, at_home, reading
 from support.waiting import until

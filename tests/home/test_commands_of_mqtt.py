@@ -6,7 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from growd.control.topics import declare_environment
-from growd.home.commands import Commands
+from growd_home.commands import Commands
 from support.home import ENVIRONMENT, TOPICS, Home
 from support.waiting import until
 

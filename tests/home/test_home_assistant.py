@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from growd.home.discovery import Discovery
 from growd.variables import VARIABLES
+from growd_home.discovery import Discovery
 from support.broker import broker
 from support.home import CLIMATE, ENVIRONMENT, TOPICS, Home
 from support.ports import held_port

@@ -11,8 +11,8 @@ import aiomqtt
 import pytest
 from msgspec import structs
 
-from growd.home.messages import state_of
 from growd.status.model import OutputStatus
+from growd_home.messages import state_of
 from support.checkout import ROOT
 from support.home import CLIMATE, DEVICE, ENVIRONMENT, IDLE, TOPICS, Home, reading
 from support.ports import held_port

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.installation.tree import launcher_text
+from growd_machine.installation.tree import launcher_text
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-GROWD = (sys.executable, "-m", "growd")
+GROWD = (sys.executable, "-m", "growd_cli")
 
 
 def lines_in_the_journal(file: Path, *command: str | Path) -> list[str]:

@@ -15,14 +15,14 @@ from random import Random
 import pytest
 
 from growd import __version__
-from growd.installation.bundle import refuse_other_machines, unpack_bundle, write_bundle
-from growd.installation.get_pip import index_url
-from growd.installation.machine import InstallError, Machine, run_program
-from growd.installation.options import InstallChoices
-from growd.installation.service import install_steps
-from growd.installation.sources import source_at
-from growd.installation.targets import Target, target_of
-from growd.installation.tree import VersionTree, merge
+from growd_machine.installation.bundle import refuse_other_machines, unpack_bundle, write_bundle
+from growd_machine.installation.get_pip import index_url
+from growd_machine.installation.machine import InstallError, Machine, run_program
+from growd_machine.installation.options import InstallChoices
+from growd_machine.installation.service import install_steps
+from growd_machine.installation.sources import source_at
+from growd_machine.installation.targets import Target, target_of
+from growd_machine.installation.tree import VersionTree, merge
 from support.fresh_machine import CHECKOUT, Fresh, wheel
 
 HERE = target_of(Path("/nowhere"))  # of the Python that runs the tests
@@ -97,7 +97,7 @@ def test_an_interrupted_unpacking_leaves_no_folder(fresh: Fresh, tmp_path: Path)
 
 def test_too_little_space_is_refused(fresh: Fresh, tmp_path: Path, monkeypatch):
     file = bundle(tmp_path / "a", fresh)
-    monkeypatch.setattr("growd.installation.bundle._MARGIN", 1e15)
+    monkeypatch.setattr("growd_machine.installation.bundle._MARGIN", 1e15)
     with pytest.raises(InstallError, match=r"has \d+ MB free, and \d+ MB are needed"):
         fresh.install(file)
     assert list((fresh.home / "versions").iterdir()) == []
@@ -208,7 +208,7 @@ def test_any_damage_is_one_sentence(fresh: Fresh, tmp_path: Path):
 
 
 def test_a_bundle_whose_own_code_is_damaged_is_one_sentence(fresh: Fresh, tmp_path: Path):
-    file = changed(bundle(tmp_path / "a", fresh), "version/lib/growd/installation/__main__.py", "$$$")
+    file = changed(bundle(tmp_path / "a", fresh), "version/lib/growd_machine/installation/__main__.py", "$$$")
     command = [sys.executable, "-IS", file, "--root", tmp_path / "nothing"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.installation.causes import cause_in
+from growd_machine.installation.causes import cause_in
 
 RETRY = "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(\"{}\")': /simple"
 NO_VERSION = "ERROR: Could not find a version that satisfies yarl==1.25.1\nERROR: No matching distribution"

@@ -12,26 +12,26 @@ import aiohttp
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
 from growd.config.profiles import PROFILES, profile_text
-from growd.installation.couchdb import (
+from growd.store.bootstrap import bootstrap
+from growd.store.couch import Couch
+from growd.store.couchdb_checks import couchdb_findings, wait_for_couchdb
+from growd_cli.main import main
+from growd_machine.installation.couchdb import (
     couchdb_is_installed,
     couchdb_removal_steps,
     couchdb_steps,
 )
-from growd.installation.machine import InstallError, Machine
-from growd.installation.sources import source_at
-from growd.installation.steps import digest_of
-from growd.store.bootstrap import bootstrap
-from growd.store.couch import Couch
-from growd.store.couchdb_checks import couchdb_findings, wait_for_couchdb
+from growd_machine.installation.machine import InstallError, Machine
+from growd_machine.installation.sources import source_at
+from growd_machine.installation.steps import digest_of
 from support.couchdb_process import couchdb_home, couchdb_process
 from support.ports import held_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.installation.steps import Step
+    from growd_machine.installation.steps import Step
 
 CHECKOUT = Path(__file__).parents[2]
 SETTINGS = (CHECKOUT / "couchdb/local.d/growd.ini").read_text()

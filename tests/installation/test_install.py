@@ -21,18 +21,18 @@ import pytest
 from click.testing import CliRunner
 
 from growd import __version__
-from growd.cli.main import main
-from growd.installation import installer, packages
-from growd.installation.get_pip import index_url
-from growd.installation.machine import PLACES, InstallError, Machine, ProgramError, run_program
-from growd.installation.options import InstallChoices
-from growd.installation.service import install_steps, refuse_newer_data, refuse_older, uninstall_steps
-from growd.installation.sources import source_at
-from growd.installation.targets import target_of
-from growd.installation.versions import locked
 from growd.store.errors import LocalStoreError
 from growd.store.local import SCHEMA_VERSION, LocalStore
 from growd.store.outbox import Outbox
+from growd_cli.main import main
+from growd_machine.installation import installer, packages
+from growd_machine.installation.get_pip import index_url
+from growd_machine.installation.machine import PLACES, InstallError, Machine, ProgramError, run_program
+from growd_machine.installation.options import InstallChoices
+from growd_machine.installation.service import install_steps, refuse_newer_data, refuse_older, uninstall_steps
+from growd_machine.installation.sources import source_at
+from growd_machine.installation.targets import target_of
+from growd_machine.installation.versions import locked
 from support.clock import ManualClock
 from support.fresh_machine import CHECKOUT, TEXT, Fresh, wheel
 from support.mount_namespace import mounted
@@ -282,7 +282,8 @@ def test_a_purge_empties_a_data_folder_that_is_a_disk_of_its_own(fresh: Fresh, t
     script = (
         'mount -t tmpfs none "$1/var/lib/growd" && mkdir "$1/var/lib/growd/backups" && '
         'touch "$1/var/lib/growd/points.log" "$1/var/lib/growd/backups/file" && '
-        '"$2" -m growd uninstall --purge --root "$1" && "$2" -m growd uninstall --purge --root "$1" ; '
+        'uninstall() { "$2" -m growd_cli uninstall --purge --root "$1"; }; '
+        'uninstall "$@" && uninstall "$@"; '
         'find "$1/var/lib/growd" "$1/opt" "$1/etc/growd"; true'
     )
     left = mounted(script, str(fresh.root), sys.executable).splitlines()
@@ -527,7 +528,7 @@ def test_output_that_nobody_reads_ends_the_command_quietly(fresh: Fresh):
         (("install", "{folder}/empty.pyz"), "does not contain version.json"),
         (
             ("install", "{folder}/growd-2.0-py3-none-any.whl"),
-            "does not contain growd/installation/__main__.py",
+            "does not contain growd_machine/installation/__main__.py",
         ),
         (("uninstall",), "growd is not installed in"),
     ],
@@ -584,7 +585,7 @@ def index() -> None:
 def test_a_wheel_installs_itself_with_nothing_but_python(built: Path, fresh: Fresh):
     (fresh.root / "etc/growd").mkdir(parents=True)
     (fresh.root / "etc/growd/growd.toml").write_text('[couchdb]\nurl = "http://127.0.0.1:5985"\n')
-    command = [sys.executable, "-I", f"{built}/growd/installation", "--root", fresh.root]
+    command = [sys.executable, "-I", f"{built}/growd_machine/installation", "--root", fresh.root]
     umask = os.umask(0o077)  # as careful administrators have it; the user growd has to read all of it
     try:
         done = subprocess.run([*command, "--profile", "minimal"], capture_output=True, text=True, check=False)

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
-from growd.installation.__main__ import _parser
-from growd.installation.drivers import driver_steps, installed_packages
-from growd.installation.health import GrowdHealth, StatusAnswer, _Device
-from growd.installation.machine import InstallError, Machine, ProgramError, run_program
-from growd.installation.options import InstallChoices
-from growd.installation.sources import source_at
-from growd.installation.targets import target_of
-from growd.installation.tree import launcher_text
+from growd_cli.main import main
+from growd_machine.installation.__main__ import _parser
+from growd_machine.installation.drivers import driver_steps, installed_packages
+from growd_machine.installation.health import GrowdHealth, StatusAnswer, _Device
+from growd_machine.installation.machine import InstallError, Machine, ProgramError, run_program
+from growd_machine.installation.options import InstallChoices
+from growd_machine.installation.sources import source_at
+from growd_machine.installation.targets import target_of
+from growd_machine.installation.tree import launcher_text
 from support.fresh_machine import CHECKOUT, Fresh, wheel
 from support.own_packages import EXAMPLE, wheel_of
 
@@ -162,9 +162,9 @@ def test_the_launcher_puts_drivers_behind_the_packages_of_growd(tmp_path):
     text = launcher_text("1.0", (f"{sys.version_info.major}.{sys.version_info.minor}",), sys.executable)
     program = tmp_path / "bin/growd"
     program.parent.mkdir()
-    (tmp_path / "lib/growd").mkdir(parents=True)
-    (tmp_path / "lib/growd/__init__.py").write_text("")
-    (tmp_path / "lib/growd/__main__.py").write_text("import sys\ndef main(): print(sys.path)\n")
+    (tmp_path / "lib/growd_cli").mkdir(parents=True)
+    (tmp_path / "lib/growd_cli/__init__.py").write_text("")
+    (tmp_path / "lib/growd_cli/__main__.py").write_text("import sys\ndef main(): print(sys.path)\n")
     program.write_text(text)
     done = subprocess.run([sys.executable, "-I", program], capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"['{tmp_path}/lib', ")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main as growd
+from growd_cli.main import main as growd
 
 
 @pytest.mark.parametrize(

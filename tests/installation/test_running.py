@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.installation.machine import InstallError, Machine, ProgramError
-from growd.installation.running import PATIENCE_S, address_in, start_service, wait_for_answer
 from growd.runtime.clock import RealClock
+from growd_machine.installation.machine import InstallError, Machine, ProgramError
+from growd_machine.installation.running import PATIENCE_S, address_in, start_service, wait_for_answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

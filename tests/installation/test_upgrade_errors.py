@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.installation.health import GrowdHealth, ProbeError
-from growd.installation.machine import Machine
-from growd.installation.upgrade import Upgrade, UpgradeRun, begin
-from growd.installation.versions import VERSIONS, version_at
+from growd_machine.installation.health import GrowdHealth, ProbeError
+from growd_machine.installation.machine import Machine
+from growd_machine.installation.upgrade import Upgrade, UpgradeRun, begin
+from growd_machine.installation.versions import VERSIONS, version_at
 from support.upgrade_bench import NEW, OLD, make_machine
 from support.upgrade_run import STANDINS, Time
 
 if TYPE_CHECKING:
-    from growd.installation.upgrade import UpgradeOutcome
+    from growd_machine.installation.upgrade import UpgradeOutcome
 
 SYSTEMCTL = """\
 #!/bin/sh

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.installation.machine import Machine
-from growd.installation.versions import locked
 from growd.store.local import SCHEMA_VERSION
+from growd_machine.installation.machine import Machine
+from growd_machine.installation.versions import locked
 from support.upgrade_bench import CONFIGURATION, NEW, OLD, OLDER, boot, make_machine, runner, schema_of
 
 if TYPE_CHECKING:

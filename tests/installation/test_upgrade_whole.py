@@ -106,11 +106,11 @@ def after_a_second(what: str) -> dict[str, tuple[str, str]]:
 
 REFUSED = {
     "does not start at all": (
-        {"growd/__main__.py": ("", "raise ImportError('a package')\n")},
+        {"growd_cli/__main__.py": ("", "raise ImportError('a package')\n")},
         "does not start",
     ),
     "refuses the configuration": (
-        {"growd/cli/check.py": ("    given = ()", "    refuse('light: no such option')\n    given = ()")},
+        {"growd_cli/check.py": ("    given = ()", "    refuse('light: no such option')\n    given = ()")},
         "refuses the configuration: .*light: no such option",
     ),
     "cannot read the data": (

@@ -17,7 +17,7 @@ from playwright.async_api import expect
 from test_axe import violations
 from yarl import URL
 
-from growd.cloud.devices import (
+from growd_cloud.devices import (
     DeviceDocument,
     DeviceReport,
     ReportedAlert,
@@ -25,7 +25,7 @@ from growd.cloud.devices import (
     ReportedValue,
     fleet_row,
 )
-from growd.cloud.devices import device_document_id as document_id
+from growd_cloud.devices import device_document_id as document_id
 from support.browser import DESK, PHONE, opened
 from support.cloud import Cloud, needs_cloud, running_cloud
 from support.page import in_browser

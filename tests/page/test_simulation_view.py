@@ -25,7 +25,7 @@ pytestmark = [*in_browser, pytest.mark.browser]
 # Python imports it first. It takes the place of `growd simulate`, and does what the number of days says.
 STAND_IN = """
 import os, pathlib, sys, time
-if sys.orig_argv[1:6] == ["-s", "-P", "-m", "growd", "simulate"]:
+if sys.orig_argv[1:6] == ["-s", "-P", "-m", "growd_cli", "simulate"]:
     days = sys.orig_argv[sys.orig_argv.index("--days") + 1]
     print('{"done": 0.12, "speed": 3100}', flush=True)
     time.sleep(3600 * (days == "2"))

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from growd.cli.main import main as growd
 from growd.config import load
 from growd.device_kinds import SENSOR_KINDS
 from growd.recipes.interpreter import FORMATS
 from growd.variables import VARIABLES
+from growd_cli.main import main as growd
 from growd_hwsim.chip import SENSORS
 from growd_hwsim.fault_files import load_faults
 from growd_hwsim.fault_kinds import KINDS
@@ -139,7 +139,7 @@ def _faults(words: list[str]) -> Iterator[str]:
 def _needs_packages(text: str) -> bool:
     """Whether a Python program imports growd, or other packages, without a path of its own."""
     return bool(re.search(r"^(from|import) (growd|packaging|playwright)\b", text, re.MULTILINE)) and (
-        'sys.path.insert(0, str(ROOT / "daemon"))' not in text
+        'str(ROOT / "daemon")' not in text
     )
 
 
@@ -177,7 +177,12 @@ def test_growd_is_installed_as_the_page_about_the_raspberry_pi_says(tmp_path: Pa
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_named_module_exists(page: Path):
     named = re.findall(r"`((?:\w+/)+\w+\.py)`", page.read_text(encoding="utf-8"))
-    folders = [ROOT, ROOT / "daemon" / "growd"]
+    folders = [
+        ROOT,
+        ROOT / "daemon" / "growd",
+        *ROOT.glob("*/growd_*"),
+        *(each.parent for each in ROOT.glob("*/growd_*")),
+    ]
     missing = [
         name for name in named if "aht20" not in name and not any((each / name).exists() for each in folders)
     ]
@@ -201,9 +206,7 @@ def test_the_messages_that_troubleshooting_quotes_exist():
         r"^\| `([^`]+)`", (DOCS / "troubleshooting.md").read_text(encoding="utf-8"), re.MULTILINE
     )
     parts = {part.strip(" :") for row in rows for part in row.split("...")} - {""}
-    sources = chain(
-        *(ROOT.glob(each) for each in ("daemon/**/*.py", "drivers/**/*.py", "couchdb/embedded/*.mjs"))
-    )
+    sources = chain(*(ROOT.glob(each) for each in ("*/growd*/**/*.py", "couchdb/embedded/*.mjs")))
     text = "".join(file.read_text(encoding="utf-8") for file in sources)
     assert [part for part in sorted(parts) if part not in text] == []
     assert len(parts) > 10

@@ -80,7 +80,13 @@ def digest(content):
 
 
 def get_pip(lock, **environment):
-    command = [sys.executable, "-I", ROOT / "daemon/growd/installation/get_pip.py", lock, lock.parent]
+    command = [
+        sys.executable,
+        "-I",
+        ROOT / "machine/growd_machine/installation/get_pip.py",
+        lock,
+        lock.parent,
+    ]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30, check=False)
 
 

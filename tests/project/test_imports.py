@@ -10,12 +10,12 @@ import pytest
 
 # module: packages and modules that it must not import
 UNNEEDED = {
-    "growd.cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
-    "growd.cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
-    "growd.cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
+    "growd_cli.main": {"aiohttp", "asyncio", "msgspec", "growd.config"},
+    "growd_cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
+    "growd_cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.rest": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},
     "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "paho"},
-    "growd.cli.run": {"aiohttp", "growd.store", "growd.wiring.app"},
+    "growd_cli.run": {"aiohttp", "growd.store", "growd.wiring.app"},
     "growd.wiring.app": {
         "adafruit_as7341",
         "adafruit_bme280",
@@ -29,8 +29,8 @@ UNNEEDED = {
         "growd.wiring.fault_services",
         "growd.access.authorization",
         "growd.access.sessions",
-        "growd.runs.reports.reading",
-        "growd.runs.reports.report",
+        "growd_analysis.reports.reading",
+        "growd_analysis.reports.report",
         "growd.wiring.simulator",
         "growd_hwsim.chamber",
         "growd_hwsim.chips",

@@ -5,8 +5,8 @@ import pytest
 from growd.config import load
 from growd.config.doubts import DOUBTS
 from growd.config.profiles import profile_path
-from growd.raspberry_pi.model import MODELS, model_named
-from growd.raspberry_pi.plan import CONSOLES, boot_plan
+from growd_machine.raspberry_pi.model import MODELS, model_named
+from growd_machine.raspberry_pi.plan import CONSOLES, boot_plan
 
 REAL = "[simulator]\nenabled = false\n"
 WATCHDOG = "dtparam=watchdog=on"

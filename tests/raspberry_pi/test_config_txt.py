@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from growd.raspberry_pi.cmdline import taken_back, with_words, words_in
-from growd.raspberry_pi.config_txt import Wanted, settings_in, undone, value_of, with_wanted
-from growd.raspberry_pi.plan import CONSOLES
+from growd_machine.raspberry_pi.cmdline import taken_back, with_words, words_in
+from growd_machine.raspberry_pi.config_txt import Wanted, settings_in, undone, value_of, with_wanted
+from growd_machine.raspberry_pi.plan import CONSOLES
 
 PI4 = frozenset({"pi4"})
 I2C = Wanted("dtparam=i2c_arm=on", "the sensors")

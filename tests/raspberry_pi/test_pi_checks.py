@@ -11,10 +11,10 @@ import pytest
 from growd.config import load
 from growd.config.profiles import profile_path
 from growd.host.machine import read_machine
-from growd.raspberry_pi.checks import check_pi
-from growd.raspberry_pi.files import PiFiles
-from growd.raspberry_pi.findings import PiScene
-from growd.raspberry_pi.model import model_named
+from growd_machine.raspberry_pi.checks import check_pi
+from growd_machine.raspberry_pi.files import PiFiles
+from growd_machine.raspberry_pi.findings import PiScene
+from growd_machine.raspberry_pi.model import model_named
 from support.clock import ManualClock
 from support.pi_tree import CMDLINE, CONFIG_TXT, KINDS, RELEASES, PiTree
 

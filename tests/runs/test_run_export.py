@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 import pytest
 from pyarrow import parquet
 
-from growd.runs.exporting.run_zip import RunZip
 from growd.store.errors import PartFileError
 from growd.store.exporting.source import MissingError
+from growd_analysis.runs.run_zip import RunZip
 from support.history import ENVIRONMENT, measured
 from support.runs import ExportedRun, export_run
 

@@ -14,14 +14,14 @@ from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
 from growd.runs.figures import Rating
-from growd.runs.reports.elements import POLICY, STYLE
-from growd.runs.reports.language import Language
-from growd.runs.reports.reading import ReadPhoto, notes_of
-from growd.runs.reports.rows import figure_rows
-from growd.runs.reports.service import FigurePoints, ReportTimeoutError, RunReports
-from growd.runs.reports.words import WORDS
-from growd.runs.run_figures import RunPoints
+from growd.runs.run_figures import FigurePoints, RunPoints
 from growd.store.exporting.source import SourceReader
+from growd_analysis.reports.elements import POLICY, STYLE
+from growd_analysis.reports.language import Language
+from growd_analysis.reports.reading import ReadPhoto, notes_of
+from growd_analysis.reports.rows import figure_rows
+from growd_analysis.reports.service import ReportTimeoutError, RunReports
+from growd_analysis.reports.words import WORDS
 from support.daemon import describe_zone, serving
 from support.history import ENVIRONMENT, measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, set_point, value

@@ -6,17 +6,18 @@ import json
 import os
 import resource
 import sys
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from copy import deepcopy
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from growd.config import Config
 from growd.recipes.library import Library
-from growd.runs.reports.elements import POLICY
-from growd.runs.simulation import RecipeSimulation
-from growd.wiring.simulation import recipe_simulation
+from growd_analysis.reports.elements import POLICY
+from growd_analysis.simulation.part import opened, report_operation
+from growd_analysis.simulation.service import RecipeSimulation
 from support.daemon import serving
 from support.waiting import until_found
 
@@ -61,7 +62,7 @@ class Rig:
         self.daemon, self.folder = daemon, folder
         self.recipes = {"day": RECIPE, "wrong": RECIPE | {"operations": []}}
         self.simulation = RecipeSimulation(daemon.bus, folder, **{"command": COMMAND, **options})
-        daemon.api.simulation = self.simulation
+        daemon.api.offer([report_operation(self.simulation)])
         self.simulation.serve(E, Library(self._fetch, None, None), lambda: "seed = 7\n")
 
     async def _fetch(self, recipe_id):
@@ -237,7 +238,12 @@ async def test_files_of_a_killed_growd_are_removed_at_the_start(tmp_path):
     left = tmp_path / "simulation.part"
     left.mkdir()
     (left / "growd.toml").touch()
-    async with serving() as daemon, recipe_simulation(Config, daemon.bus, tmp_path, StoredRecipes()):
+    async with AsyncExitStack() as stack:
+        daemon = await stack.enter_async_context(serving())
+        around = SimpleNamespace(
+            present=Config, bus=daemon.bus, data=tmp_path, api=daemon.api, database=StoredRecipes()
+        )
+        await stack.enter_async_context(opened(around))
         assert not left.exists()
         answer = await daemon.ask("POST", f"/service/{E}/simulate_recipe", json=["unknown", 1])
         assert (answer.status, answer.json["error"]) == (400, "refused")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from click.testing import CliRunner
 
-from growd.cli.main import main
+from growd_cli.main import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable

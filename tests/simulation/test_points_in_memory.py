@@ -8,13 +8,13 @@ from contextlib import nullcontext
 import msgspec
 import pytest
 
-from growd.simulation.points import SOURCE, MemoryReader, PointsInMemory
 from growd.store.exporting.csv_format import CsvFormat
-from growd.store.exporting.export import COLUMNS, Export, ExportQuery
-from growd.store.exporting.part_file import StreamFile
 from growd.store.exporting.source import Series, Span, exported_point
 from growd.store.history.history import History, HistoryQuery
 from growd.store.points import PointMaker
+from growd_analysis.points.export import COLUMNS, Export, ExportQuery
+from growd_analysis.points.part_file import StreamFile
+from growd_analysis.simulation.points import SOURCE, MemoryReader, PointsInMemory
 
 ENVIRONMENT = "environment_1"
 CO2, WARMTH = "air_carbon_dioxide", "air_temperature"

@@ -13,7 +13,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
-from growd.simulation.summary import Summary
+from growd_analysis.simulation.summary import Summary
 from support.program import GROWD
 from support.waiting import PATIENCE_S
 

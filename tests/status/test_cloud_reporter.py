@@ -15,14 +15,15 @@ from aiohttp import web
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.cli.status_table import report
 from growd.control.health import Health
 from growd.control.topics import declare_environment
-from growd.status.cloud_report import MOST_BYTES, CloudStatus, report_of
-from growd.status.cloud_reporter import CloudReporter
+from growd.status.cloud_status import CloudStatus
 from growd.status.model import DeviceStatus, Problem, Reading, RecipeStatus, VariableStatus
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationStatus
+from growd_cli.status_table import report
+from growd_cloud.device_report import MOST_BYTES, report_of
+from growd_cloud.reporter import CloudReporter
 from support.clock import ManualClock
 from support.running import running
 from support.status import EMPTY, NEVER, STORE

@@ -11,7 +11,6 @@ import pytest
 from msgspec.structs import replace
 
 from growd.api.monitoring import MonitoringPages
-from growd.cli.status_table import report
 from growd.status.model import (
     ComponentStatus,
     DeviceStatus,
@@ -23,6 +22,7 @@ from growd.status.model import (
 )
 from growd.status.status_node import StatusNode
 from growd.status.summary import health, readiness, service_line
+from growd_cli.status_table import report
 from support.daemon import Daemon, serving
 from support.status import EMPTY, FULL, NEVER, STORE
 

@@ -10,7 +10,9 @@ import subprocess
 import msgspec
 import pytest
 
-from growd.store.backup.archive import (
+from growd.store.errors import PartFileError
+from growd_analysis.points.part_file import PartFile
+from growd_machine.backup.archive import (
     FORMAT,
     HEAD,
     ArchiveWriter,
@@ -21,8 +23,6 @@ from growd.store.backup.archive import (
     packed,
     reading,
 )
-from growd.store.errors import PartFileError
-from growd.store.exporting.part_file import PartFile
 from support.full_disk import full_disk
 
 QUERY = {"from": "here"}

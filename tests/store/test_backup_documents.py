@@ -9,10 +9,10 @@ from uuid import uuid4
 import aiohttp
 import pytest
 
-from growd.store.backup import documents as reading
-from growd.store.backup.documents import DocumentReader
 from growd.store.couch import Couch
 from growd.store.errors import CouchAnswerTooLargeError
+from growd_machine.backup import documents as reading
+from growd_machine.backup.documents import DocumentReader
 
 PHOTO = b"\x89PNG\r\n" + bytes(range(256)) * 40
 

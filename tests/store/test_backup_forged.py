@@ -11,8 +11,8 @@ import tarfile
 
 import pytest
 
-from growd.store.backup.archive import BackupError, DamagedBackupError, reading
-from growd.store.backup.files import RestoredFiles
+from growd_machine.backup.archive import BackupError, DamagedBackupError, reading
+from growd_machine.backup.files import RestoredFiles
 from support.chambers import growd, places
 
 RECIPES = "databases/recipes/000001.jsonl.gz"

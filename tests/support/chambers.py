@@ -13,12 +13,12 @@ from urllib.parse import quote
 
 from click.testing import CliRunner
 
-from growd.cli.main import main
 from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases
 from growd.store.local import LocalStore
 from growd.store.point_log import open_log
 from growd.store.points import PointMaker
+from growd_cli.main import main
 from support.couch_client import client_of, install_design
 from support.outbox import opened
 

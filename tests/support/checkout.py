@@ -18,8 +18,8 @@ SCRIPTS = [
     ".ci/run",
     "tools/setup.sh",
     "tools/lock",
-    "daemon/growd/installation/get_pip.py",
-    "daemon/growd/installation/causes.py",
+    "machine/growd_machine/installation/get_pip.py",
+    "machine/growd_machine/installation/causes.py",
     "install",
 ]
 TIME_LIMIT = 30.0  # seconds; only a hang takes that long

@@ -13,13 +13,13 @@ import pytest
 from aiohttp import web
 from yarl import URL
 
-from growd.cloud.accounts import Accounts
-from growd.cloud.months import CloudNames
-from growd.cloud.serving import CloudServer, connected, receiving
 from growd.runtime.clock import RealClock
 from growd.server.served_page import ServedPage
 from growd.store.couch import Couch  # noqa: TC001  a field
 from growd.store.points import PointMaker
+from growd_cloud.accounts import Accounts
+from growd_cloud.months import CloudNames
+from growd_cloud.serving import CloudServer, connected, receiving
 from support.checkout import ROOT
 from support.couch_client import Client, client_of
 from support.database import COUCHDB_ADDRESS, named_server

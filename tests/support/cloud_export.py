@@ -13,17 +13,17 @@ import aiohttp
 from cloud_points import device_id, document, month_database
 from pyarrow import parquet
 
-from growd.cloud.export import CloudExport
-from growd.cloud.export_state import ExportState
-from growd.cloud.months import CloudNames, Month
 from growd.store.couch import Couch
+from growd_cloud.export import CloudExport
+from growd_cloud.export_state import ExportState
+from growd_cloud.months import CloudNames, Month
 from support.couch_client import client_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
     from pathlib import Path
 
-    from growd.cloud.export import ExportRound
+    from growd_cloud.export import ExportRound
     from support.couch_client import Client
     from support.database import DatabaseServer
 

@@ -22,6 +22,7 @@ from growd.bus.messages import BOOL, DIAGNOSTIC_STATUS, FLOAT64, INT64, STRING, 
 from growd.bus.params import Parameters
 from growd.bus.services import SUCCESS
 from growd.runtime.clock import RealClock
+from growd_analysis.reports.calls import ReportCalls
 from support.couch_client import Answer
 from support.waiting import PATIENCE_S
 
@@ -29,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
 
     from growd.runs.archive import RunArchive
-    from growd.runs.reports.service import RunReports
     from growd.runtime.clock import Clock
     from growd.server.client_limits import Clients
     from growd.server.connections import ClientConnection
     from growd.server.tls import Certificate
     from growd.store.history.history import History
+    from growd_analysis.reports.service import RunReports
     from support.journal import JournalRig
 
 CO2 = "environment_1/measured/air_carbon_dioxide"
@@ -222,8 +223,9 @@ async def serving(
         history=history,
         runs=runs,
         journal=journal,
-        reports=reports,
     )
+    if reports is not None:
+        api.offer(ReportCalls(reports).operations)
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:

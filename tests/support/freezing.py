@@ -11,13 +11,13 @@ import signal
 import time
 from typing import Any
 
-from growd.__main__ import main
 from growd.control.actuation import Actuator
 from growd.control.sampling import Sampler
 from growd.recipes.runner import RecipeRunner
 from growd.runtime.liveness import Heartbeat
 from growd.store.couch import Couch
 from growd.store.outbox import Outbox
+from growd_cli.__main__ import main
 
 PATIENCE_S = 1.0  # longer than any loop takes between two beats, at ten times the speed
 LOOPS: dict[

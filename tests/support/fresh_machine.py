@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from growd.config.profiles import profile_text
-from growd.installation.machine import PLACES, WATCHDOG, Machine
-from growd.installation.options import InstallChoices
-from growd.installation.service import install_steps, uninstall_steps
-from growd.installation.sources import source_at
-from growd.installation.targets import target_of
+from growd_machine.installation.machine import PLACES, WATCHDOG, Machine
+from growd_machine.installation.options import InstallChoices
+from growd_machine.installation.service import install_steps, uninstall_steps
+from growd_machine.installation.sources import source_at
+from growd_machine.installation.targets import target_of
 
 CHECKOUT = Path(__file__).parents[2]
 TEXT = profile_text("minimal")

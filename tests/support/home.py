@@ -16,13 +16,13 @@ from growd.bus.fields import Field, Kind
 from growd.config import chambers_of, load
 from growd.config.profiles import profile_path
 from growd.control.topics import declare_environment
-from growd.home.bridge import NODE, Bridge
-from growd.home.discovery import Discovery
-from growd.home.layout import HomePlace, TopicNames
 from growd.host.mqtt_connection import Broker
 from growd.runtime.clock import RealClock
 from growd.runtime.pauses import Pauses
 from growd.status.model import Reading, RecipeStatus, VariableStatus
+from growd_home.bridge import NODE, Bridge
+from growd_home.discovery import Discovery
+from growd_home.layout import HomePlace, TopicNames
 from support.status import EMPTY
 from support.waiting import PATIENCE_S, until
 

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from growd.installation.bundle import write_bundle
-from growd.installation.sources import source_at
-from growd.installation.targets import target_of
-from growd.installation.tree import launcher_text
+from growd_machine.installation.bundle import write_bundle
+from growd_machine.installation.sources import source_at
+from growd_machine.installation.targets import target_of
+from growd_machine.installation.tree import launcher_text
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping

@@ -17,8 +17,8 @@ from urllib.parse import quote
 import aiohttp
 from click.testing import CliRunner
 
-from growd.cli.main import main
 from growd.store.bootstrap import Databases
+from growd_cli.main import main
 from support.waiting import PATIENCE_S
 
 if TYPE_CHECKING:

@@ -15,18 +15,18 @@ from zipfile import ZipFile
 
 import aiohttp
 
-from growd.runs.exporting.in_thread import in_thread
-from growd.runs.exporting.run_export import RunExport
-from growd.runs.exporting.run_zip import RunZip
 from growd.store.exporting.source import SourceReader
+from growd_analysis.runs.in_thread import in_thread
+from growd_analysis.runs.run_export import RunExport
+from growd_analysis.runs.run_zip import RunZip
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from growd.runs.archive import RunArchive
-    from growd.runs.exporting.run_export import Counts
     from growd.store.exporting.source import PointSource
+    from growd_analysis.runs.run_export import Counts
 
 
 @dataclass

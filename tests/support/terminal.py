@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from click.testing import CliRunner
 
-from growd.cli.main import main
+from growd_cli.main import main
 from support.program import GROWD, PATIENCE_S
 
 if TYPE_CHECKING:

@@ -18,10 +18,10 @@ import time
 import traceback
 from pathlib import Path
 
-from growd.installation.health import GrowdHealth, ProbeError
-from growd.installation.machine import Machine
-from growd.installation.upgrade import Upgrade, UpgradeRun, begin, tidy, upgrade_of
-from growd.installation.versions import VERSIONS, locked, version_at
+from growd_machine.installation.health import GrowdHealth, ProbeError
+from growd_machine.installation.machine import Machine
+from growd_machine.installation.upgrade import Upgrade, UpgradeRun, begin, tidy, upgrade_of
+from growd_machine.installation.versions import VERSIONS, locked, version_at
 from support.boundaries import Boundaries
 
 STANDINS = Path(__file__).with_name("upgrade_standins")

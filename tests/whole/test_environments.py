@@ -11,12 +11,12 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from growd.cli.asking import status_of
-from growd.cli.options import DaemonOptions
 from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
 from growd.control.actuation import SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.wiring.actuators import ChamberOutputs
+from growd_cli.asking import status_of
+from growd_cli.options import DaemonOptions
 from growd_hwsim.faults import Fault
 from support.program import PATIENCE_S, Home, Program, home_on, started
 from support.rig import Rig, rigged

@@ -25,12 +25,12 @@ from growd.config import InterlockOptions, Output, Sensor, load
 from growd.config.findings import ConfigError
 from growd.config.loops import LoopOptions
 from growd.config.profiles import profile_path
-from growd.home.commands import Commands
-from growd.home.layout import TopicNames
 from growd.recipes.library import Library
 from growd.recipes.runner import RecipeRunner
 from growd.variables import ACIDITY, CONDUCTIVITY, VARIABLES, WATER_LEVEL
 from growd.wiring.config_checks import check_config
+from growd_home.commands import Commands
+from growd_home.layout import TopicNames
 from growd_hwsim.tank import Tank
 from support.memory import ShortMemory
 from support.recipes import MemoryJournal, MemorySetPoints

@@ -19,7 +19,6 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from growd.cli.main import main
 from growd.config import (
     CarbonDioxide,
     ChannelOptions,
@@ -40,6 +39,7 @@ from growd.store.local import LocalStore
 from growd.store.point_log import LOG_BYTES, LOG_NAME, PointLog
 from growd.wiring.app import App, Running
 from growd.wiring.fault_services import MOST_FAULTS
+from growd_cli.main import main
 from growd_hwsim.faults import Fault
 from growd_hwsim.hardware import SimulatedHardware
 from support.program import PATIENCE_S, failed, heeding_hangups, home_on

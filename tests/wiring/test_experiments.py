@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from growd.cli.status_table import report
 from growd.config import Config, Light, RelayOptions, Sensor
 from growd.status.status_node import StatusNode
+from growd_cli.status_table import report
 from support.rig import rigged
 from support.scene import UNHINDERED
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from growd.cli.status_table import report
 from growd.config import ConfigError, load
 from growd.config.profiles import profile_path
 from growd.status.bridge_status import BridgeStatus
 from growd.wiring.app import App
+from growd_cli.status_table import report
 from support.broker import broker
 from support.home import Watcher
 from support.status import EMPTY

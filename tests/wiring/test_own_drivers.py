@@ -15,10 +15,10 @@ import pytest
 
 from growd import own_kinds
 from growd.bus.messages import Quality
-from growd.cli.hardware_check import described
 from growd.config import ConfigError, load, load_outputs
 from growd.config.devices import OwnSensor
 from growd.wiring.own_drivers import OwnDriverGuard
+from growd_cli.hardware_check import described
 from growd_drivers.errors import DriverError
 from growd_drivers.kinds import API_VERSION, UnloadedKind
 from growd_hwsim.faults import Fault
@@ -466,7 +466,7 @@ async def test_a_sensor_without_a_usable_simulated_chip_does_not_answer(chip, od
 def growd(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environ = {**os.environ, "PYTHONPATH": str(folder)}
     return subprocess.run(
-        [sys.executable, "-m", "growd", *arguments],
+        [sys.executable, "-m", "growd_cli", *arguments],
         capture_output=True,
         text=True,
         timeout=50,

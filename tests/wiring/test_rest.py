@@ -14,13 +14,13 @@ import aiohttp
 import msgspec
 import pytest
 
-from growd.cli.run import _make_safe
 from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, RelayOptions, Simulator, load
 from growd.config.profiles import profile_path
 from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
 from growd.wiring import rest
 from growd.wiring.rest import keep_run, make_safe, safe_pins
+from growd_cli.run import _make_safe
 from growd_drivers.last_run import FILE_NAMES, SafePin, last_run
 from growd_drivers.pins import Pins
 from growd_hwsim.hardware import Wiring

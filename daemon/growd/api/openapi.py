@@ -170,6 +170,7 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
             f"/service/{quote(name)}": _service(bus.services.get(name)) for name in bus.services.names()
         }
         paths |= {f"/topic/{quote(name)}": _topic(bus.topics.get(name)) for name in bus.topics.names()}
+    used = {each.resource for each in operations}
     return {
         "openapi": "3.1.0",
         "info": {
@@ -180,7 +181,7 @@ def document(operations: Iterable[Operation], prefix: str, bus: Bus | None) -> d
             "contact": {"name": "growd"},
         },
         "servers": [{"url": prefix}],
-        "tags": [{"name": name, "description": words} for name, words in TAGS.items()],
+        "tags": [{"name": name, "description": words} for name, words in TAGS.items() if name in used],
         "paths": paths,
         "components": {
             "responses": {f"Refusal{status}": _refusal(doc) for status, doc in REFUSALS.items()},

@@ -22,7 +22,6 @@ from growd.api.journal import is_form
 from growd.api.journal_calls import JOURNAL_OPERATIONS
 from growd.api.openapi import document, secured
 from growd.api.operation import Body, Call, Operation, Repeated
-from growd.api.report_calls import REPORT_OPERATIONS
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
 from growd.bus.errors import BusError, UnknownNameError, shown
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.nodes import Bus, Node
     from growd.runs.archive import RunArchive
-    from growd.runs.reports.service import RunReports
-    from growd.runs.simulation import RecipeSimulation
     from growd.runtime.clock import Clock
     from growd.store.entries.journal import GrowersJournal
     from growd.store.history.history import History
@@ -104,12 +101,11 @@ class Api:
         history: History | None = None,
         runs: RunArchive | None = None,
         journal: GrowersJournal | None = None,
-        reports: RunReports | None = None,
-        simulation: RecipeSimulation | None = None,
     ) -> None:
         self.bus = bus
         self.node = node
         self.limits = limits or Limits()
+        self._of_parts: tuple[Operation, ...] = ()
         self.operations = _operations(self.limits)
         self.routes = _routes(self.operations)
         self.clients = clients or Clients()
@@ -129,7 +125,6 @@ class Api:
         self.pages: dict[str, Page] = {}
         """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
         self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
-        self.pages[f"{root}/rosbridge"] = self._serve_rosbridge
         self.files: Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
         """Answers for everything beneath `<root>/page/`, by the rest of the path; see `page_files.py`."""
         self._folder = f"{root}/page/"
@@ -140,8 +135,6 @@ class Api:
         self.history = history
         self.runs = runs
         self.journal = journal
-        self.reports = reports
-        self.simulation = simulation
         self._calls: set[asyncio.Task[Any]] = set()
         self._descriptions: dict[
             bool, bytes
@@ -151,11 +144,19 @@ class Api:
     def reconfigure(self, limits: Limits) -> None:
         """Apply other limits from the next request on."""
         self.limits = limits
-        self.operations = _operations(limits)
-        self.routes = _routes(self.operations)
-        self._described = (-1, -1)
+        self._route()
         self.bodies.limit = limits.body_bytes
         self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
+
+    def offer(self, operations: Iterable[Operation]) -> None:
+        """Serve further operations, those of a part, from now on."""
+        self._of_parts = (*self._of_parts, *operations)
+        self._route()
+
+    def _route(self) -> None:
+        self.operations = (*_operations(self.limits), *self._of_parts)
+        self.routes = _routes(self.operations)
+        self._described = (-1, -1)
 
     def is_page(self, path: str) -> bool:
         """Whether a path is the page or one of its files: they hold no data, so all may load them."""
@@ -279,15 +280,10 @@ class Api:
         return resource, name
 
     async def _list_addresses(self, _: web.BaseRequest) -> web.StreamResponse:
-        named = {each.resource: f"{self.prefix}/{each.resource}/{{{each.kind}}}" for each in OPERATIONS}
-        whole = {each.resource: f"{self.prefix}/{each.resource}" for each in OPERATIONS if not each.kind}
+        named = {each.resource: f"{self.prefix}/{each.resource}/{{{each.kind}}}" for each in self.operations}
+        whole = {each.resource: f"{self.prefix}/{each.resource}" for each in self.operations if not each.kind}
         beside = {name: f"{self.root}/{name}" for name in ("health", "ready", "metrics", "rosbridge")}
         return json_answer(named | whole | beside)
-
-    async def _serve_rosbridge(self, request: web.BaseRequest) -> web.StreamResponse:
-        from growd.api.rosbridge import serve_rosbridge  # noqa: PLC0415  most growds never need it
-
-        return await serve_rosbridge(self, request)
 
     def _no_such_path(self, path: str) -> ApiError:
         sentence = f"there is no path {shown(path)}; {self.prefix}/openapi.json lists all paths"
@@ -582,7 +578,6 @@ OPERATIONS: Final = (
         answer="run", refusals=(404, 503),
     ),
     *JOURNAL_OPERATIONS,
-    *REPORT_OPERATIONS,
     Operation("GET", "node", "", "List the nodes", Api.list_nodes, answer="names"),
     Operation("GET", "node", "node", "Describe a node", Api.get_node, answer="node", refusals=(404,)),
     Operation(

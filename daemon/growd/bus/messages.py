@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from growd.bus.errors import InvalidArgumentsError, counted, shown
 from growd.bus.fields import WORDS, Field, Kind
-from growd.runtime.quality import Quality as Quality  # noqa: PLC0414, TC001  msgspec reads it; others import it here
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class Quality(StrEnum):
+    """The quality of a value. Only `ok` is stored as a measurement or drives an actuator."""
+
+    OK = "ok"
+    WARM_UP = "warm-up"
+    STALE = "stale"
+    FAULT = "fault"
 
 
 class Message(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):

@@ -36,6 +36,7 @@ RESERVED = frozenset(
             "http",
             "machine",
             "mqtt",
+            "parts",
             "recorder",
             "replication",
             "retention",

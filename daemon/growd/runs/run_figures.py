@@ -65,6 +65,14 @@ class RunPoints:
     raw_from: float = 0.0
 
 
+class FigurePoints(NamedTuple):
+    """The points that figures are made of, the ratings of outputs by variable, and their counters now."""
+
+    points: RunPoints
+    ratings: Mapping[str, Rating]
+    counters: Mapping[str, Any]
+
+
 async def run_figures(
     run: Mapping[str, Any],
     points: RunPoints,

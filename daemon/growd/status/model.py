@@ -13,7 +13,7 @@ from growd.control.health import State
 from growd.host.hold import Hold, Holder
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
 from growd.status.bridge_status import BridgeStatus  # noqa: TC001  likewise
-from growd.status.cloud_report import CloudStatus  # noqa: TC001  likewise
+from growd.status.cloud_status import CloudStatus  # noqa: TC001  likewise
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
 from growd.store.retention.status import RetentionStatus  # noqa: TC001  likewise

@@ -17,7 +17,7 @@ from growd.control.topics import commanded, desired, measured
 from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
 from growd.status.bridge_status import BridgeStatus
-from growd.status.cloud_report import CloudStatus
+from growd.status.cloud_status import CloudStatus
 from growd.status.model import (
     AttainmentStatus,
     CalibrationDue,

@@ -19,6 +19,7 @@ from growd.host.failed_upgrade import take_note
 from growd.host.machine import MachineNode
 from growd.host.mounts import memory_below
 from growd.host.systemd import ServiceManager
+from growd.parts import Surroundings, parts_opened
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
@@ -41,12 +42,10 @@ from growd.wiring.config_checks import check_config
 from growd.wiring.database import (
     configured_database,
     configured_replicator,
-    configured_reporter,
     read_cloud_access,
 )
 from growd.wiring.derived import derived_of
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
-from growd.wiring.home import bridged
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
 from growd.wiring.pumps import simulated_cylinders
@@ -55,7 +54,7 @@ from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention
 from growd.wiring.rollups import configured_rollups
-from growd.wiring.runs import figure_keeper
+from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Storage
 from growd.wiring.topics import declare_topics
 from growd_drivers.errors import DriverError
@@ -68,6 +67,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.config import Config
+    from growd.runs.figure_keeper import FigureKeeper
     from growd.store.database import Database
     from growd.wiring.derived import DerivedOfChamber
 
@@ -195,27 +195,44 @@ class App:
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
-        server = await start(
+        served = await start(
             serving(
                 config,
                 bus,
-                self.data,
                 database=database,
                 storage=storage,
                 status=status,
                 reloader=self._reloader,
             )
         )
-        await self._start_chambers(stack, bus, local, storage, database)
-        reporter = configured_reporter(config, bus, status, access, lambda: server.url)
-        await start(_running(bus, {} if reporter is None else {"cloud": reporter.run}))
-        await start(bridged(config, bus, local.device, status, database))
+        points = await start(figure_points(lambda: self._reloader.config, bus, database, storage))
+        figures = figure_keeper(
+            points, local=local, database=database, storage=storage, clock=bus.clock, zone=zone
+        )
+        await self._start_chambers(stack, bus, local, storage, database=database, figures=figures)
+        around = Surroundings(
+            lambda: self._reloader.config,
+            bus,
+            data=self.data,
+            device=local.device,
+            api=served.api,
+            address=lambda: served.door.url,
+            status=status,
+            database=database,
+            archive=served.archive,
+            history=served.history,
+            figure_points=points,
+            shipping=storage.shipper.reading,
+            cloud_login=access.credentials,
+            cloud_trust=access.trust.context,
+        )
+        await start(parts_opened(around))
 
         stack.enter_context(status.running())
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
         return_free_memory()
-        return Running(server.url, _described(database), self.data, speed_of(clock))
+        return Running(served.door.url, _described(database), self.data, speed_of(clock))
 
     async def _start_chambers(
         self,
@@ -223,7 +240,9 @@ class App:
         bus: Bus,
         local: LocalStore,
         storage: Storage,
+        *,
         database: Database,
+        figures: FigureKeeper,
     ) -> None:
         """Start hardware, control, calculated values and recipes."""
         config, start = self.config, stack.enter_async_context
@@ -247,7 +266,9 @@ class App:
         for each in derived:
             stack.push_async_callback(each.derivations.close)
         await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))
-        await self._start_recipes(stack, bus, local, storage, database, derived=derived, zone=zone)
+        await self._start_recipes(
+            stack, bus, local, storage, database=database, figures=figures, derived=derived, zone=zone
+        )
 
     async def _start_recipes(
         self,
@@ -255,18 +276,14 @@ class App:
         bus: Bus,
         local: LocalStore,
         storage: Storage,
-        database: Database,
         *,
+        database: Database,
+        figures: FigureKeeper,
         derived: Sequence[DerivedOfChamber],
         zone: tzinfo | None,
     ) -> None:
         """Start recipes, and the figures of their runs."""
         start = stack.enter_async_context
-        figures = await start(
-            figure_keeper(
-                lambda: self._reloader.config, bus, local=local, database=database, storage=storage, zone=zone
-            )
-        )
         documents = run_documents(bus, local, database, figures.look_now)
         runners = recipe_runners(
             lambda: self._reloader.config,

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from growd.runtime.clock import RealClock
 from growd.store.database import Database
 from growd.store.replication import Replicator
 from growd.wiring.files import read_credentials, read_trust, shipped_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from growd.bus import Bus
     from growd.config import Config, Replication
-    from growd.status.cloud_reporter import CloudReporter
-    from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
     from growd.store.replication import ReplicationTrust
 
@@ -72,30 +67,3 @@ def configured_replicator(
     )
     database.when_up(replicator.look_now)
     return replicator
-
-
-def configured_reporter(
-    config: Config, bus: Bus, status: StatusNode, access: CloudAccess, address: Callable[[], str]
-) -> CloudReporter | None:
-    """The reports to the server of [replication]; None without one."""
-    url = config.replication.url
-    if not url:
-        return None
-    from growd.status.cloud_reporter import CloudReporter  # noqa: PLC0415  imported only if configured
-
-    return CloudReporter(
-        bus,
-        status,
-        url,
-        lambda: _reachable(address()),
-        credentials=access.credentials,
-        trust=access.trust.context,
-        clock=RealClock(),
-    )
-
-
-def _reachable(address: str) -> str:
-    """The address of an API that listens everywhere, with the name of this machine."""
-    for everywhere in ("//0.0.0.0:", "//[::]:"):
-        address = address.replace(everywhere, f"//{platform.node()}:")
-    return address

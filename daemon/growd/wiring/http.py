@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
@@ -23,22 +23,32 @@ from growd.server.tls import Certificate
 from growd.wiring.access import access_control
 from growd.wiring.files import page_folder
 from growd.wiring.history import configured_history
-from growd.wiring.runs import run_archive, run_reports
-from growd.wiring.simulation import recipe_simulation
+from growd.wiring.runs import run_archive
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-    from pathlib import Path
 
     from growd.bus import Bus
     from growd.config import Config, Http
     from growd.config.tls import Tls
+    from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
     from growd.server.client_request import RequestHandler
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
+    from growd.store.history.history import History
     from growd.wiring.reload import Reloader
     from growd.wiring.store import Storage
+
+
+class Served(NamedTuple):
+    """The front door, and what stands behind it."""
+
+    door: FrontDoor
+    api: Api
+    history: History
+    archive: RunArchive
+
 
 RELOADABLE: Final = (
     "http.hosts",
@@ -60,13 +70,12 @@ RELOADABLE: Final = (
 async def serving(
     config: Config,
     bus: Bus,
-    data: Path,
     *,
     database: Database,
     storage: Storage,
     status: StatusNode,
     reloader: Reloader,
-) -> AsyncIterator[FrontDoor]:
+) -> AsyncIterator[Served]:
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     http = config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
@@ -104,17 +113,10 @@ async def serving(
     offer_reloads(reloader, guard, clients, api)
     if authorization is not None:
         reloader.offer("access", apply=authorization.reconfigure)
-    reports = run_reports(config, bus, archive=archive, history=history, database=database, storage=storage)
-    simulation = recipe_simulation(lambda: reloader.config, bus, data, database)
     try:
-        async with (
-            history,
-            reports as api.reports,
-            simulation as api.simulation,
-            certified(config.tls, bus.liveness) as certificate,
-        ):
+        async with history, certified(config.tls, bus.liveness) as certificate:
             await door.open(http.host, http.port, passed_sockets(), certificate)
-            yield door
+            yield Served(door, api, history, archive)
     finally:
         gateway.end_feeds()
         await door.close()

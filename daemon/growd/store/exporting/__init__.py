@@ -1,1 +1,1 @@
-"""Points out of the database: pages of a view, rows as CSV or Parquet, files that resume."""
+"""Points out of the database: pages of a view, and rows as CSV."""

@@ -1,0 +1,154 @@
+"""Makes figures, reports and comparisons of runs for the API, one at a time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from contextlib import asynccontextmanager
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from growd.bus.errors import BusyError
+from growd.runs.counted import with_counted
+from growd.runs.run_figures import RunProgress, end_of, kept_figures
+from growd.runs.run_points import PointsRetiredError
+from growd.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+    from contextlib import AbstractAsyncContextManager
+    from datetime import tzinfo
+
+    from growd.runs.archive import RunArchive
+    from growd.runs.figures import RunFigures
+    from growd.runs.run_figures import FigurePoints
+    from growd.store.couch import Document
+    from growd.store.history.history import History
+    from growd_analysis.reports.reading import PhotoReader
+
+LIMIT_S: Final = 60.0
+"""How long a request may take, in real seconds."""
+
+MOST_WAITING: Final = 4
+_SETTLED_S: Final = 900.0  # points come in order up to this age, as a rule
+_MOST_KEPT: Final = 6
+
+
+class ReportTimeoutError(StoreError):
+    """A request took too long."""
+
+
+class RunReports:
+    """Reports of the runs in `archive`. Every call raises `StoreError` and `BusError`.
+
+    `points` gives the points of an environment, `ship` is entered while they are read and sends waiting ones,
+    `photo` reads photos of notes, `time` is UNIX time. What was read of runs without kept figures stays in
+    memory, so a request that took too long goes on there, and the report of a long run is soon there again.
+    """
+
+    def __init__(
+        self,
+        archive: RunArchive,
+        history: History,
+        points: Callable[[str], Awaitable[FigurePoints]],
+        *,
+        ship: Callable[[], AbstractAsyncContextManager[None]],
+        photo: PhotoReader,
+        time: Callable[[], float],
+        zone: tzinfo | None,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        self._archive = archive
+        self._history = history
+        self._points = points
+        self._ship = ship
+        self._photo = photo
+        self._time = time
+        self._zone = zone
+        self._limit = limit_s
+        self._waiting = 0
+        self._turn = asyncio.Lock()
+        self._progress: OrderedDict[str, RunProgress] = OrderedDict()
+
+    async def figures(self, run_id: str) -> RunFigures:
+        """The figures of a run, those it keeps or new ones."""
+        async with self._working():
+            return await self._figures(await self._archive.find(run_id))
+
+    async def report(self, run_id: str, language: str) -> bytes:
+        """The report of a run as HTML."""
+        async with self._working():
+            await _import_pages()
+            from growd_analysis.reports.language import Language  # noqa: PLC0415  see _import_pages
+            from growd_analysis.reports.reading import RunReading  # noqa: PLC0415
+            from growd_analysis.reports.report import report  # noqa: PLC0415
+
+            run = await self._archive.find(run_id)
+            reading = RunReading(run, await self._figures(run), self._history)
+            now = self._time()
+            described = await self._archive.describe(run, now)
+            span = reading.environment, reading.figures.start, reading.figures.end
+            described |= await self._history.events(*span)
+            return await report(reading, described, self._photo, Language(language, self._zone), now=now)
+
+    async def comparison(self, run_ids: Sequence[str], language: str) -> bytes:
+        """A comparison of runs as HTML."""
+        async with self._working():
+            await _import_pages()
+            from growd_analysis.reports.comparison import comparison  # noqa: PLC0415  see _import_pages
+            from growd_analysis.reports.language import Language  # noqa: PLC0415
+            from growd_analysis.reports.reading import RunReading  # noqa: PLC0415
+
+            readings = []
+            for run_id in run_ids:
+                run = await self._archive.find(run_id)
+                readings.append(RunReading(run, await self._figures(run), self._history))
+            return await comparison(readings, Language(language, self._zone), now=self._time())
+
+    @asynccontextmanager
+    async def _working(self) -> AsyncIterator[None]:
+        """One at a time, and a few that wait."""
+        if self._waiting > MOST_WAITING:
+            raise BusyError("reports", MOST_WAITING)
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._limit), self._turn:
+                yield
+        except TimeoutError:
+            sentence = f"it was not made within {self._limit:g} s; the same request goes on there"
+            raise ReportTimeoutError(sentence) from None
+        finally:
+            self._waiting -= 1
+
+    async def _figures(self, run: Document) -> RunFigures:
+        return kept_figures(run) or await self._new_figures(run)
+
+    async def _new_figures(self, run: Document) -> RunFigures:
+        points, ratings, counters = await self._points(str(run["environment"]))
+        if run.get("ended") is not None:
+            counters = run.get("counters_at_end") or {}
+        key: str = run["_id"]
+        progress = self._progress.pop(key, None) or RunProgress(run, points, self._zone, ratings)
+        self._progress[key] = progress
+        while len(self._progress) > _MOST_KEPT:
+            self._progress.popitem(last=False)
+        async with self._ship():
+            now = self._time()
+            end = end_of(run, now)
+            try:
+                if end < now - _SETTLED_S:
+                    await progress.read(points, end)
+                    return with_counted(progress.copied().figures(), run.get("counters"), counters)
+                await progress.read(points, max(float(run["started"]), end - _SETTLED_S))
+            except PointsRetiredError:
+                del self._progress[key]
+                raise
+            newest = progress.copied()
+            await newest.read(points, end)
+            return with_counted(newest.figures(), run.get("counters"), counters)
+
+
+async def _import_pages() -> None:
+    """Import in a thread what makes pages: it takes a megabyte, and most growds make none."""
+    for module in ("comparison", "language"):
+        await asyncio.to_thread(import_module, f"growd_analysis.reports.{module}")

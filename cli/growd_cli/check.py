@@ -1,0 +1,247 @@
+"""`growd check`: the configuration, the files it references, the devices, and what the outputs do."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from growd.bus.errors import counted
+from growd.config import Config, ConfigError, load
+from growd.config.secrets import secret_path
+from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import run_on_loop
+from growd.runtime.simulated_clock import SimulatedClock
+from growd.server.tls import CertificateError, read_pair
+from growd.wiring.alert_channels import read_trusted, secret_of
+from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
+from growd.wiring.files import read_credentials, read_trust
+from growd.wiring.hardware import broker_running, open_configured
+from growd.wiring.mqtt import read_broker
+from growd_cli.asking import is_running
+from growd_cli.client import HINTS, address_of
+from growd_cli.database_check import findings_of, print_findings
+from growd_cli.hardware_check import check_hardware, described
+from growd_cli.options import client_options, environment_option, faults_option, hardware_of, refuse
+from growd_cli.output_check import check_outputs
+from growd_cli.pi_check import pi_options, report_pi
+from growd_cli.setup_pi import configuration_at
+from growd_cli.terminal import echo_text
+from growd_client.connection import DaemonClient
+from growd_client.errors import GrowdError
+from growd_client.trust import trusting
+from growd_drivers.errors import DriverError
+from growd_hwsim.errors import SimulationError
+from growd_machine.raspberry_pi.model import PiError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd.runtime.clock import Clock
+    from growd_cli.options import DaemonOptions
+    from growd_drivers.hardware import Hardware
+
+from growd_cli.hardware_check import DeviceAnswer
+
+_SECRETS: Final = ("password_file", "secret_file", "token_file")
+
+
+@click.command()
+@click.argument("outputs", metavar="[OUTPUT]...", nargs=-1)
+@client_options
+@faults_option
+@click.option("--hardware", is_flag=True, help="Test whether each device answers.")
+@click.option(
+    "--pi", is_flag=True, help="Check the Raspberry Pi: settings, pins, power, time, card, service."
+)
+@click.option(
+    "--outputs",
+    "tests",
+    is_flag=True,
+    help="Let the running growd test each OUTPUT, or all but those for CO2, acid, base and nutrients.",
+)
+@click.option("--include", metavar="OUTPUT", multiple=True, help="Test this output too; repeatable.")
+@environment_option
+@pi_options
+def check(
+    *,
+    daemon: DaemonOptions,
+    outputs: tuple[str, ...],
+    faults: str | None,
+    hardware: bool,
+    pi: bool,
+    tests: bool,
+    include: tuple[str, ...],
+    environment: str | None,
+    as_json: bool,
+    root: Path,
+    data: Path,
+) -> None:
+    """Check the configuration (default: /etc/growd/growd.toml, if it exists), and list its devices.
+
+    Also reads the referenced files with logins, secrets and certificates. With --hardware, each sensor is set
+    up and read, and each output is driven to its safe value. growd must not be running then, unless the
+    hardware is simulated. With --pi, the machine is checked instead; nothing is changed.
+
+    With --outputs, the running growd switches each output on for moments within its interlocks, and looks
+    whether its sensor follows. The exit status is 1 if one failed.
+    """
+    if pi + hardware + tests > 1:
+        raise click.UsageError("--pi, --hardware and --outputs are separate checks: run one after the other")
+    if (outputs or include) and not tests:
+        raise click.UsageError("names of outputs are for --outputs")
+    config, settings = daemon.config, daemon.settings
+    if pi:
+        report_pi(config, settings, root=root, data=data, as_json=as_json)
+        return
+    if tests:
+        where = environment or daemon.configuration().environment.id
+        sys.exit(0 if check_outputs(daemon, where, outputs, include, as_json=as_json) else 1)
+    if as_json:
+        raise click.UsageError("--json is for --pi and --outputs")
+    _check_configuration(config, settings, faults, hardware=hardware)
+
+
+def _check_configuration(
+    config: Path | None, settings: tuple[str, ...], faults: str | None, *, hardware: bool
+) -> None:
+    """Check it and, with `hardware`, the devices. Ends the program if something is wrong."""
+    given = () if faults is None else (f"simulator.faults={faults}",)
+    warnings: list[str] = []
+
+    def warn(sentence: str) -> None:
+        warnings.append(sentence)
+        _print_warning(sentence)
+
+    try:
+        file = configuration_at(Path("/"), config)
+        if config is None and file is not None:
+            echo_text(f"configuration: {file}")
+        configuration = load(
+            file,
+            settings + given,
+            flags={"simulator.faults": "--faults"} if given else {},
+            checks=DEVICE_CHECKS,
+            doubts=DOUBTS,
+            warn=warn,
+            with_drivers=True,
+        )
+        _check_files(configuration)
+        if hardware:
+            if file is None and configuration.simulator.enabled:
+                _print_warning("there is no configuration, so the hardware is simulated; add --config FILE")
+            sys.exit(0 if _all_answer(configuration) else 1)
+    except (ConfigError, DriverError, SimulationError, GrowdError, PiError) as error:
+        refuse(error)
+    _check_database(configuration)
+    for name, sentence in described(configuration):
+        echo_text(f"{name}: {sentence}")
+    for credential in systemd_credentials(configuration):
+        echo_text(f"{credential}: not checked; only the service can read systemd credentials")
+    doubtful = f", with {counted(len(warnings), 'warning')}" if warnings else ""
+    echo_text(f"The configuration is valid, for {hardware_of(configuration)}{doubtful}.")
+
+
+def _check_files(config: Config) -> None:
+    if found := list(faults_of_files(config)):
+        raise ConfigError(*found)
+
+
+def _check_database(config: Config) -> None:
+    """Ask the configured CouchDB; only warnings, since it may be reachable from the device alone."""
+    if not config.couchdb.url or _is_credential(config.couchdb.credentials_file):
+        return
+    print_findings(config, findings_of(config))
+
+
+def _all_answer(config: Config) -> bool:
+    """Test the hardware, with a line for each device. Raises the errors of opening it."""
+    if not config.simulator.enabled and config.http.port:
+        _check_not_running(config)
+    simulated = SimulatedClock() if config.simulator.enabled else None
+    clock = simulated or RealClock()
+    hardware = open_configured(config, clock)
+    try:
+        findings = run_on_loop(_answers(config, hardware, clock), simulated)
+    finally:
+        hardware.close()
+    asked = [finding.answers for finding in findings if finding.answers is not None]
+    others = f", {len(findings) - len(asked)} cannot be asked" if len(asked) < len(findings) else ""
+    echo_text(f"{sum(asked)} of {len(asked)} devices answer{others} ({hardware_of(config)}).")
+    return all(asked)
+
+
+async def _answers(config: Config, hardware: Hardware, clock: Clock) -> list[DeviceAnswer]:
+    async with broker_running(config, hardware, clock):
+        return await check_hardware(config, hardware, clock, _print_finding)
+
+
+def _print_warning(sentence: str) -> None:
+    echo_text(f"warning: {sentence}")
+
+
+def _print_finding(finding: DeviceAnswer) -> None:
+    echo_text(f"{finding.device}: {finding.sentence}")
+
+
+def _check_not_running(config: Config) -> None:
+    """A running daemon owns the pins. Raises `GrowdError` if one answers."""
+    address = address_of(config.http, None, config.tls)
+    # any server; no login is sent
+    tls = trusting(None, insecure=True) if address.scheme == "https" else None
+    with DaemonClient(address, tls=tls, hints=HINTS) as client:
+        is_there = is_running(client)
+    if is_there:
+        raise GrowdError(
+            f"growd is running at {address} and owns the hardware: use `growd status` to see its devices, "
+            "or stop it first"
+        )
+
+
+def faults_of_files(config: Config) -> Iterator[str]:
+    """A message for each referenced file that would prevent a start. Blocking."""
+    for name, read in _reads(config):
+        if _is_credential(name):
+            continue
+        try:
+            read()
+        except (ConfigError, CertificateError) as error:
+            yield str(error)
+
+
+def systemd_credentials(config: Config) -> list[str]:
+    """The names of systemd credentials, which only the service can read."""
+    return sorted({name for name, _ in _reads(config) if _is_credential(name)})
+
+
+def _is_credential(name: str) -> bool:
+    """Whether a name has no folder and is not a file here."""
+    return bool(name) and "/" not in name and not secret_path(name).exists()
+
+
+def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The files to read, each with its name in the configuration."""
+    couchdb, replication, tls = config.couchdb, config.replication, config.tls
+    yield couchdb.credentials_file, functools.partial(read_credentials, couchdb.credentials_file)
+    if replication.url:
+        file = replication.credentials_file
+        yield file, functools.partial(read_credentials, file, "replication", is_secret=True)
+        yield "", functools.partial(read_trust, replication)
+    if tls.certificate:
+        pair = secret_path(tls.certificate), secret_path(tls.key)
+        reading = functools.partial(read_pair, *pair)
+        yield tls.certificate, reading if not _is_credential(tls.key) else _nothing
+        yield tls.key, _nothing
+    if config.mqtt.host:
+        yield config.mqtt.password_file, functools.partial(read_broker, config.mqtt)
+    for channel in config.notify:
+        for option in _SECRETS:
+            yield getattr(channel, option), functools.partial(secret_of, channel, option)
+        yield "", functools.partial(read_trusted, channel)  # never a systemd credential
+
+
+def _nothing() -> None:
+    """A file that is read with another one."""

@@ -1,0 +1,341 @@
+"""`growd db`: export points, and list those that the database rejected."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+from yarl import URL
+
+from growd.bus.errors import counted
+from growd.config import ConfigError
+from growd.runtime.event_loop import run_on_loop
+from growd.store.bootstrap import Databases
+from growd.store.errors import StoreError
+from growd.store.exporting.source import ExportBrokenError, PointSource
+from growd.store.store_node import MOST_LISTED
+from growd.wiring.files import read_credentials
+from growd_analysis.points.export import (
+    ALL,
+    COLUMNS,
+    EVENTS,
+    POINTS,
+    ExportFile,
+    ExportQuery,
+    Progress,
+    open_export,
+    write_table,
+)
+from growd_analysis.points.part_file import PartFile, StreamFile
+from growd_cli.client import NOT_REACHED
+from growd_cli.database_check import check_database
+from growd_cli.db_history import history
+from growd_cli.options import client_options, json_option, refuse, replace_part_option
+from growd_cli.output import print_json, text_of
+from growd_cli.terminal import echo_text
+from growd_cli.times import FORMS, span_in, zone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd_cli.options import DaemonOptions
+
+_STEPS: Final = 1_000  # of a progress bar
+
+
+@click.group()
+def db() -> None:
+    """Export points, print their history, list those that the database rejected, and check a CouchDB."""
+
+
+db.add_command(check_database)
+db.add_command(history)
+
+
+@db.command()
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    required=True,
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
+    metavar="FILE",
+    help="Write to FILE; - is standard output (CSV only).",
+)
+@click.option(
+    "--view",
+    type=click.Choice(["by_variable", "by_timestamp"]),
+    default="by_variable",
+    show_default=True,
+    help="The order of the points.",
+)
+@click.option("--environment", metavar="ID", default="", help="Only points of this environment.")
+@click.option("--variable", metavar="NAME", default="", help="Only points of this variable.")
+@click.option(
+    "--category",
+    type=click.Choice([*POINTS, *EVENTS, ALL]),
+    default="measured",
+    show_default=True,
+    help="Only points of this category.",
+)
+@click.option(
+    "--recipe-marks",
+    is_flag=True,
+    help="Include recipe_start and recipe_end (desired points with text); implied by --category all.",
+)
+@click.option(
+    "--start",
+    metavar="TIME",
+    help=f"Only points from TIME on: {FORMS}.",
+)
+@click.option("--end", metavar="TIME", help="Only points up to TIME.")
+@click.option("--cols", metavar="A,B", help=f"Columns of FILE.  [default: {','.join(COLUMNS)}]")
+@click.option("--wide", is_flag=True, help="One column per variable, one row per time step.")
+@click.option(
+    "--every", type=click.FloatRange(1), metavar="SECONDS", help="The time step of --wide.  [default: 60]"
+)
+@click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
+@replace_part_option
+@client_options
+def export(
+    *,
+    path: Path,
+    view: str,
+    environment: str,
+    variable: str,
+    category: str,
+    recipe_marks: bool,
+    start: str | None,
+    end: str | None,
+    cols: str | None,
+    wide: bool,
+    every: float | None,
+    kind: str,
+    replace: bool,
+    daemon: DaemonOptions,
+) -> None:
+    """Write the measured points to FILE, or those of another category.
+
+    The points come from the configured CouchDB, or else from the running daemon. TIME is in the time zone of
+    the chamber unless it names its own, as in 2026-11-24T06:00Z; without a date it is the last one. Times in
+    FILE are UTC. If the export is interrupted, run the same command again: it continues FILE.part.
+
+    With --wide, each row has the latest value of every variable. A measured value counts for a little longer
+    than [store] maximum_interval_s, or until its sensor fails; other values count until they change. Columns
+    of other categories are named desired/NAME, commanded/NAME and quality/NAME.
+
+    Exit status: 0 if FILE is complete; 1 if it can't be written, if FILE.part is of another query, if the
+    database refuses, or for an unknown name; 2 for a usage error; 3 if the database does not answer or the
+    connection broke (run the command again).
+    """
+    _check(cols, every, category, kind, wide=wide, is_stream=str(path) == "-")
+    if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
+    try:
+        query = ExportQuery(
+            "by_timestamp" if wide else view,
+            ("time",) if wide else _columns(cols or ",".join(COLUMNS)),
+            environment,
+            variable,
+            category,
+            *_span(daemon, start, end),
+            (recipe_marks or category == ALL) and not wide,
+            (every or 60.0) if wide else None,
+            _carried_s(daemon),
+        )
+        source = _source(daemon)
+        if str(path) == "-":
+            _ask(daemon)
+            stream = StreamFile(sys.stdout.buffer)
+            asyncio.run(_read(stream, source, query, kind, lambda _: None))
+            return
+        with PartFile(path, _query_of(query, kind, source), replace=replace) as file:
+            _ask(daemon)
+            _export(file, source, query, kind, path)
+    except ExportBrokenError as error:
+        refuse(f"{error}{'' if str(path) == '-' else '; the same command resumes here'}", NOT_REACHED)
+    except (ConfigError, StoreError) as error:
+        refuse(str(error))
+
+
+@db.command()
+@click.option("--retry", is_flag=True, help="Send the rejected points again.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1, MOST_LISTED),
+    default=100,
+    show_default=True,
+    help="Maximum number of points.",
+)
+@json_option
+@client_options
+def rejected(*, retry: bool, limit: int, as_json: bool, daemon: DaemonOptions) -> None:
+    """List the points that the database rejected, with its reasons, oldest first.
+
+    They are stored locally and do not block other points. Exit status: 0; 1 if they can't be read or sent;
+    3 if no daemon answers.
+    """
+    asked: tuple[str, dict[str, int]] = (
+        ("store/retry_rejected", {}) if retry else ("store/rejected", {"limit": limit})
+    )
+    with daemon.client() as client:
+        answer = client.call(*asked, kind=_Answer)
+    if not answer.success:
+        refuse(answer.message)
+    if as_json:
+        print_json(msgspec.to_builtins(answer.results))
+        return
+    for one in answer.results:
+        echo_text(one.line())
+    echo_text(answer.message)
+
+
+class _Rejected(msgspec.Struct):
+    point: dict[str, Any]
+    reason: str
+    rejected_at: float
+
+    def line(self) -> str:
+        when = datetime.fromtimestamp(self.rejected_at, UTC).isoformat(timespec="seconds")
+        point = self.point
+        what = f"{point['environment']}/{point['variable']} = {text_of(point['value'])}"
+        return f"{point['_id']}  {when}  {what}: {self.reason}"
+
+
+class _Answer(msgspec.Struct):
+    success: bool
+    message: str
+    results: list[_Rejected] = []
+
+
+def _export(file: PartFile, source: PointSource, query: ExportQuery, kind: str, path: Path) -> None:
+    if file.mark.rows:
+        echo_text(f"growd: resuming behind row {file.mark.rows} of {file.part}", err=True)
+    try:
+        with _progress() as report:
+            columns = run_on_loop(_read(file, source, query, kind, report))
+    finally:
+        file.save()
+    if kind == "parquet":
+        made = path.with_name(path.name + ".part.parquet")
+        file.begin()
+        write_table(file.part, columns, made)
+        file.finish_as(made)
+    else:
+        file.finish()
+    noun = "point" if query.every is None else "row"
+    echo_text(f"growd: {counted(file.mark.rows, noun)} in {path}", err=True)
+
+
+async def _read(
+    file: ExportFile, source: PointSource, query: ExportQuery, kind: str, report: Callable[[Progress], None]
+) -> tuple[str, ...]:
+    """Write the rows; returns the columns."""
+    async with open_export(source, query) as reading:
+        await (reading.to_rows if kind == "parquet" else reading.to_csv)(file, report)
+        return reading.columns
+
+
+def _check(
+    cols: str | None, every: float | None, category: str, kind: str, *, wide: bool, is_stream: bool
+) -> None:
+    """Refuse options that can't be used together."""
+    if every is not None and not wide:
+        raise click.UsageError("--every needs --wide")
+    if wide and cols is not None:
+        raise click.UsageError("--cols can't be used with --wide, whose columns are the variables")
+    if wide and category == "event":
+        raise click.UsageError("--wide can't show events; leave out --wide")
+    if is_stream and kind == "parquet":
+        raise click.UsageError("Parquet needs a file; standard output is not possible")
+
+
+def _carried_s(daemon: DaemonOptions) -> float:
+    """How long a measured value counts: 1.1 times the longest interval between stored points."""
+    store = daemon.configuration().store
+    return 1.1 * max(store.rule_of(name).maximum_interval_s or 0.0 for name in ("", *store.variable))
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[Progress], None]]:
+    """A progress bar on standard error, if that is a terminal."""
+    with click.progressbar(
+        length=_STEPS,
+        label="points",
+        file=sys.stderr,
+        hidden=not sys.stderr.isatty(),
+    ) as bar:
+
+        def report(progress: Progress) -> None:
+            bar.update(max(0, round(progress.part * _STEPS) - bar.pos))
+
+        yield report
+
+
+def _span(daemon: DaemonOptions, start: str | None, end: str | None) -> tuple[float | None, float | None]:
+    """--start and --end in UNIX seconds. Raises `GrowdError`."""
+    if _is_direct(daemon):
+        return span_in(daemon.configuration().environment.zone, start, end)
+    with daemon.client() as client:
+        return span_in(partial(zone_of, client), start, end)
+
+
+def _ask(daemon: DaemonOptions) -> None:
+    """Raises `GrowdError` if no daemon answers, as all commands do."""
+    if not _is_direct(daemon):
+        with daemon.client() as client:
+            client.database("GET", "", kind=dict[str, Any])
+
+
+def _is_direct(daemon: DaemonOptions) -> bool:
+    """Whether points come from the configured CouchDB, and not through the running growd."""
+    return bool(daemon.configuration().couchdb.url) and daemon.url is None
+
+
+def _source(daemon: DaemonOptions) -> PointSource:
+    """The configured database, else the daemon in front of it. Reads the credentials file."""
+    config = daemon.configuration()
+    couchdb = config.couchdb
+    names = Databases.prefixed(couchdb.prefix)
+    databases = names.points, names.events
+    if _is_direct(daemon):
+        login = read_credentials(couchdb.credentials_file)
+        server = URL(couchdb.url).with_user(None) if login else URL(couchdb.url)
+        return PointSource(server, *databases, config.http.name, login)
+    address = daemon.address()
+    asking = daemon.login(address)
+    login = (asking.user, asking.password) if asking else None
+    return PointSource(URL(address.root), *databases, address.name, login, daemon.tls(address))
+
+
+def _query_of(query: ExportQuery, kind: str, source: PointSource) -> dict[str, str]:
+    """The parts of the query that must be the same to continue FILE.part."""
+    return {
+        "--view": query.view,
+        "--environment": query.environment,
+        "--variable": query.variable,
+        "--category": query.category,
+        "--start": "" if query.start is None else repr(query.start),
+        "--end": "" if query.end is None else repr(query.end),
+        "--cols": "" if query.every else ",".join(query.columns),
+        "--recipe-marks": "yes" if query.with_marks else "",
+        "--every": "" if query.every is None else f"{query.every:g}",
+        "--format": kind,
+        "from": f"{source.address.with_user(None)} {source.points}",
+    }
+
+
+def _columns(text: str) -> tuple[str, ...]:
+    columns = tuple(name.strip() for name in text.split(","))
+    if not all(columns) or len(set(columns)) < len(columns):
+        sentence = f"must be different names separated by commas, got {text!r}"
+        raise click.BadParameter(sentence, param_hint="--cols")
+    return columns

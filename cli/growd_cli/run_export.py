@@ -1,0 +1,118 @@
+"""`growd run export`: a run as one file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import click
+from yarl import URL
+
+from growd.bus.errors import counted
+from growd.runtime.event_loop import run_on_loop
+from growd.store.bootstrap import Databases
+from growd.store.errors import StoreError
+from growd.store.exporting.source import CONNECT_S, SILENCE_S, ExportBrokenError, PointSource, SourceReader
+from growd_analysis.runs.run_export import Counts, RunExport
+from growd_analysis.runs.run_zip import RunZip
+from growd_cli.client import HINTS, NOT_REACHED
+from growd_cli.options import client_options, refuse, replace_option
+from growd_cli.terminal import echo_text
+from growd_client.connection import DaemonClient
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from growd_cli.options import DaemonOptions
+
+ANSWER_S: Final = 60.0  # for the record, which may have megabytes
+_STEPS: Final = 1_000  # of a progress bar
+
+
+@click.command()
+@click.argument("run_id", metavar="ID")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write to FILE.  [default: run-ID.zip]",
+)
+@click.option("--format", "kind", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True)
+@replace_option
+@client_options
+def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, replace: bool) -> None:
+    """Write a run into one ZIP file.
+
+    It has the record, recipes, points, events, notes, photos and checksums.
+
+    ID is the id of a run, or its short form, which `growd run list` prints. README.txt in FILE describes the
+    tables and their units. The simulator replays FILE (simulator.replay).
+
+    Where points were retired, FILE has five-minute rollups in their place. FILE has the same bytes each time,
+    as long as the run and its points do not change.
+
+    Exit status: 0 if FILE is complete; 1 if it can't be written, if it exists, or for an unknown run; 2 for
+    a usage error; 3 if growd or the database does not answer.
+    """
+    if kind == "parquet" and importlib.util.find_spec("pyarrow") is None:
+        refuse("Parquet needs pyarrow: run pip install pyarrow in growd's environment")
+    address = daemon.address()
+    login, tls = daemon.login(address), daemon.tls(address)
+    with DaemonClient(address, login, tls, ANSWER_S, HINTS) as client:
+        described = client.get("run", run_id, kind=dict[str, Any])
+    names = Databases.prefixed(daemon.configuration().couchdb.prefix)
+    source = PointSource(
+        URL(address.root),
+        names.points,
+        names.events,
+        address.name,
+        (login.user, login.password) if login else None,
+        tls,
+        names.rollups,
+    )
+    short = described["short_id"]
+    path = path or Path(f"run-{short}.zip")
+    try:
+        with RunZip(path, f"run-{short}", replace=replace) as file, _progress() as report:
+            counts = run_on_loop(
+                _write(source, file, described, kind=kind, scratch=path.parent, report=report)
+            )
+            file.finish()
+    except ExportBrokenError as error:
+        refuse(str(error), NOT_REACHED)
+    except StoreError as error:
+        refuse(str(error))
+    what = [counted(counts.points, "point"), counted(counts.events, "event")]
+    what += [counted(counts.buckets, "bucket")] if counts.buckets else []
+    what += [counted(counts.photos, "photo")] if counts.photos else []
+    echo_text(f"growd: {', '.join(what)} in {path}", err=True)
+
+
+async def _write(
+    source: PointSource,
+    file: RunZip,
+    described: dict[str, Any],
+    *,
+    kind: str,
+    scratch: Path,
+    report: Callable[[float], None],
+) -> Counts:
+    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
+    connector = aiohttp.TCPConnector(ssl=source.tls or True)
+    async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
+        reader = SourceReader(session, source)
+        return await RunExport(reader, source, described, kind, scratch, report).write(file)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[float], None]]:
+    """A progress bar on standard error, if that is a terminal."""
+    is_hidden = not sys.stderr.isatty()
+    with click.progressbar(length=_STEPS, label="run", file=sys.stderr, hidden=is_hidden) as bar:
+        yield lambda part: bar.update(max(0, round(part * _STEPS) - bar.pos))

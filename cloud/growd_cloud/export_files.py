@@ -1,0 +1,207 @@
+"""The Parquet files of `growd cloud export`: a folder for each month and device. Blocking.
+
+Needs pyarrow (the extra `parquet`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import defaultdict
+from threading import Event
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from growd.store.exporting.csv_format import CsvFormat, number, stringify
+from growd_cloud.export_state import ExportedFile, ExportFolderError, Partition
+from growd_cloud.months import Month
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from growd_cloud.export_state import ExportState, ReadPlace
+
+_BASE: Final = (
+    ("time", pa.timestamp("ms", tz="UTC")),
+    ("environment", pa.string()),
+    ("category", pa.string()),
+    ("variable", pa.string()),
+    ("value", pa.float64()),
+    ("text", pa.string()),
+    ("unit", pa.string()),
+    ("is_manual", pa.bool_()),
+    ("id", pa.string()),
+)
+SCHEMAS: Final = {
+    "points": pa.schema(_BASE),
+    "events": pa.schema([*_BASE, ("by", pa.string()), ("details", pa.string())]),
+}
+_ORDER: Final = [(name, "ascending") for name in ("environment", "category", "variable", "time", "id")]
+_DELTAS: Final = {"id": "DELTA_BYTE_ARRAY", "time": "DELTA_BINARY_PACKED"}
+_GROUP_ROWS: Final = 100_000
+_SORTED_ROWS: Final = 500_000  # that a merge sorts in memory; above, it puts the parts one behind another
+MERGED_AT_ONCE: Final = 8  # files of about one size
+
+
+class PointTable:
+    """Makes tables of the documents of one kind."""
+
+    def __init__(self, kind: str) -> None:
+        self._schema = SCHEMAS[kind]
+        self._names = [name for name in self._schema.names if name != "text"]
+        self._form = CsvFormat(["_id" if name == "id" else name for name in self._names])
+
+    def table(self, documents: Sequence[dict[str, Any]]) -> Any:
+        """The documents as a table, in their order. Raises `ValueError`."""
+        raw = [msgspec.Raw(json.dumps({"key": None, "value": each}).encode()) for each in documents]
+        columns = dict(zip(self._names, self._form.values(self._form.rows(raw)), strict=True))
+        columns["text"] = [None if _is_number(value) else _text(value) for value in columns["value"]]
+        columns["value"] = [_double(value) if _is_number(value) else None for value in columns["value"]]
+        arrays = [_array(columns[field.name], field.type) for field in self._schema]
+        return pa.Table.from_arrays(arrays, schema=self._schema)
+
+
+class PartitionedFiles:
+    """Writes tables into the partitions of a state, each id once."""
+
+    def __init__(self, state: ExportState) -> None:
+        self._state = state
+        self._stopped = Event()
+
+    def stop(self) -> None:
+        """Begin no further merge."""
+        self._stopped.set()
+
+    def write(self, kind: str, tables: Sequence[Any], place: ReadPlace) -> int:
+        """Write the rows that no file has, and move the place in the same step; how many they were."""
+        with self._state.explained():
+            new: list[ExportedFile] = []
+            for partition, table in _partitions(kind, tables):
+                fresh = self._fresh(partition, table)
+                if fresh.num_rows:
+                    file = self._file(partition, len(new))
+                    new.append(self._written(file, [fresh.sort_by(_ORDER)]))
+            self._state.commit(new, place)
+            return sum(file.rows for file in new)
+
+    def merge(self, present: Month) -> int:
+        """Merge small files, and all of a partition before the present month; how many merges."""
+        merges, month = 0, _folder(present)
+        with self._state.explained():
+            for partition in self._state.split_partitions(month, MERGED_AT_ONCE):
+                files = self._state.files(partition)
+                for group in [files] if partition.month < month else _alike(files):
+                    if self._stopped.is_set():
+                        return merges
+                    merged = self._written(self._file(partition, 0), self._rows(group))
+                    self._state.commit([merged], None, replaced=group)
+                    merges += 1
+        return merges
+
+    def _fresh(self, partition: Partition, table: Any) -> Any:
+        """The rows of a table whose ids no file has, each once."""
+        ids = table["id"].to_pylist()
+        first = {one: row for row, one in reversed([*enumerate(ids)])}
+        known = [first[one] != row for row, one in enumerate(ids)]
+        for file in self._state.files(partition, min(ids), max(ids)):
+            wanted = pa.array(ids)
+            for batch in self._open(file).iter_batches(columns=["id"], use_threads=False):
+                found = pc.is_in(wanted, value_set=batch.column(0)).to_pylist()
+                known = [old or new for old, new in zip(known, found, strict=True)]
+        return table.filter(pa.array([not one for one in known]))
+
+    def _rows(self, files: Sequence[ExportedFile]) -> Iterator[Any]:
+        if sum(file.rows for file in files) <= _SORTED_ROWS:
+            parts = [self._open(file).read(use_threads=False) for file in files]
+            yield pa.concat_tables(parts).sort_by(_ORDER)
+            return
+        for file in files:
+            opened = self._open(file)
+            for group in range(opened.num_row_groups):
+                yield opened.read_row_group(group, use_threads=False)
+
+    def _open(self, file: ExportedFile) -> Any:
+        path = self._state.path(file)
+        try:
+            return parquet.ParquetFile(path)
+        except FileNotFoundError:
+            sentence = f"{path} is missing: put it back, or export into an empty folder"
+        except pa.ArrowException as error:
+            sentence = f"{path} is damaged ({error}): put a copy back, or export into an empty folder"
+        raise ExportFolderError(sentence)
+
+    def _file(self, partition: Partition, offset: int) -> ExportedFile:
+        return ExportedFile(self._state.next_number() + offset, partition, 0, 0, "\x7f", "")
+
+    def _written(self, file: ExportedFile, tables: Sequence[Any] | Iterator[Any]) -> ExportedFile:
+        path = self._state.staging / file.name
+        schema = SCHEMAS[file.partition.kind]
+        dictionaries = [name for name in schema.names if name not in _DELTAS and name != "is_manual"]
+        rows, first, last = 0, file.first_id, file.last_id
+        with path.open("wb") as target:
+            with parquet.ParquetWriter(
+                target,
+                schema,
+                compression="zstd",
+                use_dictionary=dictionaries,
+                column_encoding=_DELTAS,
+                write_statistics=True,
+            ) as writer:
+                for table in tables:
+                    writer.write_table(table, row_group_size=_GROUP_ROWS)
+                    rows += table.num_rows
+                    ends = pc.min_max(table["id"]).as_py()
+                    first, last = min(first, ends["min"]), max(last, ends["max"])
+            target.flush()
+            os.fsync(target.fileno())
+            size = target.tell()
+        return file._replace(rows=rows, bytes=size, first_id=first, last_id=last)
+
+
+def _partitions(kind: str, tables: Sequence[Any]) -> Iterator[tuple[Partition, Any]]:
+    """The rows of each partition."""
+    table = pa.concat_tables(tables)
+    places: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+    for row, one in enumerate(table["id"].to_pylist()):
+        places[_folder(Month.at(int(one[13:26]) / 1000)), one[:12]].append(row)
+    for (month, device), rows in sorted(places.items()):
+        yield Partition(kind, month, device), table.take(pa.array(rows))
+
+
+def _folder(month: Month) -> str:
+    """The name of a month in folders: 2026-11."""
+    return f"{month.year:04d}-{month.month:02d}"
+
+
+def _alike(files: Sequence[ExportedFile]) -> list[list[ExportedFile]]:
+    """Groups of files of about one size, so that a row is rewritten a few times only."""
+    sizes: defaultdict[int, list[ExportedFile]] = defaultdict(list)
+    for file in files:
+        sizes[int(math.log(file.rows, MERGED_AT_ONCE))].append(file)
+    return [group for group in sizes.values() if len(group) >= MERGED_AT_ONCE]
+
+
+def _array(values: list[Any], kind: Any) -> Any:
+    if kind == pa.string():
+        values = [_text(value) for value in values]
+    elif kind == pa.bool_():
+        values = [value if isinstance(value, bool) else None for value in values]
+    return pa.array(values, kind)
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else stringify(value)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _double(value: float) -> float | None:
+    """A double; None if it is out of range."""
+    return float(value) if number(value) != "null" else None

@@ -1,0 +1,148 @@
+"""The receiver as a process: its parts, from the options of `growd cloud receive`."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+import aiohttp
+
+from growd.runtime.clock import Clock, RealClock
+from growd.runtime.liveness import Liveness
+from growd.runtime.supervisor import Supervisor
+from growd.server.client_limits import ClientLimits, Clients
+from growd.server.connections import ConnectionLimits
+from growd.server.listener import Listener
+from growd.store.couch import Couch
+from growd_cloud.accounts import Accounts
+from growd_cloud.bodies import Bodies
+from growd_cloud.checkpoints import Checkpoints
+from growd_cloud.databases import CloudDatabases
+from growd_cloud.fleet import Fleet
+from growd_cloud.fleet_list import FleetList
+from growd_cloud.health import CloudHealth
+from growd_cloud.logins import Logins
+from growd_cloud.own_login import OwnLogin
+from growd_cloud.point_target import PointTarget
+from growd_cloud.receiver import CloudReceiver
+from growd_cloud.recipe_source import RecipeSource
+from growd_cloud.report_batches import ReportBatches
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable
+
+    from growd.server.served_page import ServedPage
+    from growd_cloud.months import CloudNames
+
+CONNECTIONS: Final = 8_000
+_TO_COUCHDB: Final = 200  # connections
+LEAVE_S: Final = 10.0  # for requests under way when the receiver stops
+_NO_LIMIT: Final = 1_000_000
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class CloudServer:
+    """A CouchDB of the cloud: its address, an administrator's login, and the prefix of its databases."""
+
+    url: str
+    credentials: tuple[str, str] = field(repr=False)
+    names: CloudNames
+
+
+@contextlib.asynccontextmanager
+async def connected(
+    server: CloudServer, own: OwnLogin | None = None
+) -> AsyncIterator[tuple[aiohttp.ClientSession, Couch]]:
+    """Connections to the CouchDB around the body; those with the same `own` try a refused login together."""
+    connector = aiohttp.TCPConnector(limit=_TO_COUCHDB)
+    own = own or OwnLogin(server.credentials, time.monotonic)
+    async with aiohttp.ClientSession(
+        connector=connector, cookie_jar=aiohttp.DummyCookieJar(), middlewares=(own,)
+    ) as http:
+        yield http, Couch(http, server.url, credentials=server.credentials)
+
+
+async def prepare(server: CloudServer, clock: Clock) -> list[str]:
+    """Make the databases that are missing; their names. Raises `CouchError`."""
+    async with connected(server) as (_, couch):
+        return await CloudDatabases(couch, server.names, clock).prepare()
+
+
+@contextlib.asynccontextmanager
+async def receiving(
+    server: CloudServer,
+    host: str,
+    port: int,
+    *,
+    proxies: tuple[str, ...] = (),
+    clock: Clock | None = None,
+    page: ServedPage | None = None,
+) -> AsyncIterator[tuple[str, int]]:
+    """Serve devices around the body; host and port. Raises `AddressError` and `CouchError`."""
+    clock = clock or RealClock()
+    names = server.names
+    own = OwnLogin(server.credentials, time.monotonic)
+    async with connected(server, own) as (http, couch), connected(server, own) as (_, watching):
+        databases = CloudDatabases(couch, names, clock)
+        await databases.prepare()
+        accounts = Accounts(couch, names, clock.time)
+        await accounts.add_own(server.credentials[0])
+        target = PointTarget(couch, databases, clock)
+        logins = Logins(http, server.url, target.quorum, clock.monotonic)
+        # the proxy limits single clients; many devices of a school have one address
+        clients = Clients(ClientLimits(_NO_LIMIT, _NO_LIMIT, float(_NO_LIMIT), proxies))
+        fleet = Fleet(couch, names, clock)
+        source = RecipeSource(couch, names.recipes, fleet, clock)
+        receiver = CloudReceiver(
+            health=CloudHealth(watching, names, clock.monotonic),
+            checkpoints=Checkpoints(couch, names.checkpoints, clock),
+            logins=logins,
+            clients=clients,
+            bodies=Bodies(),
+            target=target,
+            reports=ReportBatches(couch, names, clock),
+            devices=FleetList(fleet, clock),
+            accounts=accounts,
+            source=source,
+            monotonic=clock.monotonic,
+            page=page,
+        )
+        listener = Listener(receiver.handle, ConnectionLimits(CONNECTIONS), clients)
+        try:
+            async with Supervisor(clock, Liveness()) as parts:
+                address = await listener.open(host, port, (), None)
+                parts.start("databases of the next month", databases.run)
+                parts.start("changes of recipes", source.run)
+                try:
+                    yield address
+                finally:
+                    await receiver.leave(LEAVE_S)
+        finally:
+            await listener.close()
+            await logins.close()
+
+
+async def receive(
+    server: CloudServer,
+    host: str,
+    port: int,
+    proxies: tuple[str, ...],
+    ready: Callable[[str], None],
+    *,
+    page: ServedPage,
+) -> None:
+    """Serve devices, and readers the page, until SIGTERM or SIGINT. `ready` gets the address."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with receiving(server, host, port, proxies=proxies, page=page) as (bound, its_port):
+        ready(f"http://[{bound}]:{its_port}" if ":" in bound else f"http://{bound}:{its_port}")
+        await stop.wait()
+        _log.info("stopping")

@@ -1,0 +1,88 @@
+"""Optional parts of a running daemon: what stands in rooms of its own and registers with it.
+
+The daemon does not import them. `PARTS` names what opens each, and `Surroundings` has all that a part may
+use: it adds operations to the API, nodes to the bus, and runs its own tasks while it is open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.config import ConfigError
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+    from pathlib import Path
+
+    from growd.api.operations import Api
+    from growd.bus import Bus
+    from growd.config import Config
+    from growd.runs.archive import RunArchive
+    from growd.runs.run_figures import FigurePoints
+    from growd.status.status_node import StatusNode
+    from growd.store.database import Database
+    from growd.store.history.history import History
+
+PARTS: Final = {
+    "reports": "growd_analysis.reports.part:opened",
+    "simulations": "growd_analysis.simulation.part:opened",
+    "home": "growd_home.part:opened",
+    "cloud": "growd_cloud.part:opened",
+}
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a part of a running daemon may use. `present` returns the configuration in force."""
+
+    present: Callable[[], Config]
+    bus: Bus
+    data: Path
+    """The data folder."""
+    device: str
+    """The id of this device."""
+    api: Api
+    address: Callable[[], str]
+    """The address of the API, without its path."""
+    status: StatusNode
+    database: Database
+    archive: RunArchive
+    history: History
+    figure_points: Callable[[str], Awaitable[FigurePoints]]
+    """What the figures of runs of an environment are made of."""
+    shipping: Callable[[], contextlib.AbstractAsyncContextManager[None]]
+    """Sends waiting points before the body reads them from the database."""
+    cloud_login: tuple[str, str] | None
+    cloud_trust: ssl.SSLContext | bool
+    """The login at the server of [replication], and what verifies it."""
+
+
+@contextlib.asynccontextmanager
+async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -> AsyncIterator[None]:
+    """Open all parts for the body. One that fails to open is a failed component; the others go on.
+
+    A part is a function that takes `Surroundings` and returns an asynchronous context manager. Raises
+    `ConfigError` for options of a part that can't be used.
+    """
+    failed: list[dict[str, Any]] = []
+    around.bus.node("parts").describe("problems", lambda: failed)
+    async with contextlib.AsyncExitStack() as stack:
+        for name, place in parts.items():
+            module, _, function = place.partition(":")
+            try:
+                opened = getattr(await asyncio.to_thread(import_module, module), function)
+                await stack.enter_async_context(opened(around))
+            except ConfigError:
+                raise
+            except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
+                _log.exception("the part %s did not start", name)
+                text = f"the part {name} did not start: {type(error).__name__}: {error}"
+                failed.append({"text": text, "is_failure": True})
+        yield

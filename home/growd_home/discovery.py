@@ -1,0 +1,382 @@
+"""Home Assistant's device-based discovery: one message for growd, and one for each environment."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from growd.variable_names import VARIABLE_NAMES
+from growd.variables import VARIABLES
+from growd_home.layout import ACTIONS
+from growd_home.units import SWITCH, device_class_of, state_class_of, step_of, switch_class_of, unit_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from growd_home.layout import HomePlace, TopicNames
+
+Component = dict[str, Any]
+
+EVENT_TYPES: Final = ("critical", "warning", "info", "ended", "refused", "remark")
+PRESS: Final = b"PRESS"
+"""The message of a button."""
+
+NO_RECIPE: Final = "-"
+"""What the choice of a recipe shows while none is chosen."""
+
+_EXPIRE_S: Final = 300  # each message is published once a minute at least
+_EXPIRING: Final = {"sensor", "binary_sensor"}  # the platforms whose states can expire
+_WATERING: Final = {"water_fill", "water_irrigation"}  # what they let through is used; a drain's is not
+_ON_OFF: Final = "{{ 'None' if value_json.%s is none else 'ON' if value_json.%s else 'OFF' }}"
+_HOURS_LEFT: Final = (
+    "{{ (value_json.remaining_s / 3600) | round(2) if value_json.state != 'idle' else 'None' }}"
+)
+_BY_HAND: Final = "{{ (value_json.value * 100) | round(1) if value_json.by == 'hand' else 'None' }}"
+
+
+@dataclass(frozen=True)
+class Discovery:
+    """Makes the messages of one growd. Without `commands` there is nothing to set."""
+
+    prefix: str
+    topics: TopicNames
+    host: str
+    version: str
+    commands: bool
+
+    def topic(self, environment: str = "") -> str:
+        """The topic of the message of an environment, or of growd itself."""
+        return f"{self.prefix}/device/{self._id(environment)}/config"
+
+    @property
+    def all_topics(self) -> str:
+        """The topics of all devices, also those of others, with a wildcard."""
+        return f"{self.prefix}/device/+/config"
+
+    @property
+    def birth(self) -> str:
+        """Has "online" when Home Assistant has started."""
+        return f"{self.prefix}/status"
+
+    def is_own(self, topic: str) -> bool:
+        """Whether a message of this growd belongs on the topic, now or earlier."""
+        own = self._id("")
+        return topic == self.topic() or topic.startswith(f"{self.prefix}/device/{own}_")
+
+    def messages(self, places: Iterable[HomePlace], recipes: Sequence[str]) -> dict[str, dict[str, Any]]:
+        """The documents by topic; `recipes` are the ids that can be chosen."""
+        found = {self.topic(): self._message("", f"growd {self.host}", self._of_growd())}
+        for place in places:
+            name = f"growd {self.host} {place.environment}"
+            found[self.topic(place.environment)] = self._message(
+                place.environment, name, _Entities(self.topics, place, commands=self.commands).all(recipes)
+            )
+        return found
+
+    def _message(self, environment: str, name: str, components: dict[str, Component]) -> dict[str, Any]:
+        identifier = self._id(environment)
+        device = {
+            "identifiers": [identifier],
+            "name": name,
+            "manufacturer": "growd",
+            "sw_version": self.version,
+        }
+        device |= (
+            {"model": "growing chamber", "via_device": self._id("")} if environment else {"model": "daemon"}
+        )
+        unique = {
+            key: {**each, "unique_id": f"{identifier}_{key}"} for key, each in sorted(components.items())
+        }
+        for each in unique.values():
+            if each["platform"] in _EXPIRING:
+                each["expire_after"] = _EXPIRE_S
+        return {
+            "device": device,
+            "origin": {"name": "growd", "sw_version": self.version},
+            "availability_topic": self.topics.availability,
+            "qos": 1,
+            "components": unique,
+        }
+
+    def _of_growd(self) -> dict[str, Component]:
+        status, alerts = self.topics("status"), self.topics("alerts")
+        hold = self.topics("hold")
+        found: dict[str, Component] = {
+            "problem": _problem("Problem", status, "{{ 'OFF' if value_json.state == 'ok' else 'ON' }}"),
+            "replication": {
+                "platform": "binary_sensor",
+                "name": "Replication",
+                "device_class": "connectivity",
+                "entity_category": "diagnostic",
+                "state_topic": status,
+                "value_template": _on_off("replication"),
+            },
+            "alerts": {
+                "platform": "sensor",
+                "name": "Open alerts",
+                "icon": "mdi:bell-alert",
+                "state_topic": alerts,
+                "state_class": "measurement",
+                "value_template": "{{ value_json.count }}",
+                "json_attributes_topic": alerts,
+            },
+            "event": {
+                "platform": "event",
+                "name": "Event",
+                "icon": "mdi:message-alert",
+                "state_topic": self.topics("event"),
+                "event_types": [*EVENT_TYPES],
+            },
+        }
+        if not self.commands:
+            held = _problem("Outputs held safe", hold, _on_off("held"))
+            return found | {"hold": {**held, "device_class": "safety"}}
+        return found | {
+            "hold": {
+                "platform": "switch",
+                "name": "Outputs held safe",
+                "icon": "mdi:hand-back-left",
+                "state_topic": hold,
+                "value_template": _on_off("held"),
+                "json_attributes_topic": hold,
+                "command_topic": f"{hold}/set",
+            }
+        }
+
+    def _id(self, environment: str) -> str:
+        return re.sub(
+            r"[^a-zA-Z0-9_-]", "_", "_".join(filter(None, ("growd", self.topics.device, environment)))
+        )
+
+
+class _Entities:
+    """The components of an environment."""
+
+    def __init__(self, topics: TopicNames, place: HomePlace, *, commands: bool) -> None:
+        self._topics = topics
+        self._place = place
+        self._commands = commands
+
+    def all(self, recipes: Sequence[str]) -> dict[str, Component]:
+        """The components by key."""
+        place = self._place
+        found = {f"measured_{name}": self._measured(name) for name in place.known}
+        for name, variable in place.outputs.items():
+            found |= self._output(name, variable)
+        for name in self._shown_set_points():
+            found |= self._set_point(name)
+        for name in place.levels if self._commands else ():
+            found |= self._by_hand(name)
+        found |= self._of_recipe(recipes)
+        interlocks, devices = self._topic("interlocks"), self._topic("devices")
+        found["interlocks"] = _problem("Interlocks", interlocks, _on_off("problem"))
+        found["devices"] = _problem("Failed devices", devices, _on_off("failed"))
+        return found
+
+    def _shown_set_points(self) -> Iterable[str]:
+        """Those of variables, and of outputs that nothing else drives: the others are commanded by hand."""
+        return (
+            name
+            for name in self._place.set_points
+            if not VARIABLES[name].is_output or name in self._place.undriven
+        )
+
+    def _measured(self, name: str) -> Component:
+        topic = self._topic("measured", name)
+        common: Component = {"name": _name(name), "state_topic": topic}
+        if VARIABLES[name].unit == SWITCH:
+            switch = {"platform": "binary_sensor", "value_template": _on_off("value")}
+            return _filled(common | switch, device_class=switch_class_of(name))
+        kind: Component = {
+            "platform": "sensor",
+            "value_template": "{{ value_json.value }}",
+            "state_class": state_class_of(name),
+            "suggested_display_precision": VARIABLES[name].precision,
+        }
+        return _filled(common | kind, device_class=device_class_of(name), unit_of_measurement=unit_of(name))
+
+    def _output(self, name: str, variable: str) -> dict[str, Component]:
+        topic = self._topic("outputs", name)
+        is_shared = sum(each == variable for each in self._place.outputs.values()) > 1
+        words = f"{_name(variable)} {name}" if is_shared else _name(variable)
+        found: dict[str, Component] = {
+            f"output_{name}": {
+                "platform": "sensor",
+                "name": f"{words}, level",
+                "state_topic": topic,
+                "value_template": _percent("level"),
+                "unit_of_measurement": "%",
+                "state_class": "measurement",
+                "suggested_display_precision": 0,
+                "icon": "mdi:gauge",
+                "json_attributes_topic": topic,
+            }
+        }
+        if name in self._place.powered:
+            found[f"energy_{name}"] = _counter(f"{words}, energy", topic, "energy_kwh", "energy", "kWh")
+        if name in self._place.metered:
+            kind = "water" if variable in _WATERING else "volume"
+            found[f"volume_{name}"] = _counter(f"{words}, {kind}", topic, "volume_l", kind, "L")
+        return found
+
+    def _set_point(self, name: str) -> dict[str, Component]:
+        topic, words = self._topic("desired", name), f"{_name(name)}, set point"
+        common = _filled(
+            {
+                "name": words,
+                "state_topic": topic,
+                "value_template": "{{ value_json.value }}",
+                "json_attributes_topic": topic,
+            },
+            device_class=device_class_of(name),
+            unit_of_measurement=unit_of(name),
+        )
+        if not self._commands:
+            shown: Component = {
+                "platform": "sensor",
+                "suggested_display_precision": VARIABLES[name].precision,
+            }
+            return {f"desired_{name}": common | shown}
+        low, high = self._place.set_points[name]
+        number = {"platform": "number", "command_topic": f"{topic}/set", "mode": "box"}
+        step = step_of(name)
+        limits = {"min": low, "max": _whole_steps(high, step), "step": step}
+        return {
+            f"desired_{name}": common | number | limits,
+            f"release_{name}": _button(f"{_name(name)}, release set point", f"{topic}/set", "null"),
+        }
+
+    def _by_hand(self, name: str) -> dict[str, Component]:
+        """A command by hand ends by itself; the number is empty while a controller commands."""
+        topic = self._topic("commanded", name)
+        return {
+            f"hand_{name}": {
+                "platform": "number",
+                "name": f"{_name(name)}, by hand",
+                "icon": "mdi:hand-back-right",
+                "entity_category": "config",
+                "state_topic": topic,
+                "value_template": _BY_HAND,
+                "command_topic": f"{topic}/set",
+                "command_template": "{{ value / 100 }}",
+                "min": 0,
+                "max": 100,
+                "step": 1,
+                "mode": "slider",
+                "unit_of_measurement": "%",
+            },
+            f"hand_off_{name}": _button(f"{_name(name)}, end by hand", f"{topic}/set", "null"),
+        }
+
+    def _of_recipe(self, recipes: Sequence[str]) -> dict[str, Component]:
+        topic = self._topic("recipe")
+        found: dict[str, Component] = {
+            "recipe_state": {
+                "platform": "sensor",
+                "name": "Recipe",
+                "icon": "mdi:sprout",
+                "device_class": "enum",
+                "options": ["idle", "waiting", "running", "paused"],
+                "state_topic": topic,
+                "value_template": "{{ value_json.state }}",
+                "json_attributes_topic": topic,
+            },
+            "recipe_phase": {
+                "platform": "sensor",
+                "name": "Recipe phase",
+                "icon": "mdi:stairs",
+                "state_topic": topic,
+                "value_template": "{{ value_json.phase or 'None' }}",
+            },
+            "recipe_left": {
+                "platform": "sensor",
+                "name": "Recipe time left",
+                "device_class": "duration",
+                "unit_of_measurement": "h",
+                "suggested_display_precision": 1,
+                "state_topic": topic,
+                "value_template": _HOURS_LEFT,
+            },
+        }
+        if not self._commands:
+            return found
+        selected = self._topic("recipe", "selected")
+        actions = {
+            f"recipe_{name}": _button(f"Recipe, {name}", self._topic("recipe", name), PRESS.decode())
+            for name in ACTIONS
+        }
+        return {
+            **found,
+            **actions,
+            "recipe_selected": {
+                "platform": "select",
+                "name": "Recipe to start",
+                "icon": "mdi:book-open-variant",
+                "options": [NO_RECIPE, *recipes],
+                "state_topic": selected,
+                "value_template": "{{ value_json.recipe_id }}",
+                "command_topic": f"{selected}/set",
+            },
+        }
+
+    def _topic(self, *names: str) -> str:
+        return self._topics(self._place.environment, *names)
+
+
+def _name(variable: str) -> str:
+    return VARIABLE_NAMES[variable][0]
+
+
+def _problem(name: str, topic: str, template: str) -> Component:
+    return {
+        "platform": "binary_sensor",
+        "name": name,
+        "device_class": "problem",
+        "state_topic": topic,
+        "value_template": template,
+        "json_attributes_topic": topic,
+    }
+
+
+def _button(name: str, topic: str, press: str) -> Component:
+    return {
+        "platform": "button",
+        "name": name,
+        "entity_category": "config",
+        "command_topic": topic,
+        "payload_press": press,
+    }
+
+
+def _counter(name: str, topic: str, member: str, device_class: str, unit: str) -> Component:
+    return {
+        "platform": "sensor",
+        "name": name,
+        "device_class": device_class,
+        "state_class": "total_increasing",
+        "unit_of_measurement": unit,
+        "suggested_display_precision": 2,
+        "state_topic": topic,
+        "value_template": f"{{{{ value_json.{member} }}}}",
+    }
+
+
+def _on_off(member: str) -> str:
+    return _ON_OFF % (member, member)
+
+
+def _percent(member: str) -> str:
+    return f"{{{{ 'None' if value_json.{member} is none else (value_json.{member} * 100) | round(1) }}}}"
+
+
+def _whole_steps(value: float, step: float) -> float:
+    """The highest value in whole steps."""
+    each = round(1 / step)
+    return math.floor(round(value * each, 6)) / each
+
+
+def _filled(component: Component, **more: str) -> Component:
+    """The component with those that are not empty."""
+    return component | {name: value for name, value in more.items() if value}

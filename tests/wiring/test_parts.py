@@ -1,0 +1,75 @@
+"""Optional parts of a running daemon."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import ModuleType, SimpleNamespace
+
+import pytest
+
+from growd.bus import Bus
+from growd.config import ConfigError
+from growd.parts import PARTS, parts_opened
+from growd.runtime.clock import RealClock
+
+
+@pytest.fixture
+def around():
+    return SimpleNamespace(bus=Bus(RealClock()))
+
+
+@pytest.fixture
+def parts(monkeypatch):
+    """A module with parts; their names end in "_part"."""
+    module, seen = ModuleType("parts_of_a_test"), []
+
+    def part(name, error=None):
+        @contextlib.asynccontextmanager
+        async def opened(around):
+            if error is not None:
+                raise error
+            seen.append(f"{name} opened")
+            yield
+            seen.append(f"{name} closed")
+
+        setattr(module, name, opened)
+
+    part("sound")
+    part("broken", OSError("no such file"))
+    part("unusable", ConfigError("[mqtt] host: is missing"))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    places = {name: f"{module.__name__}:{name}" for name in ("sound", "broken", "unusable")}
+    return SimpleNamespace(seen=seen, **places)
+
+
+def problems(around):
+    return around.bus.find_node("parts").information()["problems"]
+
+
+async def test_a_part_is_open_for_the_body(around, parts):
+    async with parts_opened(around, {"a": parts.sound}):
+        assert parts.seen == ["sound opened"]
+        assert problems(around) == []
+    assert parts.seen == ["sound opened", "sound closed"]
+
+
+@pytest.mark.parametrize("place", ["broken", "no_such_module:opened", "parts_of_a_test:no_such_function"])
+async def test_a_part_that_does_not_start_is_a_failed_component_and_the_others_go_on(around, parts, place):
+    async with parts_opened(around, {"a": getattr(parts, place, place), "b": parts.sound}):
+        assert parts.seen == ["sound opened"]
+        (problem,) = problems(around)
+        assert problem["is_failure"]
+        assert problem["text"].startswith("the part a did not start: ")
+
+
+async def test_options_of_a_part_that_cant_be_used_end_the_start(around, parts):
+    with pytest.raises(ConfigError):
+        async with parts_opened(around, {"a": parts.unusable}):
+            pass
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_exists(name):
+    module, _, function = PARTS[name].partition(":")
+    assert callable(getattr(__import__(module, fromlist=[function]), function))
