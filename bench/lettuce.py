@@ -32,6 +32,7 @@ from measuring import HERE, Options, Row, limited, main
 
 from growd.config import Output, load
 from growd.config.profiles import profile_path
+from growd.control.interlocks.limits import PUMP_ON_S
 from growd.output_roles import Lease
 from growd.runtime.event_loop import run_on_loop
 from growd_hwsim.faults import Fault
@@ -237,7 +238,7 @@ class Checker:
         limits, uses = self._limits, self.uses
         for name, longest_s in (
             ("valve", limits.valve_open_s),
-            ("fill", limits.pump_on_s),
+            ("fill", PUMP_ON_S),
             ("ph_down", limits.dose_longest_s),
             ("nutrient_a", limits.dose_longest_s),
         ):

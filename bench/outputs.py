@@ -107,7 +107,6 @@ dosing_ml_per_hour = 10000
 dosing_ml_per_day = 10000
 no_effect_doses = 20
 no_rise_open_s = 86400
-heater_on_s = 86400
 dose_s = 3600
 """
 

@@ -37,7 +37,7 @@ CONFIG = Config(
     light=Light(enabled=False),
     relay=(RelayOptions(name="valve", pin=21, variable=VALVE, override_s=86_400),),
     interlock=InterlockOptions(
-        ceiling_ppm=CEILING, valve_open_s=OPEN_S, valve_rest_s=10, dose_s=DOSE_S, no_rise_open_s=86_400
+        ceiling_ppm=CEILING, valve_open_s=OPEN_S, dose_s=DOSE_S, no_rise_open_s=86_400
     ),
 )
 NOISE = random.Random(1).randbytes(8_192)

@@ -115,7 +115,7 @@ class TestCarbonDioxideCeiling:
 
 class TestValveOpenTooLong:
     async def test_the_valve_rests_after_its_longest_time_open(self):
-        limits = replace(UNHINDERED, valve_open_s=60, valve_rest_s=30)
+        limits = replace(UNHINDERED, valve_open_s=60)
         async with stage(chamber(interlock=limits)) as on:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)
@@ -125,7 +125,7 @@ class TestValveOpenTooLong:
             assert on.has_tripped("valve_open_too_long")
             assert "open for 60 s without a pause" in on.state("valve_open_too_long")["reason"]
             await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=8)
-            await on.until(lambda: on.is_on(VALVE), 8)
+            await on.until(lambda: on.is_on(VALVE), 40)
             assert not on.has_tripped("valve_open_too_long")
 
     @pytest.mark.parametrize(
@@ -358,7 +358,7 @@ class TestLightOverTemperature:
     NAME = "light_over_temperature"
 
     async def test_the_lamp_is_dark_until_the_air_has_cooled(self):
-        limits = replace(UNHINDERED, light_off_degc=26, light_hysteresis_degc=1)
+        limits = replace(UNHINDERED, light_off_degc=26)
         async with stage(chamber(AIR, LUX, interlock=limits, light=LAMP, relays=())) as on:
             # it warms and cools within minutes, by more than two degrees
             on.change(wall_heat_capacity_j_k=1_400.0, outer_conductance_w_k=4.0)
@@ -370,7 +370,7 @@ class TestLightOverTemperature:
             assert on.air().temperature_degc == pytest.approx(26, abs=0.2)
             await on.stays_dark_against_all()
             await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
-            assert on.air().temperature_degc == pytest.approx(25, abs=0.4)
+            assert on.air().temperature_degc == pytest.approx(24, abs=0.4)
             await on.clock.advance(2)
             assert on.lit()[0] > 0.3
 

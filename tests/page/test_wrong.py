@@ -74,7 +74,6 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
 ) -> None:
     name = f"{PLACE}/interlocks/no_rise_after_dose"
     limits = (
-        "interlock.no_rise_ppm=1000",
         "interlock.no_rise_open_s=30",
         "carbon_dioxide.autotune_open_s=30",
     )

@@ -67,14 +67,12 @@ EDITED = {  # options of [interlock], each with the values that an edit may give
     "dosing_ml_per_hour": (1.0, 200.0),
     "dosing_ml_per_day": (10.0, 1_000.0),
     "no_effect_doses": (2, 20),
-    "no_effect_ph": (0.02, 2.0),
     "ceiling_ppm": (1_000.0, 5_000.0),
     "valve_open_s": (10.0, 3_600.0),
     "dose_s": (60.0, 3_600.0),
     "no_rise_open_s": (30.0, 3_600.0),
     "level_low_percent": (5.0, 50.0),
     "level_high_percent": (60.0, 100.0),
-    "fill_on_s": (60.0, 3_600.0),
 }
 
 

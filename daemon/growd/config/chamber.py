@@ -306,6 +306,10 @@ class Chamber:
         known = VARIABLES[variable]
         if known.unit != "degC" or not self.names_of_drivers(variable, raises=True):
             return known.maximum
+        return self.heat_limit_degc(variable)
+
+    def heat_limit_degc(self, variable: str) -> float:
+        """From this temperature on heaters are off: of the air, or of water and soil."""
         limits = self.options.interlock
         return limits.heater_off_degc if variable == TEMPERATURE else limits.water_heater_off_degc
 

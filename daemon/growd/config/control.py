@@ -77,17 +77,11 @@ class InterlockOptions(Section, frozen=True):
     ceiling_ppm: Annotated[float, Meta(ge=1_000, le=30_000)] = 5_000.0
     """From this concentration on the CO2 valve is closed and the exhaust fan runs."""
 
-    ceiling_hysteresis_ppm: Annotated[float, Meta(ge=10, le=900)] = 500.0
-    """CO2 must fall this far below the ceiling to end that."""
-
     ceiling_starts_fan: bool = True
     """Run the exhaust fan above the ceiling."""
 
     valve_open_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
     """Longest time for which the valve may be open without a pause."""
-
-    valve_rest_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
-    """How long the valve is closed after that."""
 
     dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 1_800.0
     """Longest open time of the valve within an hour; 3600 is no limit."""
@@ -101,14 +95,8 @@ class InterlockOptions(Section, frozen=True):
     no_rise_open_s: Annotated[float, Meta(ge=30, le=86_400)] = 180.0
     """The valve is closed until a reset if it was open this long and CO2 did not rise."""
 
-    no_rise_ppm: Annotated[float, Meta(ge=20, le=5_000)] = 40.0
-    """The smallest change that counts as a rise."""
-
     light_off_degc: Annotated[float, Meta(ge=0, le=85)] = 35.0
     """The lamp is dark from this air temperature on."""
-
-    light_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 2.0
-    """The temperature must fall this far below the limit to end that."""
 
     light_hours: Annotated[float, Meta(gt=0, le=24)] = 24.0
     """Longest time for which the lamp may be on within a day; 24 is no limit."""
@@ -116,69 +104,14 @@ class InterlockOptions(Section, frozen=True):
     heater_off_degc: Annotated[float, Meta(ge=10, le=85)] = 40.0
     """Heaters of the air are off from this air temperature on."""
 
-    heater_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 3.0
-    """The temperature must fall this far below the limit to end that."""
-
-    heater_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 1_800.0
-    """Heaters of the air are off until a reset if they were on this long and the air did not warm up."""
-
-    heater_rise_degc: Annotated[float, Meta(ge=0.1, le=10)] = 0.5
-    """The smallest change of the air temperature that counts as a rise."""
-
-    heater_off_s: Annotated[float, Meta(ge=60, le=86_400)] = 1_200.0
-    """A heater of air or water has failed if it was off this long and its temperature still rises."""
-
-    heater_off_rise_degc: Annotated[float, Meta(ge=0.5, le=20)] = 3.0
-    """Rise of the air temperature in that time from which that holds."""
-
     water_heater_off_degc: Annotated[float, Meta(ge=10, le=60)] = 32.0
     """Heaters of the water are off from this water temperature on."""
-
-    water_heater_hysteresis_degc: Annotated[float, Meta(ge=0.1, le=20)] = 2.0
-    """The temperature must fall this far below the limit to end that."""
-
-    water_heater_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 3_600.0
-    """Heaters of the water are off until a reset if they were on this long and the water did not warm up."""
-
-    water_heater_rise_degc: Annotated[float, Meta(ge=0.1, le=10)] = 0.3
-    """The smallest change of the water temperature that counts as a rise."""
-
-    water_heater_off_rise_degc: Annotated[float, Meta(ge=0.2, le=20)] = 1.0
-    """As heater_off_rise_degc, for the water."""
-
-    humidifier_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 1_800.0
-    """Humidifiers are off until a reset if they were on this long and the humidity did not rise."""
-
-    humidifier_rise_percent: Annotated[float, Meta(ge=0.5, le=20)] = 2.0
-    """The smallest change of the humidity that counts as a rise."""
-
-    changeover_s: Annotated[float, Meta(ge=0, le=3_600)] = 60.0
-    """Pause between heater and cooler, humidifier and dehumidifier, filling and drain."""
-
-    cooler_minimum_off_s: Annotated[float, Meta(ge=0, le=3_600)] = 180.0
-    """Shortest pause of coolers and dehumidifiers, whose compressors need it."""
-
-    pump_on_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
-    """Longest time for which filling, drain or irrigation may run without a pause."""
-
-    pump_rest_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
-    """How long it is off after that."""
 
     level_low_percent: Annotated[float, Meta(ge=0, le=90)] = 10.0
     """Below this water level circulation, irrigation, dosing, heaters and coolers of the water are off."""
 
     level_high_percent: Annotated[float, Meta(ge=10, le=100)] = 95.0
     """From this water level on nothing fills the tank."""
-
-    level_hysteresis_percent: Annotated[float, Meta(ge=0.5, le=50)] = 3.0
-    """The water level must return this far beyond its limits to end that."""
-
-    fill_on_s: Annotated[float, Meta(ge=60, le=86_400)] = 120.0
-    """Filling or a drain without flow_ml_min is off until a reset if it was on this long and the water level
-    did not follow."""
-
-    fill_rise_percent: Annotated[float, Meta(ge=0.2, le=50)] = 1.0
-    """The smallest change of the water level that counts as following."""
 
     dose_longest_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 30.0
     """Longest dose of a dosing pump."""
@@ -203,12 +136,6 @@ class InterlockOptions(Section, frozen=True):
 
     no_effect_doses: Annotated[int, Meta(ge=2, le=20)] = 3
     """Dosing pumps are off until a reset after this many doses with far less effect than they must have."""
-
-    no_effect_ph: Annotated[float, Meta(ge=0.02, le=2)] = 0.1
-    """The smallest change of the pH that can be seen. A dose for less counts as a part of a dose."""
-
-    no_effect_ms_cm: Annotated[float, Meta(ge=0.01, le=2)] = 0.05
-    """The same of the conductivity, in mS/cm."""
 
     @property
     def dose_limit_s(self) -> float:

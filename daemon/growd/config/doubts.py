@@ -15,7 +15,6 @@ from growd.output_roles import ROLES, OutputClass
 from growd.variables import (
     CARBON_DIOXIDE,
     FAN,
-    HUMIDITY,
     TEMPERATURE,
     VALVE,
     VARIABLES,
@@ -42,10 +41,8 @@ _DOUBTFUL_FROM: Final = {
 """From these values on, a limit of the valve gives hardly any protection."""
 
 _DOUBTFUL_OF: Final = {
-    (TEMPERATURE, "raises"): {"heater_off_degc": 55.0, "heater_on_s": 7_200.0, "heater_off_s": 7_200.0},
-    (WATER_TEMPERATURE, "raises"): {"water_heater_off_degc": 45.0, "water_heater_on_s": 14_400.0},
-    (HUMIDITY, "raises"): {"humidifier_on_s": 14_400.0},
-    (WATER_LEVEL, "raises"): {"pump_on_s": 7_200.0},
+    (TEMPERATURE, "raises"): {"heater_off_degc": 55.0},
+    (WATER_TEMPERATURE, "raises"): {"water_heater_off_degc": 45.0},
 }
 """The same by what an output drives."""
 

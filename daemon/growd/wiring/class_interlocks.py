@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on
 from growd.control.interlocks.exclusions import MixingPause, NeverTogether
 from growd.control.interlocks.heat import OverTemperature, StillRising
+from growd.control.interlocks.limits import PUMP_REST_S
 from growd.control.interlocks.no_effect import Effect, Unmoved
 from growd.control.interlocks.on_times import OnTimes
 from growd.control.interlocks.room import Room, Volumes
@@ -44,8 +45,31 @@ _FOLLOW: Final = 5.0
 _LEAST_FOLLOW_S: Final = 60.0
 _WARM_ROOM_DEGC: Final = 26.0
 """Water, and all else but air, warms up to here by itself."""
+_CHANGEOVER_S: Final = 60.0
+"""Pause between a heater and a cooler, and between others that work against each other."""
+_HEATER_OFF_S: Final = 1_200.0
+"""A heater that was off this long has failed if its temperature still rises."""
+_HUMIDIFIER_ON_S: Final = 1_800.0
+_HUMIDIFIER_RISE_PERCENT: Final = 2.0
+_FILL_ON_S: Final = 120.0
+FILL_RISE_PERCENT: Final = 1.0
+"""The smallest change of the water level that counts."""
+_LEVEL_HYSTERESIS_PERCENT: Final = 3.0
 _MARGINS: Final = {WATER_LEVEL: 2.0}
 """How near the set point a working controller stays, where it is not the band of its loop."""
+
+
+class _Heat(NamedTuple):
+    """What heaters do: `rise_degc` within `on_s`, at most `off_rise_degc` while they are off."""
+
+    hysteresis_degc: float
+    on_s: float
+    rise_degc: float
+    off_rise_degc: float
+
+
+_OF_AIR: Final = _Heat(3.0, 1_800.0, 0.5, 3.0)
+_OF_WATER: Final = _Heat(2.0, 3_600.0, 0.3, 1.0)  # also of soil: what warms slowly
 
 
 class ClassInterlocks:
@@ -85,7 +109,7 @@ class ClassInterlocks:
         """Those of outputs that must not work at the same time."""
         for first, second in self._pairs():
             of_both = {variable: self._by_variable[variable] for variable in (first, second)}
-            yield NeverTogether(f"{first}_or_{second}", of_both, self._limits.changeover_s)
+            yield NeverTogether(f"{first}_or_{second}", of_both, _CHANGEOVER_S)
         doses = {each.own_variable: each.first_moved for each in self._of(OutputClass.DOSING)}
         if doses:
             yield MixingPause(
@@ -151,15 +175,10 @@ class ClassInterlocks:
                     own(heaters),
                     self._readings,
                     variable,
-                    limit_degc=self._heat_limit(variable, "off_degc"),
-                    hysteresis_degc=self._heat_limit(variable, "hysteresis_degc"),
+                    limit_degc=self._chamber.heat_limit_degc(variable),
+                    hysteresis_degc=_heat_of(variable).hysteresis_degc,
                     subject="heaters",
                 )
-
-    def _heat_limit(self, variable: str, name: str) -> float:
-        """A limit of heaters: of the air, or of the water and of all else where roots are."""
-        place = "" if variable == TEMPERATURE else "water_"
-        return float(getattr(self._limits, f"{place}heater_{name}"))
 
     def _still_rising(self, variable: str) -> Interlock:
         heaters = self._that(variable, raises=True)
@@ -176,8 +195,8 @@ class ClassInterlocks:
             lamps=self._lamps,
             cooling=self._times_of(coolers),
             chilling=self._times_of(coolers - fans),
-            window_s=self._limits.heater_off_s,
-            rise_degc=self._heat_limit(variable, "off_rise_degc"),
+            window_s=_HEATER_OFF_S,
+            rise_degc=_heat_of(variable).off_rise_degc,
             warm_degc=-inf if variable == TEMPERATURE else _WARM_ROOM_DEGC,
             suspects=[partial(_stuck, each) for each in confirmed],
         )
@@ -185,13 +204,11 @@ class ClassInterlocks:
     # no effect
 
     def _without_effect(self) -> Iterator[Interlock]:
-        limits = self._limits
         for variable in self._measured_of(OutputClass.HEATER):
-            rise, on_s = self._heat_limit(variable, "rise_degc"), self._heat_limit(variable, "on_s")
-            yield self._unmoved(OutputClass.HEATER, variable, rise, on_s)
+            heat = _heat_of(variable)
+            yield self._unmoved(OutputClass.HEATER, variable, heat.rise_degc, heat.on_s)
         for variable in self._measured_of(OutputClass.HUMIDIFIER):
-            rise, on_s = limits.humidifier_rise_percent, limits.humidifier_on_s
-            yield self._unmoved(OutputClass.HUMIDIFIER, variable, rise, on_s)
+            yield self._unmoved(OutputClass.HUMIDIFIER, variable, _HUMIDIFIER_RISE_PERCENT, _HUMIDIFIER_ON_S)
         for raises in (True, False):
             pumps = (
                 self._fills if raises else own(self._of(OutputClass.PUMP, drives=WATER_LEVEL, raises=False))
@@ -233,7 +250,7 @@ class ClassInterlocks:
     def _level_unmoved(self, holds: frozenset[str], *, raises: bool) -> Interlock:
         effect = Effect(
             WATER_LEVEL,
-            self._limits.fill_rise_percent,
+            FILL_RISE_PERCENT,
             VARIABLES[WATER_LEVEL].unit,
             raises,
             margin=_margin(WATER_LEVEL),
@@ -260,8 +277,8 @@ class ClassInterlocks:
         """How long the level may take to follow: a few times what flow and tank predict, if known."""
         ml_s = Volumes(given_by(moving, self._by_variable, self._flows)).full_ml_s
         if not all(each.flow_ml_min for each in moving):
-            return self._limits.fill_on_s
-        ml = _FOLLOW * self._limits.fill_rise_percent / 100.0 * self._tank_ml
+            return _FILL_ON_S
+        ml = _FOLLOW * FILL_RISE_PERCENT / 100.0 * self._tank_ml
         return max(_LEAST_FOLLOW_S, ml / ml_s)
 
     @property
@@ -309,7 +326,7 @@ class ClassInterlocks:
             Volumes(given_by(filling, self._by_variable, self._flows)),
             room=room,
             reads=(WATER_LEVEL,),
-            pause_s=self._limits.pump_rest_s,
+            pause_s=PUMP_REST_S,
             words=f"the tank had no more room up to {high:g} percent when filling began",
         )
 
@@ -318,7 +335,7 @@ class ClassInterlocks:
         if switch in self._chamber.measured:
             judged.append(is_on(switch, self._reader(switch)))
         if WATER_LEVEL in self._chamber.measured:
-            read, hysteresis = self._reader(WATER_LEVEL), self._limits.level_hysteresis_percent
+            read, hysteresis = self._reader(WATER_LEVEL), _LEVEL_HYSTERESIS_PERCENT
             judged.append(Threshold(WATER_LEVEL, read, hysteresis=hysteresis, unit="percent", **sides))
         if holds and judged:
             made = WhileBeyond(name, holds, judged, is_expected=name == "water_too_high")
@@ -350,6 +367,10 @@ def counters_of(chamber: Chamber, output: Output) -> set[str]:
     if not found:
         return set()
     return {each.own_variable for each in chamber.outputs_of(found) if each.first_moved[0] == variable}
+
+
+def _heat_of(variable: str) -> _Heat:
+    return _OF_AIR if variable == TEMPERATURE else _OF_WATER
 
 
 def _margin(variable: str) -> float:

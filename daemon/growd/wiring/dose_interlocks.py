@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from growd.control.interlocks.room import TimedFlow
     from growd.control.pumps import PumpFlow
 
+_VISIBLE: Final = {ACIDITY: 0.1, CONDUCTIVITY: 0.05}
+"""The smallest change that a probe shows. A dose for less counts as a part of a dose."""
 _CIRCULATION: Final = "water_circulation"
 _HYSTERESIS: Final = 0.1
 """Of the limits, in pH and in mS/cm."""
@@ -129,10 +131,9 @@ class DoseInterlocks:
         return _ROOM_SHARE * left * self._ml_per_unit(variable, now, raises=raises)
 
     def _effect(self, variable: str, *, raises: bool) -> Interlock:
-        limits, kind = self._limits, loop_kind(variable)
+        kind = loop_kind(variable)
         pumps = self._that(variable, raises=raises)
         against = [each for each in self._chamber.outputs if each.effects.get(variable) is not raises]
-        visible = {ACIDITY: limits.no_effect_ph, CONDUCTIVITY: limits.no_effect_ms_cm}
         least, fits = _ANSWERS.get(variable, _ANY_ANSWER)
         return DoseEffect(
             own(pumps),
@@ -144,7 +145,7 @@ class DoseInterlocks:
                 VARIABLES[variable].unit,
                 raises,
                 partial(self._ml_per_unit, variable, raises=raises),
-                visible=visible.get(variable) or kind.band,
+                visible=_VISIBLE.get(variable) or kind.band,
                 least=least,
                 fits=fits,
                 near=kind.dose_step,
@@ -152,8 +153,9 @@ class DoseInterlocks:
             others=self._times_of(
                 own(each for each in against if {variable, WATER_LEVEL} & each.effects.keys())
             ),
-            doses=limits.no_effect_doses,
-            settle_s=_SETTLED * (self._chamber.loop_options(variable).mixing_s or limits.mixing_pause_s),
+            doses=self._limits.no_effect_doses,
+            settle_s=_SETTLED
+            * (self._chamber.loop_options(variable).mixing_s or self._limits.mixing_pause_s),
         )
 
     def _given(self, pumps: Iterable[Output], share: float = 1.0) -> list[TimedFlow]:

@@ -36,6 +36,11 @@ if TYPE_CHECKING:
 _LEAST_PPM: Final = 150.0
 """Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
 _LITTLE_S: Final = 60.0
+_CEILING_HYSTERESIS_PPM: Final = 500.0
+VALVE_REST_S: Final = 60.0
+_RISE_PPM: Final = 40.0
+"""The smallest rise that an SCD30 shows beyond its noise (30 ppm + 3 %)."""
+_LIGHT_HYSTERESIS_DEGC: Final = 2.0
 
 
 def interlocks_of(
@@ -116,11 +121,11 @@ def _of_valve(
     limits, holds = chamber.options.interlock, _that_raise_carbon_dioxide(chamber)
     if not holds:
         return
-    yield valve_open_too_long(times, limits.valve_open_s, limits.valve_rest_s, holds)
+    yield valve_open_too_long(times, limits.valve_open_s, VALVE_REST_S, holds)
     yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min, holds)
     if CARBON_DIOXIDE in chamber.measured:
-        open_s, rise_ppm = limits.no_rise_open_s, limits.no_rise_ppm
-        yield NoRise(times, readings, open_s=open_s, rise_ppm=rise_ppm, fans=fans, holds=holds)
+        open_s = limits.no_rise_open_s
+        yield NoRise(times, readings, open_s=open_s, rise_ppm=_RISE_PPM, fans=fans, holds=holds)
         yield _too_little(readings, holds)
 
 
@@ -154,7 +159,7 @@ def _of_lamp(
             readings,
             TEMPERATURE,
             limit_degc=limits.light_off_degc,
-            hysteresis_degc=limits.light_hysteresis_degc,
+            hysteresis_degc=_LIGHT_HYSTERESIS_DEGC,
             subject="light",
             by_any=False,
         )
@@ -166,7 +171,7 @@ def _ceiling(chamber: Chamber, valves: OnTimes, readings: SensorReadings) -> Ite
     limits = chamber.options.interlock
     fans = _fans(chamber) if limits.ceiling_starts_fan else frozenset[str]()
     raising = _that_raise_carbon_dioxide(chamber)
-    limit = limits.ceiling_ppm, limits.ceiling_hysteresis_ppm
+    limit = limits.ceiling_ppm, _CEILING_HYSTERESIS_PPM
     if CARBON_DIOXIDE in chamber.measured and raising:
         yield StaysHigh(readings, valves, raising, *limit)
     if CARBON_DIOXIDE in chamber.measured and raising | fans:

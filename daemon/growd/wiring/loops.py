@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from growd.control.interlocks.limits import PUMP_ON_S
 from growd.control.loop import Doses, LoopController, LoopSettings
 from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
 from growd.control.pid import Gains
@@ -161,9 +162,7 @@ def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind
 def _longest_s(chamber: Chamber, variable: str, *, raises: bool) -> float:
     """The longest dose that the interlocks let through."""
     limits = chamber.options.interlock
-    return WITHIN * (
-        limits.dose_longest_s if _has_pumps(chamber, variable, raises=raises) else limits.pump_on_s
-    )
+    return WITHIN * (limits.dose_longest_s if _has_pumps(chamber, variable, raises=raises) else PUMP_ON_S)
 
 
 def _has_pumps(chamber: Chamber, variable: str, *, raises: bool) -> bool:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on, level_of, state_of
 from growd.control.interlocks.feedback import NotConfirmed
-from growd.control.interlocks.limits import DAY_S, MinimumOff, MinimumOn, OnTooLong, Use, UseLimit
+from growd.control.interlocks.limits import (
+    DAY_S,
+    PUMP_ON_S,
+    PUMP_REST_S,
+    MinimumOff,
+    MinimumOn,
+    OnTooLong,
+    Use,
+    UseLimit,
+)
 from growd.control.interlocks.on_times import HOUR_S, OnTimes
 from growd.control.interlocks.words import Words
 from growd.control.pumps import LimitFlow, VolumeOfTimes
@@ -27,6 +36,8 @@ if TYPE_CHECKING:
 
 _NO_LIMIT_S: Final = 86_400.0
 _REST_S: Final = 60.0
+_COMPRESSOR_OFF_S: Final = 180.0
+"""Shortest pause of a compressor, in which its pressures become equal."""
 
 
 class OutputInterlocks:
@@ -140,13 +151,13 @@ class OutputInterlocks:
         if output.minimum_off_s is not None:
             return output.minimum_off_s
         has_compressor = output.is_a(OutputClass.COOLER, OutputClass.DEHUMIDIFIER) and not output.can_dim
-        return self._limits.cooler_minimum_off_s if has_compressor else 0.0
+        return _COMPRESSOR_OFF_S if has_compressor else 0.0
 
     def _longest_s(self, output: Output) -> tuple[float, float]:
         """The longest time for which an output may be on, and its rest after that."""
         is_pump = output.is_a(OutputClass.PUMP) and bool(output.first_moved[0])
-        longest_s = self._limits.pump_on_s if is_pump else _NO_LIMIT_S
-        rest_s = self._limits.pump_rest_s if is_pump else _REST_S
+        longest_s = PUMP_ON_S if is_pump else _NO_LIMIT_S
+        rest_s = PUMP_REST_S if is_pump else _REST_S
         return output.longest_on_s or longest_s, output.rest_s or rest_s
 
     def _confirmed(self, output: Output) -> Iterator[Interlock]:

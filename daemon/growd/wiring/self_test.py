@@ -14,6 +14,7 @@ from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
 from growd.variables import CARBON_DIOXIDE, DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
+from growd.wiring.class_interlocks import FILL_RISE_PERCENT
 from growd.wiring.loops import loop_settings
 from growd.wiring.pumps import pumps_of
 from growd.wiring.tuning import LONGEST_S
@@ -95,7 +96,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
     safe = float(first.safe == "on")
     is_dose = first.is_a(OutputClass.DOSING)
     watched = tuple(
-        _watched(chamber, variable, raises=raises is not bool(safe))
+        _watched(variable, raises=raises is not bool(safe))
         for variable, raises in first.effects.items()
         if variable in chamber.measured
     )
@@ -122,20 +123,20 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
     )
 
 
-def _watched(chamber: Chamber, variable: str, *, raises: bool) -> Watched:
+def _watched(variable: str, *, raises: bool) -> Watched:
     known = RANGES.get(variable)
     limit = None if known is None else known.highest if raises else known.lowest
-    return Watched(variable, raises, _least(chamber, variable), limit)
+    return Watched(variable, raises, _least(variable), limit)
 
 
-def _least(chamber: Chamber, variable: str) -> float:
+def _least(variable: str) -> float:
     """The least change that counts."""
     if variable in RANGES:
         return RANGES[variable].least
     if variable == CARBON_DIOXIDE:
         return LEAST_RISE_PPM
     if variable == WATER_LEVEL:
-        return chamber.options.interlock.fill_rise_percent
+        return FILL_RISE_PERCENT
     return loop_kind(variable).band
 
 

@@ -26,6 +26,11 @@ _UNSAVED: Final = "growd ended without saving how long"
 _EARLIER: Final = "it was not known for sure before the last start"
 
 
+PUMP_ON_S: Final = 900.0
+"""Longest time for which filling, a drain or irrigation may run: a stuck level sensor floods 30 l."""
+PUMP_REST_S: Final = 900.0
+
+
 class OnTooLong(PersistentInterlock):
     """An output was on for too long without a pause: it is off for a rest.
 
