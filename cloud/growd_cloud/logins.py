@@ -33,10 +33,11 @@ REMEMBERED_S: Final = 60.0
 FREE_OF_ADDRESS: Final = 2_000
 """Failed logins of one address, which many devices may share. One account still has to wait after four."""
 
-_LIMITS: Final = SessionLimits(remembered=50_000, at_once=16, waiting=1_024)
+_LIMITS: Final = SessionLimits(
+    remembered=50_000, at_once=16, waiting=1_024, answer_s=REMEMBERED_S, question_s=30.0
+)
 _READERS: Final = frozenset({"reader", "_admin"})
 _DEVICE_DIGITS: Final = 12
-_QUESTION_S: Final = 30.0
 
 
 class Logins:
@@ -53,8 +54,7 @@ class Logins:
         self._url = url
         self._quorum = quorum
         self._secret = os.urandom(32)
-        section = Access(answer_s=REMEMBERED_S, question_s=_QUESTION_S, outage_s=REMEMBERED_S)
-        self._sessions = Sessions(self._ask, section, attempts, monotonic, _LIMITS)
+        self._sessions = Sessions(self._ask, Access(outage_s=REMEMBERED_S), attempts, monotonic, _LIMITS)
 
     async def close(self) -> None:
         """End all questions."""
@@ -99,7 +99,7 @@ class Logins:
         login = headers.get(hdrs.AUTHORIZATION, "").encode(errors="surrogateescape")
         address = hashlib.blake2b(login, key=self._secret, digest_size=16).hexdigest()
         sent = headers | {hdrs.X_FORWARDED_FOR: address}
-        with unavailable_as("GET /_session", _QUESTION_S):
+        with unavailable_as("GET /_session", _LIMITS.question_s):
             async with self._http.get(f"{self._url}/_session", headers=sent, allow_redirects=False) as answer:
                 found = DatabaseAnswer(answer.status, CIMultiDict(answer.headers), await answer.read())
         if found.status == HTTPStatus.UNAUTHORIZED:

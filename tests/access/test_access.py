@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import aiohttp
@@ -207,7 +208,7 @@ class TestQuestions:
         assert len(database.asked) == asked + 30
 
     async def test_strangers_do_not_keep_those_waiting_who_are_known(self, daemon, database, users):
-        daemon.api.access._sessions._limits = sessions.SessionLimits(waiting=6)
+        daemon.api.access._sessions.limits = sessions.SessionLimits(waiting=6)
         login = await users.add("growd_reader")
         assert (await daemon.read(login)).status == 200
         daemon.time.now += STALE_S
@@ -321,7 +322,8 @@ class TestDatabaseThatDoesNotAnswer:
         async with guarded_daemon(database.url) as daemon:
             assert (await daemon.write(known)).status == 200
             daemon.time.now += STALE_S
-            await daemon.api.access.reconfigure(Config(access=Access(question_s=0.1)))
+            sessions = daemon.api.access._sessions
+            sessions.limits = replace(sessions.limits, question_s=0.1)
             database.instead = holding(release)
             await self.outage(daemon, known)
             release.set()

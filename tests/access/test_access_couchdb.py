@@ -6,12 +6,14 @@ import asyncio
 import json
 import os
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import aiohttp
 import pytest
 
+from growd.access.sessions import SessionLimits
 from growd.status.status_node import StatusNode
 from growd_cli.client import NOT_ALLOWED
 from support.couch_client import FILES, client_of
@@ -30,7 +32,6 @@ STREAMS = [
     for stream in ("topic_stream/", "stream?topic=")
 ]
 SESSION = "/_svc/api/0.0.1/session"
-ANSWER_S = 30.0  # the default of [access] answer_s
 ELSEWHERE = "192.0.2.7"
 
 
@@ -105,7 +106,7 @@ class TestRoles:
             in (await daemon.write(login)).json["reason"]
         )
         await users.change(login[0], roles=["growd_operator"])
-        daemon.time.now += ANSWER_S
+        daemon.time.now += SessionLimits().answer_s
         answer = await daemon.call(RESET, login)
         assert answer.json["reason"] == f"{login[0]} lacks the role growd_admin, required for administration"
         assert answer.json["error"] == "forbidden"
@@ -280,7 +281,7 @@ class TestChanges:
         login = await users.add("growd_operator")
         assert (await daemon.write(login)).status == 200
         await users.delete(login[0])
-        daemon.time.now += ANSWER_S - 1
+        daemon.time.now += SessionLimits().answer_s - 1
         assert (await daemon.write(login)).status == 200
         daemon.time.now += 1
         assert (await daemon.write(login)).status == 401
@@ -290,20 +291,22 @@ class TestChanges:
         assert (await daemon.write((name, old))).status == 200
         await users.change(name, password="new", roles=["growd_reader"])
         assert (await daemon.read((name, "new"))).status == 200
-        daemon.time.now += ANSWER_S
+        daemon.time.now += SessionLimits().answer_s
         assert (await daemon.read((name, old))).status == 401
         assert (await daemon.write((name, "new"))).status == 403
 
     @pytest.mark.parametrize("stream", STREAMS)
     async def test_a_stream_ends_for_who_may_read_no_more(self, users, stream):
-        async with guarded_daemon(users.url, answer_s=0.05) as daemon, asyncio.timeout(PATIENCE_S):
+        async with guarded_daemon(users.url) as daemon, asyncio.timeout(PATIENCE_S):
+            sessions = daemon.api.access._sessions
+            sessions.limits = replace(sessions.limits, answer_s=0.05)
             for _ in range(2):  # also after a time in which nobody streamed
                 login = await users.add("growd_reader")
                 auth = {"Authorization": aiohttp.encode_basic_auth(*login)}
                 async with daemon.session.get(daemon.origin + stream, headers=auth) as response:
                     assert response.status == 200
                     await users.delete(login[0])
-                    daemon.time.now += ANSWER_S
+                    daemon.time.now += SessionLimits().answer_s
                     # broken off, so that nobody takes it for the end
                     with pytest.raises(aiohttp.ClientPayloadError):
                         await response.read()
@@ -324,7 +327,7 @@ class TestGuesses:
         login = await users.add("growd_reader")
         assert (await daemon.read(login, address=ELSEWHERE)).status == 200
         assert 429 in await guess(daemon.read, login[0], 5, address=ELSEWHERE)
-        daemon.time.now += ANSWER_S
+        daemon.time.now += SessionLimits().answer_s
         assert (await daemon.read(login, address=ELSEWHERE)).status == 200  # known there
         assert (await daemon.read(login, address="192.0.2.8")).status == 200
         assert (await daemon.read(login)).status == 200

@@ -448,11 +448,12 @@ class TestHeartbeats:
     async def test_the_configured_one_by_default(self, clock):
         async with serving(Limits(heartbeat_s=7), clock=clock) as daemon, opened(daemon, CO2) as events:
             await events.next()
-            await clock.advance(6.9)
-            daemon.api.reconfigure(Limits(heartbeat_s=100))  # for new streams
-            await clock.advance(0.1)
+            await clock.advance(7)
             assert (await events.next())[0].name == "heartbeat"
-            async with opened(daemon, CO2) as later, opened(daemon, DOOR, heartbeat=60) as other:
+            async with (
+                opened(daemon, CO2, heartbeat=100) as later,
+                opened(daemon, DOOR, heartbeat=60) as other,
+            ):
                 await later.next()
                 await other.next()
                 await clock.advance(60)

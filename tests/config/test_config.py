@@ -83,9 +83,8 @@ def test_settings_override_the_file(file: Path):
         ("http.port=70000", ["[http] port", "65535", "70000"]),
         ("http.port=abc", ["[http] port: must be a whole number from 0 to 65535", "abc"]),
         ("http.prot=1", ["[http] prot: unknown option; is it port?"]),
-        ("http.max_connections=0", ["[http] max_connections", "0"]),
-        ("http.header_timeout_s=0", ["[http] header_timeout_s", "0"]),
-        ("http.keep_alive_s=100000", ["[http] keep_alive_s", "86400", "100000"]),
+        ("store.batch=0", ["[store] batch", "0"]),
+        ("store.max_age_s=100000", ["[store] max_age_s", "86400", "100000"]),
         ("htpp.port=1", ["[htpp]", "unknown section", "http"]),
         ("environment.id=a/b", ["[environment] id", "a/b"]),
         ("environment.id=environments", ["[environment] id", "reserved"]),
@@ -512,7 +511,6 @@ def test_a_file_that_cannot_be_read_is_named(file: Path):
         "[[sensor]]\nname = 'air'\nkind = 'mhz16'\naddress = 0x4D\n",  # behind a bridge
         RELAYS.replace("24", "12") + "[light]\nenabled = false\n",  # a pin of the lamp that is not there
         LAMP + "hardware_pwm = true\n",
-        "[http]\nmax_connections = 100\n",  # fewer than streams
         "[[chamber.shelf_2.sensor]]\nname = 'air'\nkind = 'scd30'\naddress = 0x60\n",  # on the same bus
     ],
 )

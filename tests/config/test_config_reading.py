@@ -122,16 +122,16 @@ def test_every_conflict_between_devices_has_its_line(file: Path):
 
 
 def test_variables_override_the_file_and_settings_override_variables(file: Path):
-    file.write_text("[http]\nport = 1\nmax_streams = 1\nhost = '127.0.0.1'\n")
+    file.write_text("[http]\nport = 1\nname = 'a'\nhost = '127.0.0.1'\n")
     environ = {
         "GROWD_HTTP__PORT": "2",
-        "GROWD_HTTP__MAX_STREAMS": "2",
+        "GROWD_HTTP__NAME": "b",
         "GROWD_CHAMBER__SHELF_2__FILTER__WEIGHT": "0.2",
         "GROWD_DATA": "elsewhere",
         "HTTP__PORT": "9",
     }
     config = load(file, ("http.port=3",), environ=environ)
-    assert (config.http.port, config.http.max_streams) == (3, 2)
+    assert (config.http.port, config.http.name) == (3, "b")
     assert config.chamber["shelf_2"].filter.weight == 0.2
 
 
@@ -143,11 +143,11 @@ def test_a_variable_with_one_underscore_too_few_gets_the_right_name():
 
 
 def test_a_wrong_variable_or_setting_is_named(file: Path):
-    file.write_text("[http]\nport = 1\nkeep_alive_s = 0\n")
+    file.write_text("[http]\nport = 1\n[retention]\nkeep_days = -1\n")
     assert findings(file, "http.port=x", GROWD_STORE__BATCH="0", GROWD_HTTPS__PORT="1")[1:] == [
         "GROWD_STORE__BATCH: [store] batch: must be a whole number from 1 to 10000, got 0",
         "--set http.port: [http] port: must be a whole number from 0 to 65535, got 'x'",
-        "3: [http] keep_alive_s: must be a number above 0 to 86400, got 0",
+        "4: [retention] keep_days: must be a number from 0 to 36500, got -1",
     ]
     assert findings(file, GROWD_HTTPS__PORT="1")[0].startswith("GROWD_HTTPS__PORT: [https]: unknown section")
     assert findings(file, GROWD_SENSOR__X="1")[0].startswith("GROWD_SENSOR__X: [sensor]: must be a list")

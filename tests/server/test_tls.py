@@ -163,8 +163,9 @@ class TestStrangers:
         assert [record.levelname for record in told if record.name == "growd.server.connections"] == ["DEBUG"]
         assert all(record.levelno <= logging.DEBUG and not record.exc_info for record in told)
 
-    async def test_who_says_nothing_is_let_go(self, files, clock):
-        section = Tls(certificate=str(files.certificate), key=str(files.key), handshake_timeout_s=0.05)
+    async def test_who_says_nothing_is_let_go(self, files, clock, monkeypatch):
+        monkeypatch.setattr("growd.server.connections.HANDSHAKE_S", 0.05)
+        section = Tls(certificate=str(files.certificate), key=str(files.key))
         certificate = Certificate(section, clock)
         await certificate.open()
         async with serving(certificate=certificate) as daemon, raw_client(daemon.port) as client:

@@ -136,7 +136,7 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
     settings = (*SETTINGS, "http.access=couchdb", "access.open_reading=true", "store.minimum_interval_s=600")
     settings += ("simulator.speed=20",)
     eager = "store.variable.air_temperature={absolute_band=0, relative_band=0, minimum_interval_s=0}"
-    changed = (eager, "store.batch=7", "access.answer_s=3", "http.topic_data_s=9", "light.ramp_s=1")
+    changed = (eager, "store.batch=7", "access.outage_s=3", "light.ramp_s=1")
     before = await asyncio.to_thread(load, None, settings)
     after = await asyncio.to_thread(load, None, settings + changed)
     channel = Notify(name="duty", kind="webhook", url="http://127.0.0.1:1/")
@@ -153,7 +153,7 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
     kept = await asyncio.to_thread(kept_points, tmp_path)
     measured = [point for point in kept if (point.variable, point.category) == ("air_temperature", "")]
     assert len(measured) > 1  # of ten minutes one, as it was; equal ones are not stored
-    taken = "[access] answer_s, [http] topic_data_s, [notify], [store] batch, [store] variable"
+    taken = "[access] outage_s, [notify], [store] batch, [store] variable"
     assert f"reloaded the configuration; changed: {taken}" in caplog.messages
     assert "these changes need a restart of growd: [light] ramp_s" in caplog.messages
 

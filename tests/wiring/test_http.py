@@ -37,7 +37,6 @@ NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: %b\r\n\r\n"
         ('http.trusted_proxies=["10.0.0.1/8"]', "'10.0.0.1/8' must be"),
         ("tls.key=x", "[tls] certificate: is missing"),
         ("tls.certificate=x", "[tls] key: is missing"),
-        ("http.max_streams_per_client=0", "[http] max_streams_per_client"),
     ],
 )
 def test_what_can_not_be_is_said(setting: str, words: str):
@@ -46,30 +45,19 @@ def test_what_can_not_be_is_said(setting: str, words: str):
     assert words in str(error.value)
 
 
-async def test_names_pages_and_limits_change_while_it_runs():
+async def test_names_and_proxies_change_while_it_runs():
     config, clients = load(None), Clients()
     settings: tuple[str, ...] = ()
     reloader = Reloader(config, lambda: load(None, settings))
     async with serving(clients=clients) as daemon:
-        offer_reloads(reloader, daemon.server.guard, clients, daemon.api)
+        offer_reloads(reloader, daemon.server.guard, clients)
         for host, status in ((b"farm.example", 421), (b"farm.example", 200)):
             async with raw_client(daemon.port) as client:
                 await client.send(NODES % host)
                 assert (await client.answer()).status == status
-            settings = (
-                'http.hosts=["farm.example"]',
-                "http.max_streams_per_client=7",
-                "http.max_streams=0x1",
-                "http.max_body_bytes=1024",
-            )
+            settings = ('http.hosts=["farm.example"]', 'http.trusted_proxies=["192.0.2.1"]')
             await reloader.reload()
-        async with (
-            daemon.session.get(daemon.url("/topic_stream/chamber/door_open")) as stream,
-            daemon.session.get(daemon.url("/topic_stream/chamber/door_open")) as refused,
-            daemon.session.post(daemon.url("/param/a"), json={"value": "x" * 1024}) as large,
-        ):
-            assert (stream.status, refused.status, large.status) == (200, 429, 413)
-    assert clients.limits == ClientLimits(streams=7)
+    assert clients.limits == ClientLimits(proxies=("192.0.2.1",))
     assert isinstance(daemon.server.guard, OriginGuard)
 
 

@@ -61,9 +61,9 @@ async def test_reloadable_options_change_and_the_others_are_logged(rig: Rig, cap
 
 
 async def test_a_component_can_take_a_whole_section(rig: Rig):
-    await rig.reload("[access]\nanswer_s = 5\noutage_s = 6\n")
+    await rig.reload("[access]\nopen_reading = true\noutage_s = 6\n")
     (config,) = rig.taken
-    assert (config.access.answer_s, config.access.outage_s) == (5, 6)
+    assert (config.access.open_reading, config.access.outage_s) == (True, 6)
     assert rig.reloader.config == config
 
 
@@ -138,22 +138,22 @@ async def test_sighup_reloads_the_file_and_without_its_terminal_stops_growd(
     tmp_path: Path, heeded_signals: None, database_server: DatabaseServer
 ):
     file = tmp_path / "growd.toml"
-    file.write_text("[http]\ntopic_data_s = 1\n")
+    file.write_text("[retention]\nkeep_days = 30\n")
     arguments = ("run", "--port", "0", "--data", str(tmp_path / "data"), "--config", str(file))
     async with (
         home_on(database_server, shared=True) as home,
         at_a_terminal(*arguments, *home.arguments) as (process, terminal),
     ):
         await line_with(process, "Ctrl-C.")
-        file.write_text("[http]\ntopic_data_s = 0\nhost = '::1'\n")
+        file.write_text("[retention]\nkeep_days = -1\n[http]\nhost = '::1'\n")
         process.send_signal(signal.SIGHUP)  # its terminal is there: this is no end of it
-        assert await line_with(process, "topic_data_s") == (
-            f"{file}:2: [http] topic_data_s: must be a number above 0 to 3600, got 0"
+        assert await line_with(process, "keep_days") == (
+            f"{file}:2: [retention] keep_days: must be a number from 0 to 36500, got -1"
         )
-        file.write_text("[http]\ntopic_data_s = 2\nhost = '::1'\n")
+        file.write_text("[retention]\nkeep_days = 31\n[http]\nhost = '::1'\n")
         process.send_signal(signal.SIGHUP)
         assert (await line_with(process, "reloaded the configuration; changed")).endswith(
-            ": [http] topic_data_s"
+            ": [retention] keep_days"
         )
         assert (await line_with(process, "need a restart")).endswith(": [http] host")
         os.close(terminal)

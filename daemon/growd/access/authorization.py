@@ -162,7 +162,7 @@ class Authorization:
 
     async def _watch_streams(self) -> None:
         while self._streams:
-            await asyncio.sleep(self._section.answer_s)
+            await asyncio.sleep(self._sessions.limits.answer_s)
             for stream in [*self._streams]:
                 await self._check_again(stream.request, stream.credentials)
 

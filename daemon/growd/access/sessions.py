@@ -89,12 +89,15 @@ class _SessionAnswer(msgspec.Struct):
 class SessionLimits:
     """How many valid and invalid logins are remembered, and how many are asked for at once, or wait.
 
-    CouchDB is slow on wrong and on new passwords on purpose.
+    The database's answer is trusted for `answer_s`, so a deleted user loses access after that time. It may
+    take `question_s`: CouchDB is slow on new and wrong passwords on purpose.
     """
 
     remembered: int = 1_024
     at_once: int = 4
     waiting: int = 64
+    answer_s: float = 30.0
+    question_s: float = 10.0
 
 
 @dataclass(slots=True)
@@ -141,7 +144,7 @@ class Sessions:
     ) -> None:
         self.section = section
         self._ask = ask
-        self._limits = limits
+        self.limits = limits
         self._attempts = attempts
         self._monotonic = monotonic
         self._secret = os.urandom(32)
@@ -191,7 +194,7 @@ class Sessions:
     def _begin(
         self, key: bytes, credentials: Credentials, address: str, known: _Known | None
     ) -> asyncio.Task[Session | ApiError]:
-        if known is None and len(self._questions) >= self._limits.waiting:
+        if known is None and len(self._questions) >= self.limits.waiting:
             sentence = "too many logins are being checked; try again"
             raise ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "busy", sentence, _RETRY_AFTER)
         question = asyncio.create_task(
@@ -225,7 +228,7 @@ class Sessions:
         # CouchDB counts failures of a login by the last address of this header
         headers = credentials.headers | {hdrs.X_FORWARDED_FOR: address or "unknown"}
         try:
-            async with asyncio.timeout(self.section.question_s), turns:
+            async with asyncio.timeout(self.limits.question_s), turns:
                 found = _read(await self._ask(headers))
         except (GatewayError, OSError, TimeoutError, _NoAnswerError) as error:
             if attempt is not None:
@@ -241,7 +244,7 @@ class Sessions:
             attempt.is_no_failure()
         now = self._monotonic()
         remembered = replace(found, set_cookie="")
-        self._known.keep(key, _Known(remembered, now, now + self.section.answer_s))
+        self._known.keep(key, _Known(remembered, now, now + self.limits.answer_s))
         return found
 
     def _forget(self, key: bytes, refusal: ApiError) -> None:
@@ -252,7 +255,7 @@ class Sessions:
         """The last good answer while it is valid, or the refusal."""
         if not self._is_silent:
             self._is_silent = True
-            reason = str(error) or f"no answer within {self.section.question_s:g} s"
+            reason = str(error) or f"no answer within {self.limits.question_s:g} s"
             _log.warning(
                 "the database does not answer about logins: %s; known logins stay valid for %g s",
                 reason,

@@ -141,13 +141,6 @@ class Api:
         ] = {}  # the OpenAPI document, generic or with this chamber's names
         self._described = (-1, -1)  # the changes of topics and services that they contain
 
-    def reconfigure(self, limits: Limits) -> None:
-        """Apply other limits from the next request on."""
-        self.limits = limits
-        self._route()
-        self.bodies.limit = limits.body_bytes
-        self.streams.reconfigure(limits.streams, limits.stream_queue, limits.heartbeat_s)
-
     def offer(self, operations: Iterable[Operation]) -> None:
         """Serve further operations, those of a part, from now on."""
         self._of_parts = (*self._of_parts, *operations)

@@ -68,10 +68,6 @@ class Streams:
         self._of_many = 0  # streams of many topics
         self._closed = False
 
-    def reconfigure(self, limit: int, queue: int, heartbeat_s: float) -> None:
-        """Apply other limits to new clients; those that wait keep theirs."""
-        self._limit, self._queue, self._heartbeat = limit, queue, heartbeat_s
-
     def __len__(self) -> int:
         """How many clients wait."""
         return self._taken

@@ -33,14 +33,6 @@ class Access(Section, frozen=True):
     """Role for administrative services: those with a lasting effect, and those that reset a safety
     function."""
 
-    answer_s: Annotated[float, Meta(ge=1, le=3_600)] = 30.0
-    """How long growd trusts the database's answer about a login. A deleted user loses access after this
-    time."""
-
-    question_s: Annotated[float, Meta(ge=0.1, le=60)] = 10.0
-    """How long growd waits for the database to check a login. A Raspberry Pi needs a second for a
-    password."""
-
     outage_s: Annotated[float, Meta(ge=0, le=604_800)] = 3_600.0
     """How long the last good answer remains valid while the database does not answer. After that growd
     refuses the login."""

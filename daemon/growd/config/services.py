@@ -75,42 +75,6 @@ class Http(Section, frozen=True):
     """Addresses or networks of proxies whose X-Forwarded-For growd trusts. It always trusts those on this
     machine."""
 
-    max_body_bytes: Annotated[int, Meta(ge=1024, le=4_194_304)] = 131_072
-    """Largest body of a request to the API."""
-
-    max_connections: Annotated[int, Meta(ge=1, le=100_000)] = 3_000
-    """Largest number of connections. Above it the connection that has been idle for longest is closed."""
-
-    max_connections_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 200
-    """Connections from one address (IPv6: one /64 network). Connections from this machine are not counted."""
-
-    header_timeout_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
-    """Time limit for the headers of a request."""
-
-    keep_alive_s: Annotated[float, Meta(gt=0, le=86_400)] = 75.0
-    """How long a connection may be idle between requests."""
-
-    max_streams: Annotated[int, Meta(ge=1, le=100_000)] = 1_000
-    """Open streams of topics. Each takes a connection, so the smaller of the two limits applies."""
-
-    max_streams_per_client: Annotated[int, Meta(ge=1, le=100_000)] = 100
-    """Open streams from one address. Streams from this machine are not counted."""
-
-    max_requests_per_client_hz: Annotated[float, Meta(ge=1, le=100_000)] = 200.0
-    """Requests to the API from one address, as a long-term average. Requests from this machine are not
-    counted."""
-
-    stream_queue: Annotated[int, Meta(ge=1, le=10_000)] = 64
-    """Messages that wait for a slow reader of a stream, for a `stream` one more for each topic. Above it the
-    oldest are dropped and counted."""
-
-    heartbeat_s: Annotated[float, Meta(gt=0, le=3_600)] = 15.0
-    """Interval of the comments on a quiet `topic_stream` of server-sent events, and of the heartbeats of a
-    `stream` whose client asks for no other (at least 1 s). A `topic_stream` of lines has no heartbeat."""
-
-    topic_data_s: Annotated[float, Meta(gt=0, le=3_600)] = 10.0
-    """Longest time for which topic_data waits for the next message."""
-
 
 class Couchdb(Section, frozen=True):
     """The database. Without `url` growd runs its embedded database."""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
-
-from msgspec import Meta
+from typing import TYPE_CHECKING
 
 from growd.config.base import Section
 from growd.config.findings import Finding
@@ -23,12 +21,6 @@ class Tls(Section, frozen=True):
     key: str = ""
     """File (PEM) with the private key of the certificate, without a password, not readable for others. A bare
     name is a systemd credential."""
-
-    handshake_timeout_s: Annotated[float, Meta(gt=0, le=300)] = 10.0
-    """Time limit of the TLS handshake."""
-
-    check_interval_s: Annotated[float, Meta(ge=1, le=86_400)] = 30.0
-    """How often growd checks whether the files have changed."""
 
 
 def faults_of_tls(tls: Tls) -> Iterator[Finding]:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from ipaddress import IPv4Network, IPv6Network
 
-    from growd.config import Http
     from growd.server.client_request import ClientRequest
 
 BURST_S: Final = 2.0  # a burst may use as many seconds of requests at once
@@ -48,16 +47,6 @@ class ClientLimits:
     streams: int = 100
     requests_hz: float = 200.0
     proxies: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, http: Http) -> ClientLimits:
-        """From the configuration."""
-        return cls(
-            http.max_connections_per_client,
-            http.max_streams_per_client,
-            http.max_requests_per_client_hz,
-            http.trusted_proxies,
-        )
 
 
 class Clients:

@@ -36,6 +36,7 @@ METHODS: Final = "GET, HEAD, POST, PUT, DELETE, COPY, OPTIONS"  # of the API and
 MAX_HEAD: Final = 128 * 1024  # bytes of a request's line and headers together
 AHEAD: Final = 16 * 1024  # bytes behind the request that is being answered, before no more are read
 MAX_RAW_TARGET: Final = 8 * 1024  # bytes of a request line with raw UTF-8; encoding more would take too long
+HANDSHAKE_S: Final = 10.0  # the longest TLS handshake
 LINGER_S: Final = 1.0  # how long a refused client may take to read the refusal
 # A client that vanished is noticed after 60 + 4 * 15 seconds, and one that takes no byte after 120
 # (tcp(7); TCP_USER_TIMEOUT is in milliseconds).
@@ -260,7 +261,7 @@ class ClientConnection(asyncio.Protocol):
                 self,
                 certificate.context,
                 server_side=True,
-                ssl_handshake_timeout=certificate.handshake_timeout_s,
+                ssl_handshake_timeout=HANDSHAKE_S,
                 ssl_shutdown_timeout=LINGER_S,
             )
         except OSError as error:  # ssl's errors, a lost connection and a timeout

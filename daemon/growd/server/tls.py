@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from growd.config.tls import Tls
     from growd.runtime.clock import Clock
 
+CHECK_S: Final = 30.0
+"""Between checks whether the files have changed."""
+
 SOON_S: Final = 14 * 86_400  # a certificate that expires sooner is warned of
 _PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _DER_VERSION: Final = 0xA0
@@ -47,8 +50,6 @@ class Certificate:
     """
 
     def __init__(self, tls: Tls, clock: Clock) -> None:
-        self.handshake_timeout_s = tls.handshake_timeout_s
-        self._interval_s = tls.check_interval_s
         self._clock = clock
         self._section = tls
         self._files = Path(), Path()
@@ -75,7 +76,7 @@ class Certificate:
     async def run(self) -> None:
         """Check the files at intervals."""
         while True:
-            await self._clock.sleep(self._interval_s)
+            await self._clock.sleep(CHECK_S)
             await self.check()
 
     async def check(self, *, is_asked_for: bool = False) -> None:

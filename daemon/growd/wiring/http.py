@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
-from growd.api.operations import Api, Limits
+from growd.api.operations import Api
 from growd.api.page_files import PageFiles
 from growd.host.systemd import passed_sockets
 from growd.proxy.csv_export import Exports
@@ -18,7 +18,6 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
-from growd.server.connections import ConnectionLimits
 from growd.server.tls import Certificate
 from growd.wiring.access import access_control
 from growd.wiring.files import page_folder
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from growd.bus import Bus
-    from growd.config import Config, Http
+    from growd.config import Config
     from growd.config.tls import Tls
     from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
@@ -50,20 +49,8 @@ class Served(NamedTuple):
     archive: RunArchive
 
 
-RELOADABLE: Final = (
-    "http.hosts",
-    "http.origins",
-    "http.trusted_proxies",
-    "http.max_connections_per_client",
-    "http.max_streams_per_client",
-    "http.max_requests_per_client_hz",
-    "http.max_body_bytes",
-    "http.max_streams",
-    "http.stream_queue",
-    "http.heartbeat_s",
-    "http.topic_data_s",
-)
-"""Options that can change at run time. Open streams keep their queue and heartbeat."""
+RELOADABLE: Final = ("http.hosts", "http.origins", "http.trusted_proxies")
+"""Options that can change at run time."""
 
 
 @contextlib.asynccontextmanager
@@ -87,7 +74,7 @@ async def serving(
     access = access_control(config, gateway, root)
     if access is not None:
         answering = access.check_logins(answering)
-    clients = Clients(ClientLimits.of(http))
+    clients = Clients(ClientLimits(proxies=http.trusted_proxies))
     authorization = None if access is None else access.authorization
     history = configured_history(config, bus, database, storage)
     archive = run_archive(config, database)
@@ -95,7 +82,6 @@ async def serving(
         bus,
         bus.node("http"),
         root,
-        _limits(http),
         clients=clients,
         access=authorization,
         is_open=http.access == "open",
@@ -104,13 +90,12 @@ async def serving(
         runs=archive,
     )
     guard = OriginGuard(WebPolicy.of(http))
-    connections = ConnectionLimits(http.max_connections, http.header_timeout_s, http.keep_alive_s)
-    door = FrontDoor(api, answering, connections, guard)
+    door = FrontDoor(api, answering, guard=guard)
     MonitoringPages(status).open(api, door)
     folder, is_edited = await asyncio.to_thread(page_folder)
     PageFiles(api, folder, is_edited=is_edited)
 
-    offer_reloads(reloader, guard, clients, api)
+    offer_reloads(reloader, guard, clients)
     if authorization is not None:
         reloader.offer("access", apply=authorization.reconfigure)
     try:
@@ -123,25 +108,14 @@ async def serving(
         await gateway.close()
 
 
-def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients, api: Api) -> None:
+def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients) -> None:
     """Apply changed options when the configuration is read again."""
 
     async def apply(config: Config) -> None:
         guard.reconfigure(WebPolicy.of(config.http))
-        clients.reconfigure(ClientLimits.of(config.http))
-        api.reconfigure(_limits(config.http))
+        clients.reconfigure(ClientLimits(proxies=config.http.trusted_proxies))
 
     reloader.offer(*RELOADABLE, apply=apply)
-
-
-def _limits(http: Http) -> Limits:
-    return Limits(
-        body_bytes=http.max_body_bytes,
-        streams=http.max_streams,
-        stream_queue=http.stream_queue,
-        heartbeat_s=http.heartbeat_s,
-        topic_data_s=http.topic_data_s,
-    )
 
 
 @contextlib.asynccontextmanager
