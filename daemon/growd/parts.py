@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from growd.api.operations import Api
     from growd.bus import Bus
     from growd.config import Config
+    from growd.host.mqtt import MqttLink
     from growd.runs.archive import RunArchive
     from growd.runs.run_figures import FigurePoints
     from growd.status.status_node import StatusNode
@@ -59,6 +60,8 @@ class Surroundings:
     """What the figures of runs of an environment are made of."""
     shipping: Callable[[], contextlib.AbstractAsyncContextManager[None]]
     """Sends waiting points before the body reads them from the database."""
+    mqtt: MqttLink | None
+    """The connection to the broker of [mqtt], if something uses it."""
     cloud_login: tuple[str, str] | None
     cloud_trust: ssl.SSLContext | bool
     """The login at the server of [replication], and what verifies it."""

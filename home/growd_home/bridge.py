@@ -10,19 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.host.mqtt_connection import MqttConnection
-from growd.host.mqtt_outages import PAUSES, BrokerOutages
 from growd.status.bridge_status import BridgeStatus
 from growd_home.commands import Commands
 from growd_home.layout import OFFLINE, ONLINE
 from growd_home.outgoing import Outbound
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 
     from growd.bus import Bus
-    from growd.host.mqtt_connection import Broker
-    from growd.runtime.pauses import Pauses
+    from growd.host.mqtt import MqttLink
     from growd.status.model import Status
     from growd_home.discovery import Discovery
     from growd_home.layout import HomePlace, TopicNames
@@ -32,8 +29,6 @@ NODE: Final = "mqtt/bridge"
 _REFRESH_S: Final = 60.0  # each message is published again after this time
 _RECIPES_S: Final = 30.0  # the recipes are listed again after this time
 _NO_RECIPES_S: Final = 5.0  # likewise, if the database has not answered
-_KEEP_ALIVE_S: Final = 20  # the broker notices a silent loss within 30 s
-_GOODBYE_S: Final = 2.0
 _LEAST_S: Final = 0.1  # between two rounds, also if many commands come
 _AT_ONCE: Final = 40  # messages that wait for their acknowledgement
 _REFUSALS_LOGGED_S: Final = 1.0  # at most one line in this time
@@ -45,13 +40,14 @@ class Bridge:
 
     `look_up` brings up to date what costs more, such as the state of the machine, once a minute. `recipes`
     lists the ids of the recipes. With `commands`, messages on the topics of commands are carried out. The
-    topic of availability has "offline", retained, and "online" after each round, not retained.
+    topic of availability has "offline", retained, and "online" after each round, not retained. `link` has the
+    former as its last will.
     """
 
     def __init__(
         self,
         bus: Bus,
-        broker: Broker,
+        link: MqttLink,
         topics: TopicNames,
         places: Sequence[HomePlace],
         *,
@@ -61,21 +57,18 @@ class Bridge:
         interval_s: float,
         discovery: Discovery | None,
         commands: bool,
-        pauses: Pauses = PAUSES,
     ) -> None:
         self.node = bus.node(NODE)
-        self._broker = broker
+        self._link = link
         self._topics = topics
         self._look_up = look_up
         self._snapshot = snapshot
         self._list_recipes = recipes
         self._interval_s = interval_s
         self._discovery = discovery
-        self._identifier = f"growd-home-{topics.device}"
-        self._outages = BrokerOutages(broker, self._identifier, pauses)
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
-        self._is_connected = False
+        self._is_online = False
         self._published = self._refused = 0
         self._logged_at = -_REFUSALS_LOGGED_S
         environments = [place.environment for place in places]
@@ -97,90 +90,52 @@ class Bridge:
         selected = None if self._commands is None else self._commands.selected
         self._outbound = Outbound(topics, places, discovery, selected=selected)
         self.node.describe("bridge", self._described)
-        self.node.describe("problems", self._problems)
+        wanted = topics.commands() if commands else []
+        if discovery is not None:
+            wanted += [discovery.birth, discovery.all_topics]
+        link.listen(wanted, self._receive)
 
     async def run(self) -> None:
-        """Maintain the connection until cancelled."""
+        """Publish while there is a connection, and carry out commands, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self._commands is not None:
                 tasks.create_task(self._commands.run(), name=f"{NODE}: commands")
                 tasks.create_task(self._watch_recipes(), name=f"{NODE}: recipes")
-            await self._outages.keep(self._connect)
-
-    async def _connect(self) -> None:
-        async with self._connected() as connection:
-            await self._exchange(connection)
-
-    @contextlib.asynccontextmanager
-    async def _connected(self) -> AsyncIterator[MqttConnection]:
-        """A connection for the body; after an orderly end the broker has "offline". Raises OSError."""
-        connection = MqttConnection(
-            self._broker,
-            self._identifier,
-            will=self._topics.availability,
-            keep_alive_s=_KEEP_ALIVE_S,
-            receive=self._receive,
-        )
-        try:
-            await connection.open()
-            self._outbound.forget()
-            yield connection
-        except asyncio.CancelledError:
-            with contextlib.suppress(OSError):
-                async with asyncio.timeout(_GOODBYE_S):
-                    await connection.publish(self._topics.availability, OFFLINE, retain=True)
-            raise
-        finally:
-            self._is_connected = False
-            connection.close()
-
-    async def _exchange(self, connection: MqttConnection) -> None:
-        """Publish until the connection is lost. Raises OSError, alone or in a group."""
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(connection.until_lost(), name=f"{NODE}: connection")
-            await self._acknowledged(connection.publish(self._topics.availability, OFFLINE, retain=True))
-            await self._subscribe(connection)
-            await self._look_up()
-            await self._publish_due(connection)
-            self._is_connected = True
-            self._outages.end()
-            refreshed_at = self._loop.time()
             while True:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(self._interval_s):
-                        await self._wake.wait()
-                    await asyncio.sleep(_LEAST_S)
-                self._wake.clear()
-                if self._loop.time() - refreshed_at >= _REFRESH_S:
-                    refreshed_at = self._loop.time()
-                    self._outbound.forget()
-                    await self._look_up()
-                await self._publish_due(connection)
+                number = await self._link.connected()
+                with contextlib.suppress(ConnectionError):  # a problem of the connection
+                    await self._exchange(number)
+                self._is_online = False
+                await asyncio.sleep(_LEAST_S)
 
-    async def _publish_due(self, connection: MqttConnection) -> None:
+    async def _exchange(self, number: int) -> None:
+        """Publish on one connection. Raises ConnectionError."""
+        self._outbound.forget()
+        await self._link.publish(self._topics.availability, OFFLINE, retain=True)
+        await self._look_up()
+        refreshed_at = self._loop.time()
+        while self._link.connections == number:
+            await self._publish_due()
+            self._is_online = True
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_s):
+                    await self._wake.wait()
+                await asyncio.sleep(_LEAST_S)
+            self._wake.clear()
+            if self._loop.time() - refreshed_at >= _REFRESH_S:
+                refreshed_at = self._loop.time()
+                self._outbound.forget()
+                await self._look_up()
+
+    async def _publish_due(self) -> None:
+        publish = self._link.publish
         for batch in _batches(self._outbound.due(self._snapshot()), _AT_ONCE):
-            sending = (connection.publish(each.topic, each.body, retain=each.retain) for each in batch)
-            await self._acknowledged(asyncio.gather(*sending))
+            await asyncio.gather(*(publish(each.topic, each.body, retain=each.retain) for each in batch))
             self._outbound.acknowledge(batch)
             self._published += len(batch)
         # Last, so that no value of an earlier run is shown as a present one. It is not retained: a broker
         # that restarts without growd would say that growd is online, with the values of the time before.
-        await self._acknowledged(connection.publish(self._topics.availability, ONLINE))
-
-    async def _acknowledged(self, sending: Awaitable[object]) -> None:
-        """Wait for the broker. Raises `TimeoutError`, an OSError."""
-        async with asyncio.timeout(self._broker.timeout_s):
-            await sending
-
-    async def _subscribe(self, connection: MqttConnection) -> None:
-        wanted = [] if self._commands is None else self._topics.commands()
-        if self._discovery is not None:
-            wanted += [self._discovery.birth, self._discovery.all_topics]
-        if wanted:
-            async with asyncio.timeout(self._broker.timeout_s):
-                refused = await connection.subscribe(*wanted)
-            for topic, reason in refused.items():
-                _log.warning("%s refuses the topic %s: %s", self._outages.name, topic, reason)
+        await publish(self._topics.availability, ONLINE)
 
     async def _watch_recipes(self) -> None:
         """List the recipes now and then; without an answer the last list stays."""
@@ -195,7 +150,7 @@ class Bridge:
                 self._wake.set()
             await asyncio.sleep(_RECIPES_S)
 
-    def _receive(self, topic: str, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttConnection
+    def _receive(self, topic: str, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttLink
         discovery = self._discovery
         if discovery is not None and topic == discovery.birth:
             if body == ONLINE:
@@ -224,10 +179,10 @@ class Bridge:
 
     def _described(self) -> dict[str, Any]:
         status = BridgeStatus(
-            host=self._broker.host,
-            port=self._broker.port,
-            is_connected=self._is_connected,
-            reason=self._outages.reason,
+            host=self._link.broker.host,
+            port=self._link.broker.port,
+            is_connected=self._is_online and not self._link.problem,
+            reason=self._link.reason,
             topic=self._topics().rstrip("/"),
             takes_commands=self._commands is not None,
             published=self._published,
@@ -235,13 +190,6 @@ class Bridge:
             refused=self._refused,
         )
         return msgspec.structs.asdict(status)
-
-    def _problems(self) -> list[dict[str, Any]]:
-        reason = self._outages.reason
-        if not reason:
-            return []
-        text = f"{self._outages.name} can't be reached: {reason}; Home Assistant and others see no values"
-        return [{"text": text, "is_failure": False}]
 
 
 def _batches(messages: Iterable[Outgoing], size: int) -> Iterator[list[Outgoing]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import platform
 from functools import partial
@@ -12,7 +11,6 @@ from growd import __version__
 from growd.config import chambers_of
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
-from growd.wiring.mqtt import read_broker
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -25,13 +23,12 @@ _MOST_RECIPES = 200  # that can be chosen
 
 @contextlib.asynccontextmanager
 async def opened(around: Surroundings) -> AsyncIterator[None]:
-    """Publish the state at the broker of [mqtt] for the body, if that is configured. Raises `ConfigError`."""
+    """Publish the state at the broker of [mqtt] for the body, if that is configured."""
     config = around.present()
     options = config.mqtt
-    if not options.publish:
+    if not options.publish or around.mqtt is None:
         yield
         return
-    broker = await asyncio.to_thread(read_broker, options)
     from growd_home.bridge import Bridge  # noqa: PLC0415  imported only if configured
     from growd_home.discovery import Discovery  # noqa: PLC0415  likewise
     from growd_home.layout import HomePlace, TopicNames  # noqa: PLC0415  likewise
@@ -43,7 +40,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
         discovery = Discovery(options.discovery, topics, host, __version__, commands=options.commands)
     bridge = Bridge(
         around.bus,
-        broker,
+        around.mqtt,
         topics,
         [HomePlace.of(chamber) for chamber in chambers_of(config)],
         look_up=around.status.look_up,

@@ -25,7 +25,7 @@ from support.clock import ManualClock
 from support.running import running
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
+    from collections.abc import AsyncIterator
 
     from growd.alerts.messages import AlertMessage
 
@@ -38,9 +38,6 @@ class Line:
         self.tries: list[float] = []
         self.error: Exception | None = None
         self.clock: ManualClock
-
-    async def run(self, is_up: Callable[[], None]) -> None:
-        is_up()
 
     async def send(self, batch: AlertMessage) -> str:
         self.tries.append(self.clock.monotonic())

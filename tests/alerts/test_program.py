@@ -33,6 +33,12 @@ CONFIGURATION = """
 [simulator]
 speed = 60
 
+[mqtt]
+host = "localhost"
+port = {broker}
+user = "{broker_user}"
+password_file = "{folder}/broker-password"
+
 [[notify]]
 name = "mail"
 kind = "email"
@@ -48,12 +54,6 @@ group_s = 0.2
 [[notify]]
 name = "broker"
 kind = "mqtt"
-host = "localhost"
-port = {broker}
-security = "none"
-user = "{broker_user}"
-password_file = "{folder}/broker-password"
-topic = "growd/{{device}}"
 group_s = 0.2
 
 [[notify]]

@@ -16,11 +16,12 @@ from growd.bus.fields import Field, Kind
 from growd.config import chambers_of, load
 from growd.config.profiles import profile_path
 from growd.control.topics import declare_environment
-from growd.host.mqtt_connection import Broker
+from growd.host.mqtt import Broker, MqttLink
 from growd.runtime.clock import RealClock
 from growd.runtime.pauses import Pauses
+from growd.runtime.supervisor import Supervisor
 from growd.status.model import Reading, RecipeStatus, VariableStatus
-from growd_home.bridge import NODE, Bridge
+from growd_home.bridge import Bridge
 from growd_home.discovery import Discovery
 from growd_home.layout import HomePlace, TopicNames
 from support.status import EMPTY
@@ -110,9 +111,12 @@ class Home(Watcher):
         for name in ("stop", "pause", "resume"):
             self._serve(f"{ENVIRONMENT}/{name}_recipe")
         self._serve(f"{ENVIRONMENT}/start_recipe", Field("recipe_id", Kind.STRING))
+        will = aiomqtt.Will(AVAILABILITY, b"offline", qos=1, retain=True)
+        where = Broker("localhost", port, None, PATIENCE_S, *login)
+        self.link = MqttLink(self.bus, where, f"growd-{DEVICE}", pauses=SOON, will=will, is_vital=False)
         self.bridge = Bridge(
             self.bus,
-            Broker("localhost", port, None, PATIENCE_S, *login),
+            self.link,
             TOPICS,
             [CLIMATE] if places is None else places,
             look_up=self._nothing,
@@ -121,7 +125,6 @@ class Home(Watcher):
             interval_s=0.05,
             discovery=Discovery("homeassistant", TOPICS, "chamber", "1.0", commands=commands),
             commands=commands,
-            pauses=SOON,
         )
 
     def _serve(self, name: str, *arguments: Field) -> None:
@@ -143,7 +146,7 @@ class Home(Watcher):
 
     @property
     def problem(self) -> str:
-        return "".join(each["text"] for each in self.bus.find_node(NODE).information()["problems"])
+        return "".join(each["text"] for each in self.bus.find_node("mqtt").information()["problems"])
 
     async def say(self, topic: str, body: str, *, retain: bool = False) -> None:
         """Publish a command below the topics of this growd."""
@@ -151,12 +154,10 @@ class Home(Watcher):
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        task = asyncio.create_task(self.bridge.run(), name="bridge")
-        try:
+        async with Supervisor(RealClock(), self.bus.liveness) as supervisor:
+            supervisor.start("mqtt", self.link.run)
+            supervisor.start("bridge", self.bridge.run)
             yield
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
 
 
 @asynccontextmanager

@@ -38,9 +38,6 @@ class DeliveryError(Exception):
 class AlertChannel(Protocol):
     """A way to send alerts to operators."""
 
-    async def run(self, is_up: Callable[[], None]) -> None:
-        """Maintain a connection between messages, if there is one; call `is_up()` when it is restored."""
-
     async def send(self, batch: AlertMessage) -> str:
         """Send a message; return its name, for later messages that refer to it, or "".
 
@@ -93,10 +90,6 @@ class Delivery:
         self.backlog.put(phase, alert)
         self._wanted.set()
 
-    def retry_now(self) -> None:
-        """Retry now: the receiver may be reachable again."""
-        self._again.set()
-
     def information(self) -> dict[str, Any]:
         """The state for the node `alerts`; `since` is when it began to fail in UNIX seconds, else 0."""
         return {
@@ -127,17 +120,13 @@ class Delivery:
             if not is_sent:
                 await self._back_off()
 
-    async def keep_up(self) -> None:
-        """Maintain the connection of the channel until cancelled."""
-        await self._channel.run(self.retry_now)
-
     async def test(self) -> str:
         """Send a test message now. Returns the reason if that failed, else an empty text."""
         try:
             await self._send(AlertMessage((), is_test=True))
         except DeliveryError as error:
             return str(error)
-        self.retry_now()
+        self._again.set()  # the receiver is reachable
         return ""
 
     async def _send_backlog(self) -> bool:

@@ -111,8 +111,8 @@ class AlertOptions(Section, frozen=True):
 class Notify(Section, frozen=True):
     """One channel for alerts. Without any rule it sends the default alerts (docs/alerts.md).
 
-    `webhook` posts JSON to `url`. `email` sends through the SMTP server `host`. `mqtt` publishes on the
-    broker `host`, below `topic`.
+    `webhook` posts JSON to `url`. `email` sends through the SMTP server `host`. `mqtt` publishes at
+    the broker of [mqtt], on `<topic>/<device>/alerts/event` with the topic of [mqtt].
     """
 
     name: Name
@@ -131,33 +131,28 @@ class Notify(Section, frozen=True):
     """`webhook`: file with a token, sent as `Authorization: Bearer`."""
 
     host: str = ""
-    """`email`, `mqtt`: the server."""
+    """`email`: the server."""
 
     port: Port = 0
-    """`email`, `mqtt`: port; 0 is the default (587, or 465 with tls; 1883, or 8883 with tls)."""
+    """`email`: port; 0 is the default (587, or 465 with tls)."""
 
     security: Literal["starttls", "tls", "none"] = "starttls"
-    """`email`, `mqtt`: encryption. The certificate is always checked. MQTT has no starttls and uses tls
-    instead."""
+    """`email`: encryption. The certificate is always checked."""
 
     ca_file: str = ""
     """Trusted certificate authorities (PEM); default: those of the machine."""
 
     user: str = ""
-    """`email`, `mqtt`: user; empty: no login."""
+    """`email`: user; empty: no login."""
 
     password_file: str = ""
-    """`email`, `mqtt`: file with the password. A bare name is a systemd credential."""
+    """`email`: file with the password. A bare name is a systemd credential."""
 
     sender: str = ""
     """`email`: address of the sender."""
 
     recipients: tuple[Annotated[str, Meta(max_length=254)], ...] = ()
     """`email`: addresses of the recipients."""
-
-    topic: Annotated[str, Meta(min_length=1, max_length=200)] = "growd/{device}"
-    """`mqtt`: prefix of `<topic>/alerts/event` and of the retained `<topic>/alerts/open` and
-    `<topic>/alerts/status`. {device} stands for the id of this device."""
 
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 30.0
     """Time limit of one message, including the connection."""
@@ -198,14 +193,13 @@ _CHANNELS_WITH: Final = {
     "url": ("webhook",),
     "secret_file": ("webhook",),
     "token_file": ("webhook",),
-    "host": ("email", "mqtt"),
-    "port": ("email", "mqtt"),
-    "security": ("email", "mqtt"),
-    "user": ("email", "mqtt"),
-    "password_file": ("email", "mqtt"),
+    "host": ("email",),
+    "port": ("email",),
+    "security": ("email",),
+    "user": ("email",),
+    "password_file": ("email",),
     "sender": ("email",),
     "recipients": ("email",),
-    "topic": ("mqtt",),
 }
 """Options of some kinds of channels only."""
 
@@ -232,14 +226,18 @@ DEFAULT_ALERTS: Final = (
 
 
 def faults_of_alerts(
-    alerts: Sequence[AlertOptions], channels: Sequence[Notify], measured: Mapping[str, Collection[str]]
+    alerts: Sequence[AlertOptions],
+    channels: Sequence[Notify],
+    measured: Mapping[str, Collection[str]],
+    *,
+    broker: str,
 ) -> Iterator[Finding]:
-    """Checks across options. `measured` has the measured variables by environment."""
+    """Checks across options. `measured` has the measured variables by environment, `broker` its host."""
     yield from _faults_of_names("alert", alerts)
     yield from _faults_of_names("notify", channels)
     for index, channel in enumerate(channels):
         yield from of_other_kinds(("notify", index), channel, _CHANNELS_WITH)
-        for option, reason in _faults_of_channel(channel):
+        for option, reason in _faults_of_channel(channel, broker):
             yield Finding(("notify", index, option), f"{channel.name}: {reason}")
     known = {channel.name for channel in channels}
     for index, alert in enumerate(alerts):
@@ -295,18 +293,18 @@ def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
         yield "hysteresis", f"{hysteresis:g} is not less than deviation, {alert.deviation:g}"
 
 
-def _faults_of_channel(channel: Notify) -> Iterator[tuple[str, str]]:
+def _faults_of_channel(channel: Notify, broker: str) -> Iterator[tuple[str, str]]:
     if channel.kind == "webhook":
         yield from _faults_of_url(channel.url)
+        return
+    if channel.kind == "mqtt":
+        if not broker:
+            yield "kind", "needs a broker: set host in [mqtt]"
         return
     if not channel.host:
         yield "host", "is missing"
     if channel.password_file and not channel.user:
         yield "password_file", "has no effect without a user"
-    if channel.kind == "mqtt":
-        if set("#+\0") & set(channel.topic) or channel.topic.startswith("$"):
-            yield "topic", f"must not contain # or + or begin with $, got {channel.topic!r}"
-        return
     for option, addresses in (("sender", (channel.sender,)), ("recipients", channel.recipients or ("",))):
         for address in addresses:
             if not _is_address(address):

@@ -1,4 +1,4 @@
-"""The section [mqtt]: the broker of sensors and outputs, and of home automation."""
+"""The section [mqtt]: the broker of sensors and outputs, of alerts and of home automation."""
 
 from __future__ import annotations
 
@@ -14,11 +14,10 @@ if TYPE_CHECKING:
 
 
 class Mqtt(Section, frozen=True):
-    """The MQTT broker of sensors and outputs with the kind mqtt, which share one connection.
+    """The MQTT broker of sensors, outputs and alerts of the kind mqtt, which share one connection.
 
     With `publish`, growd also publishes its own state there, for Home Assistant, Node-RED and other programs.
-    With simulated hardware growd connects only for `publish`. Alerts by MQTT have a broker of their own, see
-    [[notify]].
+    With simulated hardware growd connects only for `publish` and alerts.
     """
 
     host: str = ""
@@ -43,7 +42,7 @@ class Mqtt(Section, frozen=True):
     """Time limit of a connection, and of the acknowledgement of a message."""
 
     publish: bool = False
-    """Publish readings, set points, outputs, recipes and alerts, on a connection of its own."""
+    """Publish readings, set points, outputs, recipes and alerts."""
 
     topic: Annotated[str, Meta(min_length=1, max_length=100)] = "growd"
     """`publish`: what all topics begin with; the id of the device follows."""

@@ -126,7 +126,7 @@ class Config(ChamberOptions, frozen=True):
     """What is stored, and when."""
 
     mqtt: Mqtt = Mqtt()
-    """The MQTT broker of sensors and outputs."""
+    """The MQTT broker of sensors, outputs, alerts and home automation."""
 
     retention: Retention = Retention()
     """How long points are kept."""

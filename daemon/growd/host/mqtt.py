@@ -1,34 +1,80 @@
-"""The connection to the MQTT broker of the section [mqtt], for sensors and outputs."""
+"""The connection to the MQTT broker of the section [mqtt], over aiomqtt."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import logging
-from typing import TYPE_CHECKING, Any, Final
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from growd.host.mqtt_connection import KEEP_ALIVE_S, MqttConnection
-from growd.host.mqtt_outages import PAUSES, BrokerOutages
+import aiomqtt
+
+from growd.runtime.pauses import Pauses
+from growd.runtime.task_fault import TaskFault
 from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import ssl
+    from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 
     from growd.bus import Bus
-    from growd.host.mqtt_connection import Broker
-    from growd.runtime.pauses import Pauses
 
-_ALIVE_S: Final = 10  # for an output, which a lost connection makes safe
+T = TypeVar("T")
+
+PAUSES: Final = Pauses(1.0, 60.0)
+"""Between attempts to connect, in real seconds."""
+
+AT_LEAST_ONCE: Final = 1
+_KEEP_ALIVE_S: Final = 20  # the broker notices a silent loss after one and a half of it
+_MOST_UNACKNOWLEDGED: Final = 100  # messages to a broker that does not answer; further ones fail at once
+_MOST_RECEIVED: Final = 1_000  # that wait for their receivers; further ones are lost
+_LASTING_S: Final = 10.0  # a connection that is lost sooner does not end an outage
+_MANY: Final = 3  # failures in a row
+_GOODBYE_S: Final = 2.0
+_CLOSE_S: Final = 0.1
 _NEVER: Final = "there is no connection yet"
 _log = logging.getLogger(__name__)
+_quiet = logging.getLogger(f"{__name__}.client")
+_quiet.setLevel(logging.ERROR)
+
+
+@dataclass(frozen=True)
+class Broker:
+    """The broker. Without `context` there is no TLS, without `user` no login."""
+
+    host: str
+    port: int
+    context: ssl.SSLContext | None
+    timeout_s: float
+    user: str = ""
+    password: str = ""
+
+    def __str__(self) -> str:
+        return f"the MQTT broker {self.host}:{self.port}"
+
+    def client(self, identifier: str, **options: Any) -> aiomqtt.Client:
+        """A client that is not connected yet."""
+        return aiomqtt.Client(
+            self.host,
+            self.port,
+            identifier=identifier,
+            username=self.user or None,
+            password=self.password if self.user else None,
+            tls_context=self.context,
+            timeout=self.timeout_s,
+            logger=_quiet,
+            **options,
+        )
 
 
 class MqttLink:
-    """A `growd_drivers.mqtt.MqttClient`, whose connection is permanent and is restored after an outage.
+    """A `growd_drivers.mqtt.MqttClient`: one connection, which is restored after an outage.
 
     Messages of the time without a connection are lost; a message that the broker had retained is marked. The
-    node `name` has its state, and an outage is a problem of the node. The broker publishes `will`, a topic
-    and a body, when it loses the connection.
+    node `name` has its state. An outage is a problem of the node, a failure if it `is_vital`. The broker
+    publishes `will` when it loses the connection, and growd publishes it at the end.
     """
 
     def __init__(
@@ -39,32 +85,48 @@ class MqttLink:
         *,
         pauses: Pauses = PAUSES,
         name: str = "mqtt",
-        will: tuple[str, bytes] | None = None,
+        will: aiomqtt.Will | None = None,
+        keep_alive_s: int = _KEEP_ALIVE_S,
+        is_vital: bool = True,
     ) -> None:
         self.node = bus.node(name)
-        self._own: dict[str, MqttLink] = {}
-        self._will = will
-        self._broker = broker
+        self.broker = broker
+        self.connections = 0
+        """How many there were, with the present one."""
         self._identifier = identifier
-        self._outages = BrokerOutages(broker, identifier, pauses)
+        self._pauses = pauses
+        self._will = will
+        self._keep_alive_s = keep_alive_s
+        self._is_vital = is_vital
+        self._own: dict[str, MqttLink] = {}
+        self._fault = TaskFault(_log, f"{broker} can't be reached", f"{broker} can be reached again")
         self._loop = asyncio.get_running_loop()
-        self._receivers: dict[str, list[Callable[[bytes, bool], None]]] = {}
-        self._connection: MqttConnection | None = None
+        self._receivers: list[tuple[str, Callable[[str, bytes, bool], None]]] = []
         self._refused: dict[str, str] = {}  # topics, and why
-        self._is_changed = asyncio.Event()
+        self._is_changed = asyncio.Event()  # there are further topics
+        self._is_up = asyncio.Event()
+        self._client: aiomqtt.Client | None = None
         self.node.describe("broker", self._information)
         self.node.describe("problems", self._problems)
 
     @property
     def problem(self) -> str:
         """See `MqttClient`."""
-        if self._connection is not None or not self._outages.reason:
-            return ""
-        return f"{self._outages.name} can't be reached: {self._outages.reason}"
+        reason = "" if self._client is not None else self.reason
+        return f"{self.broker} can't be reached: {reason}" if reason else ""
+
+    @property
+    def reason(self) -> str:
+        """Why there is no connection, or why the last ones were lost at once; "" without a failure."""
+        return str(self._fault)
 
     def subscribe(self, topic: str, receive: Callable[[bytes, bool], None]) -> None:
         """See `MqttClient`; on the event loop."""
-        self._receivers.setdefault(topic, []).append(receive)
+        self.listen([topic], lambda _, body, is_retained: receive(body, is_retained))
+
+    def listen(self, topics: Iterable[str], receive: Callable[[str, bytes, bool], None]) -> None:
+        """As `subscribe`, for topics with wildcards; `receive` also gets the topic of the message."""
+        self._receivers += [(topic, receive) for topic in topics]
         self._is_changed.set()
 
     def of_output(self, topic: str) -> MqttLink:
@@ -75,90 +137,158 @@ class MqttLink:
         """Give the output at a topic a connection of its own: a connection has only one last will."""
         self._own[topic] = link
 
+    async def connected(self) -> int:
+        """Wait for a connection, and return its number: see `connections`."""
+        await self._is_up.wait()
+        return self.connections
+
     def send(self, topic: str, body: bytes, *, retain: bool = False) -> None:
         """See `MqttClient`. Without a connection it fails at once."""
-        limit_s = min(self._broker.timeout_s, NETWORK_LIMIT_S)
+        limit_s = min(self.broker.timeout_s, NETWORK_LIMIT_S)
         sending = asyncio.run_coroutine_threadsafe(self.publish(topic, body, retain=retain), self._loop)
         try:
             sending.result(limit_s)
         except TimeoutError:
             sending.cancel()
-            raise ConnectionError(f"{self._outages.name} does not answer within {limit_s:g} s") from None
+            raise ConnectionError(f"{self.broker} does not answer within {limit_s:g} s") from None
 
     async def publish(self, topic: str, body: bytes, *, retain: bool = False) -> None:
-        """As `send`, on the event loop and without a time limit."""
-        if self._connection is None:
-            raise ConnectionError(f"{self._outages.name} can't be reached: {self._outages.reason or _NEVER}")
-        await self._connection.publish(topic, body, retain=retain)
+        """Publish, and wait for the acknowledgement. Raises ConnectionError."""
+        if (client := self._client) is None:
+            raise ConnectionError(self.problem or f"{self.broker} can't be reached: {_NEVER}")
+        await self._answer(client.publish(topic, body, qos=AT_LEAST_ONCE, retain=retain, timeout=math.inf))
 
     async def run(self) -> None:
         """Maintain the connection until cancelled."""
-        await self._outages.keep(self._connect)
+        while True:
+            before = self.connections
+            try:
+                await self._connect()
+            except* (aiomqtt.MqttError, ConnectionError) as errors:
+                self._lost(_reason(errors), was_up=self.connections > before)
+            await asyncio.sleep(self._pauses.after(self._fault.failures))
 
     async def _connect(self) -> None:
-        async with self._connected() as connection, asyncio.TaskGroup() as tasks:
-            subscribing = tasks.create_task(self._subscribe(connection), name="mqtt: subscriptions")
-            try:
-                await connection.until_lost()
-            finally:
-                subscribing.cancel()
+        async with self._connection() as client, asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._subscribe(client), name=f"{self.node.name}: subscriptions")
+            tasks.create_task(self._outlast(), name=f"{self.node.name}: end of an outage")
+            async for message in client.messages:
+                for topic, receive in tuple(self._receivers):
+                    if message.topic.matches(topic):
+                        receive(str(message.topic), message.payload, message.retain)
 
     @contextlib.asynccontextmanager
-    async def _connected(self) -> Any:
-        topic, body = self._will or ("", None)
-        connection = MqttConnection(
-            self._broker,
+    async def _connection(self) -> AsyncIterator[aiomqtt.Client]:
+        # A new client each time: paho would send again what the last one could not, such as an old command.
+        client = self.broker.client(
             self._identifier,
-            will=topic,
-            will_body=body,
-            keep_alive_s=KEEP_ALIVE_S if body is None else _ALIVE_S,
-            receive=self._receive,
+            will=self._will,
+            keepalive=self._keep_alive_s,
+            max_queued_incoming_messages=_MOST_RECEIVED,
+            max_queued_outgoing_messages=_MOST_UNACKNOWLEDGED,
         )
+        opening = asyncio.create_task(client.__aenter__(), name=f"{self.node.name}: connection")
         try:
-            await connection.open()
-            self._connection = connection
-            self._outages.end()
-            yield connection
+            await asyncio.shield(opening)  # its thread can't be cancelled
+            yield client
+        except asyncio.CancelledError:
+            await self._say_goodbye()
+            raise
         finally:
-            self._connection = None
-            connection.close()
+            self._client = None
+            self._is_up.clear()
+            await _close(client, opening)
 
-    async def _subscribe(self, connection: MqttConnection) -> None:
+    async def _subscribe(self, client: aiomqtt.Client) -> None:
         """Subscribe to all topics that receivers want, and to those that they want later."""
         done: set[str] = set()
         self._refused = {}
         while True:
             self._is_changed.clear()
-            if missing := sorted(self._receivers.keys() - done):
-                async with asyncio.timeout(self._broker.timeout_s):
-                    refused = await connection.subscribe(*missing)
+            if missing := sorted({topic for topic, _ in self._receivers} - done):
+                wanted = [(topic, AT_LEAST_ONCE) for topic in missing]
+                reasons = await self._answer(client.subscribe(wanted, timeout=math.inf))
                 done.update(missing)
-                self._note(refused)
+                self._note(dict(zip(missing, reasons, strict=False)))
+            if self._client is None:
+                self.connections += 1
+                self._client = client
+                self._is_up.set()
             await self._is_changed.wait()
 
-    def _receive(self, topic: str, body: bytes, is_retained: bool) -> None:  # noqa: FBT001  of MqttConnection
-        for receive in self._receivers.get(topic, ()):
-            receive(body, is_retained)
+    async def _outlast(self) -> None:
+        await asyncio.sleep(_LASTING_S)
+        self._fault.succeeded()
 
-    def _note(self, refused: dict[str, str]) -> None:
+    async def _answer(self, sending: Awaitable[T]) -> T:
+        """Wait for the broker. Raises ConnectionError."""
+        try:
+            async with asyncio.timeout(self.broker.timeout_s):
+                return await sending
+        except TimeoutError:
+            raise ConnectionError(
+                f"{self.broker} does not answer within {self.broker.timeout_s:g} s"
+            ) from None
+        except aiomqtt.MqttError as error:
+            raise ConnectionError(f"{self.broker}: {_reason(error)}") from None
+
+    async def _say_goodbye(self) -> None:
+        if (client := self._client) is not None and (will := self._will) is not None:
+            with contextlib.suppress(TimeoutError, aiomqtt.MqttError):
+                async with asyncio.timeout(_GOODBYE_S):
+                    await client.publish(will.topic, will.payload, will.qos, will.retain, timeout=math.inf)
+
+    def _lost(self, reason: str, *, was_up: bool) -> None:
+        if was_up and self._fault.failures >= _MANY:  # MQTT 3.1.1 gives no reason
+            reason += f" within seconds, again and again; another client may have the id {self._identifier}"
+        self._fault.failed(reason)
+
+    def _note(self, answers: dict[str, Any]) -> None:
         """Topics that the broker refuses are problems of their sensors, and not of the connection."""
-        for topic, reason in refused.items():
-            _log.warning("%s refuses the topic %s: %s", self._outages.name, topic, reason)
-        self._refused |= refused
+        for topic, reason in answers.items():
+            if reason.is_failure:
+                _log.warning("%s refuses the topic %s: %s", self.broker, topic, reason)
+                self._refused[topic] = str(reason)
 
     def _information(self) -> dict[str, Any]:
         return {
-            "host": self._broker.host,
-            "port": self._broker.port,
-            "is_connected": self._connection is not None,
-            "topics": sorted(self._receivers),
+            "host": self.broker.host,
+            "port": self.broker.port,
+            "is_connected": self._client is not None,
+            "topics": sorted({topic for topic, _ in self._receivers}),
         }
 
     def _problems(self) -> list[dict[str, Any]]:
-        lost = [f"{self.problem}; its sensors and outputs fail"] if self.problem else []
-        refused = [
-            f"{self._outages.name} refuses the topic {topic} ({reason}): "
-            "permit the user to read it, then restart growd"
-            for topic, reason in self._refused.items()
-        ]
-        return [{"text": text, "is_failure": True} for text in (*lost, *refused)]
+        found = [{"text": self.problem, "is_failure": self._is_vital}] if self.problem else []
+        for topic, reason in self._refused.items():
+            remedy = "permit the user to read it, then restart growd"
+            text = f"{self.broker} refuses the topic {topic} ({reason}): {remedy}"
+            found.append({"text": text, "is_failure": self._is_vital})
+        return found
+
+
+async def publish_once(broker: Broker, identifier: str, messages: Iterable[tuple[str, bytes]]) -> None:
+    """Publish these on a connection of their own. Raises ConnectionError."""
+    try:
+        async with broker.client(identifier) as client:
+            for topic, body in messages:
+                await client.publish(topic, body, qos=AT_LEAST_ONCE)
+    except aiomqtt.MqttError as error:
+        raise ConnectionError(f"{broker}: {_reason(error)}") from None
+
+
+async def _close(client: aiomqtt.Client, opening: asyncio.Task[Any]) -> None:
+    """End the connection, also one that the broker has not accepted."""
+    await asyncio.wait([opening], timeout=_GOODBYE_S)
+    client.timeout = _CLOSE_S
+    if opening.done():
+        opening.exception()
+        with contextlib.suppress(aiomqtt.MqttError):
+            await client.__aexit__(None, None, None)
+
+
+def _reason(error: BaseException) -> str:
+    """The cause, which aiomqtt's sentence hides; without the number of paho's code."""
+    if isinstance(error, BaseExceptionGroup):
+        return _reason(error.exceptions[0])
+    return str(error.__cause__ or error)

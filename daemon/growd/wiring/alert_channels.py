@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Final
 
+from growd.config import ConfigError
 from growd.config.secrets import read_line
 from growd.wiring.files import trusting
 
 if TYPE_CHECKING:
     import ssl
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from growd.alerts.dispatch import AlertChannel
-    from growd.alerts.messages import Alert, Sender
+    from growd.alerts.messages import Sender
+    from growd.config import Config
     from growd.config.alerts import Notify
+    from growd.host.mqtt import MqttLink
 
 _PORTS: Final = {
     ("email", "tls"): 465,
     ("email", "starttls"): 587,
     ("email", "none"): 25,
-    ("mqtt", "none"): 1_883,
 }
-_MQTT_TLS_PORT: Final = 8_883
 
 
 def read_channels(
-    wanted: Iterable[Notify],
-    sender: Sender,
-    now: Callable[[], float],
-    open_on: Callable[[str], list[Alert]],
+    config: Config, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
 ) -> dict[str, AlertChannel]:
-    """The channels by name. `open_on` returns the open alerts of a channel. Raises `ConfigError`.
+    """The channels by name. Raises `ConfigError`.
 
     Blocking: reads secrets and certificates, and imports the modules of these kinds.
     """
-    return {each.name: _channel(each, sender, now, open_on) for each in wanted}
+    return {each.name: _channel(config, each, sender, now, mqtt) for each in config.notify}
 
 
 def _channel(
-    settings: Notify, sender: Sender, now: Callable[[], float], open_on: Callable[[str], list[Alert]]
+    config: Config, settings: Notify, sender: Sender, now: Callable[[], float], mqtt: MqttLink | None
 ) -> AlertChannel:
     if settings.kind == "webhook":
         from growd.alerts.channels.webhook import Webhook  # noqa: PLC0415  imported only if configured
@@ -52,7 +49,6 @@ def _channel(
             secret=secret_of(settings, "secret_file"),
             token=secret_of(settings, "token_file"),
         )
-    password = secret_of(settings, "password_file")
     if settings.kind == "email":
         from growd.alerts.channels.email import Email, MailServer  # noqa: PLC0415  likewise
 
@@ -63,20 +59,18 @@ def _channel(
             read_trusted(settings),
             settings.timeout_s,
             settings.user,
-            password,
+            secret_of(settings, "password_file"),
         )
         return Email(server, settings.sender, settings.recipients, sender, now)
     from growd.alerts.channels.mqtt import MqttAlerts  # noqa: PLC0415  likewise
-    from growd.host.mqtt_connection import Broker  # noqa: PLC0415  likewise
 
-    context = None if settings.security == "none" else read_trusted(settings)
-    broker = Broker(settings.host, _port(settings), context, settings.timeout_s, settings.user, password)
-    topic = settings.topic.replace("{device}", sender.device)
-    return MqttAlerts(broker, topic, sender, now, functools.partial(open_on, settings.name))
+    if mqtt is None:
+        raise ConfigError(f"[notify] kind: {settings.name}: restart growd, which connects to the broker then")
+    return MqttAlerts(mqtt, f"{config.mqtt.topic}/{sender.device}/alerts/event", sender, now)
 
 
 def _port(settings: Notify) -> int:
-    return settings.port or _PORTS.get((settings.kind, settings.security), _MQTT_TLS_PORT)
+    return settings.port or _PORTS[settings.kind, settings.security]
 
 
 def secret_of(settings: Notify, option: str) -> str:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config, Finding
     from growd.config.alerts import AlertOptions
+    from growd.host.mqtt import MqttLink
     from growd.status.status_node import StatusNode
     from growd.store.local import LocalStore
 
@@ -68,15 +69,16 @@ class _Saved(msgspec.Struct):
 def unsound_alerts(config: Config) -> Iterator[Finding]:
     """What is invalid in rules and channels beyond single options."""
     measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
-    yield from faults_of_alerts(config.alert, config.notify, measured)
+    yield from faults_of_alerts(config.alert, config.notify, measured, broker=config.mqtt.host)
 
 
 @contextlib.asynccontextmanager
 async def alerting(
-    config: Config, bus: Bus, local: LocalStore, status: StatusNode
+    config: Config, bus: Bus, local: LocalStore, status: StatusNode, mqtt: MqttLink | None = None
 ) -> AsyncIterator[Alerting]:
     """Run the alerts for the body. Raises `ConfigError` for a secret that can't be read."""
-    alerts = Alerting(config, bus, local, status, await asyncio.to_thread(config.environment.zone))
+    zone = await asyncio.to_thread(config.environment.zone)
+    alerts = Alerting(config, bus, local, status, zone=zone, mqtt=mqtt)
     async with alerts.running():
         yield alerts
 
@@ -89,12 +91,20 @@ class Alerting:
     """
 
     def __init__(
-        self, config: Config, bus: Bus, local: LocalStore, status: StatusNode, zone: tzinfo | None
+        self,
+        config: Config,
+        bus: Bus,
+        local: LocalStore,
+        status: StatusNode,
+        *,
+        zone: tzinfo | None,
+        mqtt: MqttLink | None,
     ) -> None:
         self.node = bus.node("alerts")
         self._config = config
         self._bus = bus
         self._local = local
+        self._mqtt = mqtt
         self._status = status
         self._sender = Sender(platform.node() or "growd", local.device, zone)
         self._events = self.node.advertise(EVENT_TOPIC, STRING)
@@ -140,7 +150,6 @@ class Alerting:
                     supervisor.start("alerts: rules", self._watch.run)
                 for name, delivery in self._deliveries.items():
                     supervisor.start(f"alerts: {name}", delivery.run)
-                    supervisor.start(f"alerts: connection of {name}", delivery.keep_up)
                 await self._reconfigured.wait()
             self._saved = self._state()
 
@@ -187,13 +196,10 @@ class Alerting:
 
     async def _channels(self, config: Config) -> dict[str, AlertChannel]:
         now = self._bus.clock.time
-        return await asyncio.to_thread(read_channels, config.notify, self._sender, now, self._open_on)
+        return await asyncio.to_thread(read_channels, config, self._sender, now, self._mqtt)
 
     def _open(self) -> list[Alert]:
         return [] if self._watch is None else list(self._watch.open.values())
-
-    def _open_on(self, channel: str) -> list[Alert]:
-        return [alert for alert in self._open() if not alert.channels or channel in alert.channels]
 
     def _member(self, alert: Alert) -> dict[str, Any]:
         member = self._sender.member(Entry(AlertPhase.START, alert))

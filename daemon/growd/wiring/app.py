@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from growd.runs.figure_keeper import FigureKeeper
     from growd.store.database import Database
     from growd.wiring.derived import DerivedOfChamber
+    from growd_drivers.hardware import Hardware
 
 START_ERRORS: Final = (
     AddressError,
@@ -191,7 +192,8 @@ class App:
         )
         keeping = {"rollups": rollups.run, "retention": retention.run}
         await start(_running(bus, {"replication": replicator.run, **keeping}))
-        alerts = await start(alerting(config, bus, local, status))
+        mqtt = await start(mqtt_link(config, bus, local.device))
+        alerts = await start(alerting(config, bus, local, status, mqtt))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
@@ -209,7 +211,10 @@ class App:
         figures = figure_keeper(
             points, local=local, database=database, storage=storage, clock=bus.clock, zone=zone
         )
-        await self._start_chambers(stack, bus, local, storage, database=database, figures=figures)
+        hardware = await start(opened_hardware(config, bus, mqtt))
+        await self._start_chambers(
+            stack, bus, local, storage, hardware=hardware, database=database, figures=figures
+        )
         around = Surroundings(
             lambda: self._reloader.config,
             bus,
@@ -223,6 +228,7 @@ class App:
             history=served.history,
             figure_points=points,
             shipping=storage.shipper.reading,
+            mqtt=mqtt,
             cloud_login=access.credentials,
             cloud_trust=access.trust.context,
         )
@@ -241,13 +247,12 @@ class App:
         local: LocalStore,
         storage: Storage,
         *,
+        hardware: Hardware,
         database: Database,
         figures: FigureKeeper,
     ) -> None:
-        """Start hardware, control, calculated values and recipes."""
+        """Start control, calculated values and recipes."""
         config, start = self.config, stack.enter_async_context
-        mqtt = await start(mqtt_link(config, bus, local.device))
-        hardware = await start(opened_hardware(config, bus, mqtt))
         zone = await asyncio.to_thread(config.environment.zone)
         memory = InterlockMemory(local)
         chambers = AllChambers(

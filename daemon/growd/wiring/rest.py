@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from growd.config import Chamber
-    from growd.host.mqtt_connection import Broker
     from growd_drivers.hardware import Hardware
     from growd_drivers.pins import Pins
 
@@ -229,24 +228,15 @@ def _tell(config: Config, output: Output, name: str, results: dict[str, str]) ->
         else:
             import asyncio  # noqa: PLC0415  imported only for such an output: pins must be safe soon
 
+            from growd.host.mqtt import publish_once  # noqa: PLC0415  likewise
             from growd.wiring.mqtt import read_broker  # noqa: PLC0415  likewise
 
-            asyncio.run(_publish(read_broker(config.mqtt), output))
+            identifier = f"growd-safe-{os.getpid()}-{output.name}"
+            messages = messages_of(output, float(output.safe == "on"))
+            asyncio.run(publish_once(read_broker(config.mqtt), identifier, messages))
     except (DriverError, ConfigError, OSError) as error:
         results[name] = str(error) if str(error).startswith(name) else f"{name}: {error}"
     except Exception as error:  # noqa: BLE001  the others must be told
         results[name] = f"{name}: internal error: {error!r}"
     else:
         results[name] = ""
-
-
-async def _publish(broker: Broker, output: Output) -> None:
-    from growd.host.mqtt_connection import MqttConnection  # noqa: PLC0415  likewise
-
-    connection = MqttConnection(broker, f"growd-safe-{os.getpid()}-{output.name}")
-    try:
-        await connection.open()
-        for topic, body in messages_of(output, float(output.safe == "on")):
-            await connection.publish(topic, body)
-    finally:
-        connection.close()

@@ -58,9 +58,6 @@ class Email:
         self._sender = sender
         self._now = now
 
-    async def run(self, is_up: Callable[[], None]) -> None:
-        """Return at once: there is no connection between messages."""
-
     async def send(self, batch: AlertMessage) -> str:
         """See `AlertChannel`. The name of a message is its Message-ID."""
         server = self._server

@@ -52,9 +52,6 @@ class Webhook:
         self._secret = secret
         self._token = token
 
-    async def run(self, is_up: Callable[[], None]) -> None:
-        """Return at once: there is no connection between messages."""
-
     async def send(self, batch: AlertMessage) -> str:
         """See `AlertChannel`."""
         body = msgspec.json.encode(self._sender.document(batch, self._now()))
