@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +16,7 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.server.tls import CertificateError, read_pair
-from growd.wiring.alert_channels import read_trusted, secret_of
+from growd.wiring.alert_channels import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials, read_trust
 from growd.wiring.hardware import broker_running, open_configured
@@ -45,8 +45,6 @@ if TYPE_CHECKING:
     from growd_drivers.hardware import Hardware
 
 from growd_cli.hardware_check import DeviceAnswer
-
-_SECRETS: Final = ("password_file", "secret_file", "token_file")
 
 
 @click.command()
@@ -238,9 +236,7 @@ def _reads(config: Config) -> Iterator[tuple[str, Callable[[], Any]]]:
     if config.mqtt.host:
         yield config.mqtt.password_file, functools.partial(read_broker, config.mqtt)
     for channel in config.notify:
-        for option in _SECRETS:
-            yield getattr(channel, option), functools.partial(secret_of, channel, option)
-        yield "", functools.partial(read_trusted, channel)  # never a systemd credential
+        yield channel.url_file, functools.partial(read_address, channel)
 
 
 def _nothing() -> None:

@@ -29,10 +29,10 @@ def phases(backlog: Backlog) -> list[tuple[str, str]]:
     return [] if batch is None else [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
 
 
-def deliver(backlog: Backlog, name: str = "m") -> list[tuple[str, str]]:
+def deliver(backlog: Backlog) -> list[tuple[str, str]]:
     batch = backlog.batch()
     assert batch is not None
-    backlog.delivered(batch, name)
+    backlog.delivered(batch)
     return [(entry.alert.id, str(entry.phase)) for entry in batch.entries]
 
 
@@ -52,11 +52,10 @@ def test_an_end_that_comes_while_the_start_is_sent_is_sent_next():
     sent = backlog.batch()
     assert sent is not None
     backlog.put(AlertPhase.END, alert("a", ended=1_200.0))
-    backlog.delivered(sent, "<first>")
+    backlog.delivered(sent)
     batch = backlog.batch()
     assert batch is not None
     assert [str(entry.phase) for entry in batch.entries] == ["end"]
-    assert batch.threads == ("<first>",)
 
 
 def test_an_alert_that_ends_while_its_start_is_sent_makes_room_and_its_end_is_delivered():
@@ -67,7 +66,7 @@ def test_an_alert_that_ends_while_its_start_is_sent_makes_room_and_its_end_is_de
     backlog.put(AlertPhase.START, alert("b"))
     backlog.put(AlertPhase.START, alert("c"))  # there is room for one
     assert batch is not None
-    backlog.delivered(batch, "m")
+    backlog.delivered(batch)
     assert phases(backlog) == [("a", "end"), ("b", "start")]
     assert backlog.left_out == 1
 
@@ -150,7 +149,7 @@ class Line:
                 self.believed.add(entry.alert.id)
             elif entry.phase is AlertPhase.END:
                 self.believed.remove(entry.alert.id)
-        self.backlog.delivered(batch, "m")
+        self.backlog.delivered(batch)
 
     def restart(self, _: str) -> None:
         self._sent = None  # it did not arrive

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -11,10 +9,8 @@ import pytest
 
 from growd.alerts.backlog import Backlog
 from growd.alerts.dispatch import (
-    FIRST_DELAY_S,
     HOUR_S,
-    LONGEST_DELAY_S,
-    REFUSED_DELAY_S,
+    PAUSES,
     Delivery,
     DeliveryError,
 )
@@ -39,12 +35,11 @@ class Line:
         self.error: Exception | None = None
         self.clock: ManualClock
 
-    async def send(self, batch: AlertMessage) -> str:
+    async def send(self, batch: AlertMessage) -> None:
         self.tries.append(self.clock.monotonic())
         if self.error is not None:
             raise self.error
         self.taken.append(batch)
-        return f"<{len(self.taken)}>"
 
     def sent(self) -> list[list[tuple[str, str]]]:
         return [[(each.alert.id, str(each.phase)) for each in batch.entries] for batch in self.taken]
@@ -56,9 +51,7 @@ def alert(name: str) -> Alert:
 
 def delivery_on(line: Line, **options: Any) -> Delivery:
     clock = line.clock = ManualClock()
-    settings = Notify(
-        **{"name": "hook", "kind": "webhook", "url": "http://localhost", "group_s": 0} | options
-    )
+    settings = Notify(**{"name": "hook", "kind": "apprise", "group_s": 0} | options)
     return Delivery(settings, line, Backlog(), clock=clock, wall=clock.time, on_change=lambda: None)
 
 
@@ -81,7 +74,6 @@ async def test_alerts_at_the_same_time_share_a_message():
         delivery.put(AlertPhase.END, alert("a"))
         await clock.advance(5)
         assert line.sent()[1:] == [[("a", "end")]]
-        assert line.taken[1].threads == ("<1>",)
 
 
 async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest.LogCaptureFixture):
@@ -94,28 +86,18 @@ async def test_one_message_reports_everything_after_a_long_outage(caplog: pytest
         delivery.put(AlertPhase.END, alert("b"))
         pauses = [later - earlier for earlier, later in zip(line.tries, line.tries[1:], strict=False)]
         assert pauses[0] <= 5 + 5
-        assert all(LONGEST_DELAY_S / 2 <= pause - 5 <= LONGEST_DELAY_S for pause in pauses[8:])
+        assert all(PAUSES.longest_s / 2 <= pause - 5 <= PAUSES.longest_s for pause in pauses[8:])
         assert delivery.information()["error"] == "no route to host"
         line.error = None
-        await clock.advance(LONGEST_DELAY_S + 5)
+        await clock.advance(PAUSES.longest_s + 5)
         assert line.sent() == [[("a", "start"), ("b", "over"), ("c", "start")]]
         assert line.taken[0].late_since == failed_at
         assert delivery.information() == {
-            "name": "hook", "kind": "webhook", "state": "ok", "since": 0.0, "error": "",
+            "name": "hook", "kind": "apprise", "state": "ok", "since": 0.0, "error": "",
             "sent": 1, "waiting": 0, "left_out": 0,
         }  # fmt: skip
         said = [record.message for record in caplog.records if record.name == "growd.alerts.dispatch"]
     assert len(said) == 2  # the begin and the end of an outage
-
-
-async def test_a_refusal_is_not_retried_at_once():
-    async with delivering() as (delivery, line, clock):
-        line.error = DeliveryError("535 wrong password", is_refusal=True)
-        delivery.put(AlertPhase.START, alert("a"))
-        await clock.advance(REFUSED_DELAY_S / 2 - 1)
-        assert len(line.tries) == 1
-        await clock.advance(REFUSED_DELAY_S)
-        assert len(line.tries) == 2
 
 
 async def test_a_success_resets_the_retry_delay():
@@ -124,13 +106,13 @@ async def test_a_success_resets_the_retry_delay():
         delivery.put(AlertPhase.START, alert("a"))
         await clock.advance(3_600)
         line.error = None
-        await clock.advance(LONGEST_DELAY_S)
+        await clock.advance(PAUSES.longest_s)
         assert line.sent() == [[("a", "start")]]
         line.error = OSError("no route to host")
         delivery.put(AlertPhase.END, alert("a"))
         await clock.settle()
         line.error = None
-        await clock.advance(FIRST_DELAY_S)
+        await clock.advance(PAUSES.first_s)
         assert line.sent()[1:] == [[("a", "end")]]
 
 
@@ -148,7 +130,7 @@ async def test_an_exception_in_a_channel_loses_no_alert():
 
 async def test_a_restored_connection_is_used_at_once():
     async with delivering() as (delivery, line, clock):
-        line.error = DeliveryError("535 wrong password", is_refusal=True)
+        line.error = DeliveryError("535 wrong password")
         delivery.put(AlertPhase.START, alert("a"))
         await clock.settle()
         line.error = None
@@ -156,28 +138,6 @@ async def test_a_restored_connection_is_used_at_once():
         await clock.settle()
         assert line.sent() == [[], [("a", "start")]]
         assert line.taken[0].is_test
-
-
-async def test_a_cancellation_that_a_library_swallows_still_ends_the_delivery():
-    class Swallowing(Line):
-        async def send(self, batch: AlertMessage) -> str:
-            self.began.set()
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.Event().wait()
-            return await super().send(batch)
-
-        began = asyncio.Event()
-
-    line = Swallowing()
-    delivery = delivery_on(line)
-    delivery.put(AlertPhase.START, alert("a"))
-    task = asyncio.create_task(delivery.run(), name="delivery")
-    await line.began.wait()
-    task.cancel()
-    _, pending = await asyncio.wait([task], timeout=20)
-    assert not pending
-    assert task.cancelled()
-    assert len(delivery.backlog) == 0
 
 
 async def test_alerts_above_the_hourly_limit_wait_and_share_a_message():

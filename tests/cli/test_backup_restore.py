@@ -209,14 +209,13 @@ prefix = "{place.prefix}"
 
 [[notify]]
 name = "hook"
-kind = "webhook"
-url = "https://hooks.example/T0K3N"
-token_file = "token"
+kind = "apprise"
+url_file = "token"
 ca_file = "ca.pem"
 """
     place.config.write_text(text)
     (place.folder / "ca.pem").write_text("public")
-    (place.folder / "token").write_text("s3cret")
+    (place.folder / "token").write_text("ntfy://s3cret")
     (place.folder / "token").chmod(0o600)
     (place.folder / "phrase").write_text("a good one\n")
     (place.folder / "wrong").write_text("another one\n")
@@ -232,7 +231,6 @@ async def test_secrets_come_back_with_the_passphrase_only(database_server, tmp_p
         assert done.exit_code == 0, done.output
         content = file.read_bytes()
         assert b"s3cret" not in content
-        assert b"T0K3N" not in content
         new = ("--data", str(tmp_path / "new/data"), "--config", str(tmp_path / "new/growd.toml"))
         wrong = await growd("restore", str(file), *new, "--passphrase-file", str(old.folder / "wrong"))
         assert (wrong.exit_code, "the passphrase is wrong" in wrong.output) == (1, True)
@@ -242,7 +240,7 @@ async def test_secrets_come_back_with_the_passphrase_only(database_server, tmp_p
         done = await growd("restore", str(file), *new, *phrase, "--other-files", "write")
         assert done.exit_code == 0, done.output
     assert (tmp_path / "new/growd.toml").read_bytes() == old.config.read_bytes()
-    assert (tmp_path / "new/token").read_text() == "s3cret"
+    assert (tmp_path / "new/token").read_text() == "ntfy://s3cret"
     assert (tmp_path / "new/token").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "new/ca.pem").read_text() == "public"
 
@@ -261,10 +259,8 @@ async def test_a_backup_without_secrets_says_what_to_complete(database_server, t
         )
         assert restored.exit_code == 0, restored.output
         text = (new.folder / "other.toml").read_text()
-    assert "T0K3N" not in text
     assert "password@" not in text
-    assert "notify.hook.url has lost its secret" in restored.output
-    assert "token_file: write the file" in restored.output
+    assert "url_file: write the file" in restored.output
 
 
 async def test_a_configuration_that_exists_stays(database_server, tmp_path):

@@ -27,12 +27,8 @@ key = "{folder}/key.pem"
 
 [[notify]]
 name = "mail"
-kind = "email"
-host = "mail.example"
-user = "growd"
-password_file = "{folder}/mail"
-sender = "a@example.org"
-recipients = ["b@example.org"]
+kind = "apprise"
+url_file = "{folder}/mail"
 """
 
 
@@ -45,11 +41,11 @@ def test_each_missing_file_is_named(tmp_path: Path):
         "[replication] credentials_file",
         "[replication] ca_file",
         "[tls] certificate",
-        "[notify] password_file",
+        "[notify] url_file",
     ]
     assert all(str(tmp_path) in fault for fault in faults)
     (tmp_path / "couchdb").write_text("grower\nsecret\n")
-    (tmp_path / "mail").write_text("secret\n")
+    (tmp_path / "mail").write_text("ntfys://topic\n")
     (tmp_path / "mail").chmod(0o600)
     assert len(list(faults_of_files(load(file, environ={})))) == 3
 

@@ -289,7 +289,6 @@ def test_further_environments_have_sections_of_their_own(file: Path):
         "[couchdb]\nurl = http://grower:secret@host\n",
         "[notify]\npassword = secret\n",
         "[replication]\nurl = 'http://host/?q=secret'\n",
-        "[[notify]]\nname = 'h'\nkind = 'webhook'\nurl = 'grower:secret@host'\n",
     ],
 )
 def test_no_error_shows_a_password(file: Path, text: str):

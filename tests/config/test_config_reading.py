@@ -335,7 +335,7 @@ def test_a_variable_for_one_option_overrides_one_for_its_table():
             "; write 0x61 without quotation marks",
         ),
         ("[[relay]]\nname = 'f'\npin = 40\nvariable = 'air_flush_on'\n", "pin 40 of the header is GPIO 21"),
-        ("[[notify]]\nname = 'm'\nkind = 'email'\nrecipients = 'a@b'\n", '; write recipients = ["a@b"]'),
+        ("[[alert]]\nname = 'm'\nkind = 'hold'\nchannels = 'a'\n", '; write channels = ["a"]'),
         ("[[chamber]]\nname = 'x'\n", "such as [[chamber.shelf_2.sensor]]"),
         (
             "[combine]\nair_co2 = 'first'\n",
@@ -444,16 +444,16 @@ def test_relative_files_are_those_beside_the_configuration(tmp_path: Path, monke
     folder.mkdir()
     (folder / "secret").write_text("x")
     file = folder / "growd.toml"
-    hook = "[[notify]]\nname = 'h'\nkind = 'webhook'\nurl = 'http://h'\n"
-    file.write_text(f"{hook}secret_file = 'secret'\n[couchdb]\ncredentials_file = 'sub/login'\n")
+    hook = "[[notify]]\nname = 'h'\nkind = 'apprise'\n"
+    file.write_text(f"{hook}url_file = 'secret'\n[couchdb]\ncredentials_file = 'sub/login'\n")
     monkeypatch.chdir(tmp_path)
     config = load(file.relative_to(tmp_path), environ={})
-    assert config.notify[0].secret_file == str(folder / "secret")
+    assert config.notify[0].url_file == str(folder / "secret")
     assert config.couchdb.credentials_file == str(folder / "sub/login")
     given = tmp_path / "credentials"
     given.mkdir()
     (given / "secret").write_text("y")
     monkeypatch.setenv("CREDENTIALS_DIRECTORY", str(given))  # systemd's come first
-    assert load(file, environ={}).notify[0].secret_file == "secret"
-    file.write_text(f"{hook}secret_file = 'elsewhere'\n")
-    assert load(file, environ={}).notify[0].secret_file == "elsewhere"
+    assert load(file, environ={}).notify[0].url_file == "secret"
+    file.write_text(f"{hook}url_file = 'elsewhere'\n")
+    assert load(file, environ={}).notify[0].url_file == "elsewhere"

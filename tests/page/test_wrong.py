@@ -31,8 +31,8 @@ kind = "bh1750"
 interval_s = 1.0
 [[notify]]
 name = "house"
-kind = "webhook"
-url = "http://127.0.0.1:9/growd"
+kind = "apprise"
+url_file = "house"
 [[alert]]
 name = "devices"
 kind = "device_failed"
@@ -103,6 +103,8 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
 async def test_an_alert_is_acknowledged(tmp_path: Path, browser: Browser) -> None:
     config = tmp_path / "growd.toml"
     config.write_text(ALERT)
+    (tmp_path / "house").write_text("json://127.0.0.1:9/growd\n")
+    (tmp_path / "house").chmod(0o600)
     async with (
         started(tmp_path / "data", "--config", str(config), "--speed", "10") as program,
         aiohttp.ClientSession() as session,

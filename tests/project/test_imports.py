@@ -14,7 +14,7 @@ UNNEEDED = {
     "growd_cli.status": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd_cli.topic": {"aiohttp", "growd.wiring.app", "growd_drivers.hardware", "smbus2"},
     "growd.wiring.rest": {"aiohttp", "asyncio", "growd.store", "growd.wiring.app", "paho"},
-    "growd.wiring.alerts": {"aiosmtplib", "growd.alerts.channels.webhook", "aiomqtt", "paho"},
+    "growd.wiring.alerts": {"apprise", "growd.alerts.channels", "aiomqtt", "paho"},
     "growd_cli.run": {"aiohttp", "growd.store", "growd.wiring.app"},
     "growd.wiring.app": {
         "adafruit_as7341",
@@ -24,7 +24,7 @@ UNNEEDED = {
         "adafruit_sht31d",
         "adafruit_sht4x",
         "paho",
-        "aiosmtplib",
+        "apprise",
         "growd.alerts.channels",
         "growd.wiring.fault_services",
         "growd.access.authorization",

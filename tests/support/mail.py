@@ -16,10 +16,11 @@ from support.tls_door import server_context
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from email.message import EmailMessage
+    from pathlib import Path
 
     from aiosmtpd.smtp import Envelope, Session
 
-USER, PASSWORD = "grower", "pässword"
+USER, PASSWORD = "grower", "p@ss/word"
 
 
 class Mailbox:
@@ -83,6 +84,16 @@ class Mailbox:
         self.was_encrypted.append(session.ssl is not None)
         self._news.set()
         return "250 taken"
+
+
+def address_file(folder: Path, port: int, query: str = "", login: str = "", scheme: str = "mailto") -> str:
+    """A file with the address of a mail server, as apprise has it."""
+    file = folder / f"mail-{port}-{len(query)}"
+    file.write_text(
+        f"{scheme}://{login}localhost:{port}?from=growd@example.org&to=grower@example.org{query}\n"
+    )
+    file.chmod(0o600)
+    return str(file)
 
 
 @asynccontextmanager

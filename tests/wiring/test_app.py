@@ -139,7 +139,9 @@ async def test_sighup_reloads_the_configuration(tmp_path: Path, heeded_signals: 
     changed = (eager, "store.batch=7", "access.outage_s=3", "light.ramp_s=1")
     before = await asyncio.to_thread(load, None, settings)
     after = await asyncio.to_thread(load, None, settings + changed)
-    channel = Notify(name="duty", kind="webhook", url="http://127.0.0.1:1/")
+    (tmp_path / "duty").write_text("json://127.0.0.1:1/\n")
+    (tmp_path / "duty").chmod(0o600)
+    channel = Notify(name="duty", kind="apprise", url_file=str(tmp_path / "duty"))
     app = offline_app(before, tmp_path, lambda: replace(after, notify=(channel,)))
     async with serving(app) as client:
         await streamed(client, "environment_1/measured/air_temperature", above=0)  # by the rule of before

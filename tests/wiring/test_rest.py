@@ -153,9 +153,7 @@ def pipe_in_place_of_a_file(data: Path) -> Iterator[tuple[str, ...]]:
 @contextmanager
 def missing_secret(data: Path) -> Iterator[tuple[str, ...]]:
     file = data / "notify.toml"
-    channel = (
-        "[[notify]]\nname = 'hook'\nkind = 'webhook'\nurl = 'http://127.0.0.1:9/'\nsecret_file = '/nowhere'\n"
-    )
+    channel = "[[notify]]\nname = 'hook'\nkind = 'apprise'\nurl_file = '/nowhere'\n"
     file.write_text(f"{profile_path('food-computer').read_text()}\n{channel}")
     yield ("--config", str(file))
 

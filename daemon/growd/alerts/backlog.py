@@ -36,10 +36,10 @@ class Item(msgspec.Struct):
 
 
 class SavedBacklog(msgspec.Struct):
-    """A backlog as it is saved. `told`: the name of the message in which each open alert was started."""
+    """A backlog as it is saved. `told` has the open alerts whose start was delivered."""
 
     items: list[Item] = []
-    told: dict[str, str] = {}
+    told: list[str] = []
     left_out: int = 0
     late_since: float | None = None
 
@@ -56,7 +56,7 @@ class Backlog:
     def __init__(self, saved: SavedBacklog | None = None, most: int = MOST_WAITING) -> None:
         saved = SavedBacklog() if saved is None else saved
         self._items = {item.alert.id: item for item in saved.items}
-        self._started = dict(saved.told)
+        self._started = set(saved.told)
         self._most = most
         self._on_the_way: frozenset[str] = frozenset()  # alerts whose start is in the message being sent
         self.left_out = saved.left_out
@@ -98,27 +98,26 @@ class Backlog:
         self._on_the_way = frozenset(each.alert.id for each in entries if each.phase is AlertPhase.START)
         if not entries:
             return None
-        threads = dict.fromkeys(self._started.get(each.alert.id, "") for each in entries)
-        return AlertMessage(tuple(entries), self.late_since, self.left_out, tuple(filter(None, threads)))
+        return AlertMessage(tuple(entries), self.late_since, self.left_out)
 
-    def delivered(self, batch: AlertMessage, name: str) -> None:
-        """Remove what this message, which the channel calls `name`, has delivered."""
+    def delivered(self, batch: AlertMessage) -> None:
+        """Remove what this message has delivered."""
         self.left_out -= batch.left_out
         self.late_since = None
         self._on_the_way = frozenset()
         for entry in batch.entries:
-            self._remove(entry, name)
+            self._remove(entry)
 
     def saved(self) -> SavedBacklog:
         """The backlog to be saved."""
-        return SavedBacklog(list(self._items.values()), self._started, self.left_out, self.late_since)
+        return SavedBacklog(list(self._items.values()), sorted(self._started), self.left_out, self.late_since)
 
-    def _remove(self, entry: Entry, name: str) -> None:
+    def _remove(self, entry: Entry) -> None:
         alert_id = entry.alert.id
         if entry.phase is AlertPhase.START:
-            self._started[alert_id] = name
+            self._started.add(alert_id)
         elif entry.phase is AlertPhase.END:
-            self._started.pop(alert_id, None)
+            self._started.discard(alert_id)
         item = self._items.get(alert_id)
         if item is None:
             return  # dropped meanwhile

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.alerts.messages import AlertMessage
+from growd.runtime.pauses import Pauses
 from growd.runtime.task_fault import TaskFault
 
 if TYPE_CHECKING:
@@ -20,39 +20,29 @@ if TYPE_CHECKING:
     from growd.config.alerts import Notify
     from growd.runtime.clock import Clock
 
-FIRST_DELAY_S: Final = 5.0
-REFUSED_DELAY_S: Final = 300.0
-LONGEST_DELAY_S: Final = 900.0
+PAUSES: Final = Pauses(5.0, 900.0)
 HOUR_S: Final = 3_600.0
 _log = logging.getLogger(__name__)
 
 
 class DeliveryError(Exception):
-    """A message was not delivered. `is_refusal`: the receiver refused it and would refuse it again."""
-
-    def __init__(self, sentence: str, *, is_refusal: bool = False) -> None:
-        super().__init__(sentence)
-        self.is_refusal = is_refusal
+    """A message was not delivered."""
 
 
 class AlertChannel(Protocol):
     """A way to send alerts to operators."""
 
-    async def send(self, batch: AlertMessage) -> str:
-        """Send a message; return its name, for later messages that refer to it, or "".
-
-        Raises `DeliveryError` or OSError.
-        """
+    async def send(self, batch: AlertMessage) -> None:
+        """Send a message. Raises `DeliveryError` or OSError."""
 
 
 class Delivery:
     """Sends the backlog of a channel.
 
     Alerts within `group_s` share one message. A failed message is repeated, with all alerts that came
-    meanwhile, after a delay that doubles from 5 s to 15 min, or at least 5 min after a refusal; a random part
-    of up to a half is subtracted. Beyond `most_per_hour` messages wait. `clock` is real time, as for the
-    receiver; `wall` is the time of the alerts in UNIX seconds. `on_change` is called when there is something
-    to be saved.
+    meanwhile, after a delay that doubles from 5 s to 15 min; a random part of up to a half is subtracted.
+    Beyond `most_per_hour` messages wait. `clock` is real time, as for the receiver; `wall` is the time of the
+    alerts in UNIX seconds. `on_change` is called when there is something to be saved.
     """
 
     def __init__(
@@ -75,7 +65,6 @@ class Delivery:
         self._again = asyncio.Event()
         self._sending = asyncio.Lock()
         self._sent_at: deque[float] = deque(maxlen=settings.most_per_hour)
-        self._delay = FIRST_DELAY_S
         self._fault = TaskFault(
             _log,
             f"can't send alerts on the channel {settings.name}",
@@ -116,7 +105,6 @@ class Delivery:
             finally:  # also after an error, since this is restarted
                 if not is_sent:
                     self._wanted.set()
-            _heed_cancel()
             if not is_sent:
                 await self._back_off()
 
@@ -135,23 +123,23 @@ class Delivery:
         if batch is None:
             return True
         try:
-            name = await self._send(batch)
+            await self._send(batch)
         except DeliveryError as error:
             self._failed(error)
             return False
         self._sent_at.append(self._clock.monotonic())
-        self.backlog.delivered(batch, name)
+        self.backlog.delivered(batch)
         self._succeeded()
         self._on_change()
         return True
 
-    async def _send(self, batch: AlertMessage) -> str:
+    async def _send(self, batch: AlertMessage) -> None:
         """One message at a time. Raises `DeliveryError`."""
         limit = self.settings.timeout_s
         async with self._sending:
             try:
                 async with asyncio.timeout(limit):
-                    return await self._channel.send(batch)
+                    await self._channel.send(batch)
             except TimeoutError:
                 raise DeliveryError(f"no confirmation within {limit:g} s") from None
             except OSError as error:
@@ -162,13 +150,10 @@ class Delivery:
             self.backlog.late_since = self._wall()
             self._on_change()
         self._fault.failed(error)
-        if error.is_refusal:
-            self._delay = max(self._delay, REFUSED_DELAY_S)
 
     def _succeeded(self) -> None:
         self._sent += 1
         self._fault.succeeded()
-        self._delay = FIRST_DELAY_S
 
     def _until_allowed(self) -> float:
         if len(self._sent_at) < self.settings.most_per_hour:
@@ -176,8 +161,7 @@ class Delivery:
         return max(0.0, self._sent_at[0] + HOUR_S - self._clock.monotonic())
 
     async def _back_off(self) -> None:
-        delay = self._delay * random.uniform(0.5, 1.0)  # noqa: S311  no secret
-        self._delay = min(2 * self._delay, LONGEST_DELAY_S)
+        delay = PAUSES.after(max(1, self._fault.failures))
         waits = {
             asyncio.create_task(self._clock.sleep(delay), name=f"alerts: {self.settings.name} waits"),
             asyncio.create_task(self._again.wait(), name=f"alerts: {self.settings.name} is called"),
@@ -189,13 +173,3 @@ class Delivery:
                 wait.cancel()
             await asyncio.wait(waits)
         self._again.clear()
-
-
-def _heed_cancel() -> None:
-    """Raise CancelledError if this task was cancelled and a library has swallowed that.
-
-    `asyncio.wait_for` does so before Python 3.12 if the awaited object finishes at the same time.
-    """
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError

@@ -74,14 +74,24 @@ class AlertMessage:
     """The content of one message.
 
     `late_since` is when its delivery first failed (UNIX seconds), None if it did not. `left_out` counts
-    alerts that were dropped meanwhile. `threads` are the names of the messages in which its alerts started.
+    alerts that were dropped meanwhile.
     """
 
     entries: tuple[Entry, ...]
     late_since: float | None = None
     left_out: int = 0
-    threads: tuple[str, ...] = ()
     is_test: bool = False
+
+    @property
+    def begun(self) -> list[Entry]:
+        """What asks for attention: all but ends."""
+        return [each for each in self.entries if each.phase not in (AlertPhase.END, AlertPhase.OVER)]
+
+    @property
+    def severity(self) -> str:
+        """The highest severity of what has begun, else "info" for a test and "" for ends."""
+        worst = max((each.alert.severity for each in self.begun), key=_SEVERITIES.index, default="")
+        return "info" if self.is_test else worst
 
     @property
     def id(self) -> str:
@@ -106,16 +116,11 @@ class Sender:
         """One line with host, severity and text of the first alert."""
         if batch.is_test:
             return f"[growd {self.host}] test message"
-        begun = [
-            each
-            for each in batch.entries
-            if each.phase in (AlertPhase.START, AlertPhase.REPEAT, AlertPhase.NOTICE)
-        ]
-        first = (begun or batch.entries)[0]
+        first = (batch.begun or batch.entries)[0]
         more = f" (and {len(batch.entries) - 1} more)" if len(batch.entries) > 1 else ""
-        worst = max((each.alert.severity for each in begun), key=_SEVERITIES.index, default="")
-        lead = f"{worst}: " if worst else ""
-        return f"[growd {self.host}] {lead}{_LEADS.get(first.phase, '')}{first.alert.text}{more}"
+        lead = f"{batch.severity}: " if batch.severity else ""
+        line = f"[growd {self.host}] {lead}{_LEADS.get(first.phase, '')}{first.alert.text}{more}"
+        return " ".join(line.split())
 
     def text(self, batch: AlertMessage) -> str:
         """The whole message, with a paragraph for each alert."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final, Literal
-from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from growd.config.base import Name, Port, Section
+from growd.config.base import Name, Section
 from growd.config.findings import Finding, of_other_kinds
-from growd.runtime.addresses import without_login
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -111,48 +109,22 @@ class AlertOptions(Section, frozen=True):
 class Notify(Section, frozen=True):
     """One channel for alerts. Without any rule it sends the default alerts (docs/alerts.md).
 
-    `webhook` posts JSON to `url`. `email` sends through the SMTP server `host`. `mqtt` publishes at
-    the broker of [mqtt], on `<topic>/<device>/alerts/event` with the topic of [mqtt].
+    `apprise` sends to the address in `url_file`. `mqtt` publishes at the broker of [mqtt], on
+    `<topic>/<device>/alerts/event` with the topic of [mqtt].
     """
 
     name: Name
     """Name of the channel."""
 
-    kind: Literal["webhook", "email", "mqtt"]
+    kind: Literal["apprise", "mqtt"]
     """Kind of channel."""
 
-    url: str = ""
-    """`webhook`: address, http:// or https://."""
-
-    secret_file: str = ""
-    """`webhook`: file with a secret that signs each message (HMAC-SHA256)."""
-
-    token_file: str = ""
-    """`webhook`: file with a token, sent as `Authorization: Bearer`."""
-
-    host: str = ""
-    """`email`: the server."""
-
-    port: Port = 0
-    """`email`: port; 0 is the default (587, or 465 with tls)."""
-
-    security: Literal["starttls", "tls", "none"] = "starttls"
-    """`email`: encryption. The certificate is always checked."""
+    url_file: str = ""
+    """`apprise`: file with the address of the service, such as ntfys://topic. A bare name is a systemd
+    credential."""
 
     ca_file: str = ""
-    """Trusted certificate authorities (PEM); default: those of the machine."""
-
-    user: str = ""
-    """`email`: user; empty: no login."""
-
-    password_file: str = ""
-    """`email`: file with the password. A bare name is a systemd credential."""
-
-    sender: str = ""
-    """`email`: address of the sender."""
-
-    recipients: tuple[Annotated[str, Meta(max_length=254)], ...] = ()
-    """`email`: addresses of the recipients."""
+    """`apprise`: trusted certificate authorities (PEM); default: those of the machine."""
 
     timeout_s: Annotated[float, Meta(ge=1, le=600)] = 30.0
     """Time limit of one message, including the connection."""
@@ -189,20 +161,6 @@ _RULES_WITH: Final = {
 }
 """Options of some kinds of rules only."""
 
-_CHANNELS_WITH: Final = {
-    "url": ("webhook",),
-    "secret_file": ("webhook",),
-    "token_file": ("webhook",),
-    "host": ("email",),
-    "port": ("email",),
-    "security": ("email",),
-    "user": ("email",),
-    "password_file": ("email",),
-    "sender": ("email",),
-    "recipients": ("email",),
-}
-"""Options of some kinds of channels only."""
-
 DEFAULT_ALERTS: Final = (
     AlertOptions(name="device-failed", kind="device_failed", for_s=120.0, severity="critical"),
     AlertOptions(name="no-value", kind="no_value", for_s=900.0),
@@ -236,7 +194,6 @@ def faults_of_alerts(
     yield from _faults_of_names("alert", alerts)
     yield from _faults_of_names("notify", channels)
     for index, channel in enumerate(channels):
-        yield from of_other_kinds(("notify", index), channel, _CHANNELS_WITH)
         for option, reason in _faults_of_channel(channel, broker):
             yield Finding(("notify", index, option), f"{channel.name}: {reason}")
     known = {channel.name for channel in channels}
@@ -294,38 +251,11 @@ def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
 
 
 def _faults_of_channel(channel: Notify, broker: str) -> Iterator[tuple[str, str]]:
-    if channel.kind == "webhook":
-        yield from _faults_of_url(channel.url)
-        return
+    if channel.kind == "apprise" and not channel.url_file:
+        yield "url_file", "is missing"
     if channel.kind == "mqtt":
         if not broker:
             yield "kind", "needs a broker: set host in [mqtt]"
-        return
-    if not channel.host:
-        yield "host", "is missing"
-    if channel.password_file and not channel.user:
-        yield "password_file", "has no effect without a user"
-    for option, addresses in (("sender", (channel.sender,)), ("recipients", channel.recipients or ("",))):
-        for address in addresses:
-            if not _is_address(address):
-                yield option, f"must be an address such as grower@example.org, got {address!r}"
-
-
-def _faults_of_url(url: str) -> Iterator[tuple[str, str]]:
-    try:
-        parts = urlsplit(url)
-        is_sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # a port that is no number
-        yield "url", "must be http://host or https://host, with an optional path"
-        return
-    if parts.username is not None:
-        yield "url", "the address must not contain a login; use token_file"
-    elif not is_sound:
-        shown = without_login(url)
-        yield "url", f"must be http://host or https://host, with an optional path, got {shown!r}"
-
-
-def _is_address(text: str) -> bool:
-    name, at, domain = text.rpartition("@")
-    is_plain = text.isascii() and text.isprintable() and not set(text) & set(' <>,;:"()[]\\')
-    return bool(name and at and domain) and is_plain
+        for option in ("url_file", "ca_file"):
+            if getattr(channel, option):
+                yield option, "has no effect with the kind mqtt"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import tomllib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 _PUBLIC: Final = frozenset({"ca_file", "certificate", "faults", "replay"})
 _LOGIN: Final = re.compile(r"""://[^/\s"']*@""")
-_WEBHOOK: Final = ("notify", "url")
 
 
 class NamedFile(NamedTuple):
@@ -45,16 +43,10 @@ def named_files(config: Config) -> list[NamedFile]:
 def without_secrets(text: str) -> tuple[str, list[str]]:
     """The text of a configuration without the secrets in it, and the options that lost some.
 
-    Addresses lose their login, also in comments; those of webhooks lose what follows the host. Raises
-    `ConfigError`.
+    Addresses lose their login, also in comments. Raises `ConfigError`.
     """
     before = dict(_texts(tomllib.loads(text), ()))
     public = _LOGIN.sub("://", text)
-    for path, value in before.items():
-        address = _LOGIN.sub("://", value)
-        if (path[0], path[-1]) == _WEBHOOK and "://" in address:
-            parts = urlsplit(address)
-            public = public.replace(address, f"{parts.scheme}://{parts.netloc}/")
     after = dict(_texts(tomllib.loads(public), ()))
     for path, value in after.items():
         if _LOGIN.search(value):

@@ -56,7 +56,7 @@ _LOGIN: Final = re.compile("//.*@")
 
 FILES: Final = frozenset(
     {
-        *("credentials_file", "ca_file", "secret_file", "token_file", "password_file"),
+        *("credentials_file", "ca_file", "url_file", "password_file"),
         *("certificate", "key", "faults", "replay"),
     }
 )

@@ -22,7 +22,6 @@ class MqttAlerts:
         self._sender = sender
         self._now = now
 
-    async def send(self, batch: AlertMessage) -> str:
+    async def send(self, batch: AlertMessage) -> None:
         """See `AlertChannel`."""
         await self._link.publish(self._topic, msgspec.json.encode(self._sender.document(batch, self._now())))
-        return batch.id

@@ -1,0 +1,123 @@
+"""Alerts over apprise, against real servers: mail with TLS and a login, and a web address."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+import pytest
+from aiohttp import web
+
+from growd.alerts.channels.apprise import AppriseAlerts
+from growd.alerts.dispatch import DeliveryError
+from growd.alerts.messages import Alert, AlertMessage, Entry, Sender
+from growd.alerts.rules import AlertPhase
+from support.leaks import child_processes
+from support.mail import PASSWORD, USER, mail_server
+from support.tls_door import CA_FILE, server_context
+
+if TYPE_CHECKING:
+    from support.mail import Mailbox
+
+SENDER = Sender("grøwd", "0123456789ab")
+TIME = 1_700_000_000.0
+ALERT = Alert(
+    "a1", "hot", "out_of_band", "critical", "e", "Kammer: 31.2 °C,\r\nBcc: c@example.org", TIME - 700, TIME
+)
+START = AlertMessage((Entry(AlertPhase.START, ALERT),))
+
+
+def mail_to(
+    box: Mailbox, scheme: str = "mailto", *, login: str = "", to: str = "a@example.org", ca: str = ""
+) -> AppriseAlerts:
+    address = f"{scheme}://{login}localhost:{box.port}?from=growd@example.org&to={to}"
+    return AppriseAlerts(address, SENDER, ca)
+
+
+LOGIN = f"{USER}:{quote(PASSWORD, safe='')}@"
+
+
+@pytest.mark.parametrize(("security", "mode"), [("starttls", ""), ("tls", "&mode=ssl")])
+async def test_a_mail_is_sent_encrypted_with_a_login_and_no_text_injects_a_header(security: str, mode: str):
+    async with mail_server(security, login=True) as box:
+        to = f"a@example.org,b@example.org{mode}"
+        await mail_to(box, "mailtos", login=LOGIN, to=to, ca=str(CA_FILE)).send(START)
+        message, _ = await box.arrived(2)
+    assert box.logins[0] == (USER.encode(), PASSWORD.encode())
+    assert [each.rcpt_tos for each in box.envelopes] == [["a@example.org"], ["b@example.org"]]
+    assert message["Subject"] == "[growd grøwd] critical: Kammer: 31.2 °C, Bcc: c@example.org"
+    assert message["Bcc"] is None
+    assert "for 11 min 40 s. (rule hot, alert a1)" in message.get_content()
+
+
+@pytest.mark.parametrize(
+    ("login", "ca", "security", "reason"),
+    [
+        (f"{USER}:wr0ng-one@", str(CA_FILE), "starttls", "535"),
+        (LOGIN, "", "starttls", "CERTIFICATE_VERIFY_FAILED"),
+        (LOGIN, str(CA_FILE), "none", "STARTTLS"),
+    ],
+)
+async def test_a_server_that_refuses_or_is_not_trusted_gets_nothing_and_the_reason_has_no_secret(
+    login: str, ca: str, security: str, reason: str
+):
+    async with mail_server(security, login=security != "none") as box:
+        with pytest.raises(DeliveryError) as caught:
+            await mail_to(box, "mailtos", login=login, ca=ca).send(START)
+    assert reason in str(caught.value)
+    assert not {"wr0ng-one", PASSWORD} & set(str(caught.value).split())
+    assert box.messages == []
+
+
+async def test_a_refused_recipient_is_logged_and_the_others_do_not_get_it_again(
+    caplog: pytest.LogCaptureFixture,
+):
+    async with mail_server() as box:
+        box.refused = {"b@example.org"}
+        await mail_to(box, to="a@example.org,b@example.org").send(START)
+        assert len(box.messages) == 1
+        assert "b@example.org" in caplog.text
+        with pytest.raises(DeliveryError, match=r"b@example.org"):
+            await mail_to(box, to="b@example.org").send(START)
+
+
+async def test_a_process_ends_with_the_time_limit_of_its_message():
+    before = child_processes()
+    async with mail_server() as box:
+        box.silent = True
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await mail_to(box).send(START)
+    assert child_processes() == before
+
+
+async def test_a_web_address_gets_title_text_and_severity_and_its_certificate_is_verified(own_port: int):
+    got: asyncio.Queue[dict[str, str]] = asyncio.Queue()
+
+    async def take(request: web.BaseRequest) -> web.StreamResponse:
+        got.put_nowait(await request.json())
+        return web.Response(status=204)
+
+    runner = web.ServerRunner(web.Server(take))
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", own_port, ssl_context=server_context()).start()
+    address = f"jsons://user:t0ken-secret@localhost:{own_port}/p4th-secret"
+    try:
+        await AppriseAlerts(address, SENDER, str(CA_FILE)).send(START)
+        with pytest.raises(DeliveryError, match="CERTIFICATE_VERIFY_FAILED") as caught:
+            await AppriseAlerts(address, SENDER, "").send(START)
+    finally:
+        await runner.cleanup()
+    assert "secret" not in str(caught.value)
+    message = got.get_nowait()
+    assert message["type"] == "failure"
+    assert message["title"].startswith("[growd grøwd] critical: ")
+    assert got.empty()
+
+
+@pytest.mark.parametrize("address", ["nonsense://a-secret", "mailto://"])
+async def test_an_address_that_apprise_does_not_take_is_reported(address: str):
+    with pytest.raises(DeliveryError, match="does not take the address") as caught:
+        await AppriseAlerts(address, SENDER, "").send(START)
+    assert "secret" not in str(caught.value)
