@@ -98,15 +98,10 @@ class Delivery:
             await self._wanted.wait()
             await self._clock.sleep(self.settings.group_s)
             await self._clock.sleep(self._until_allowed())
-            self._wanted.clear()
-            is_sent = False
-            try:
-                is_sent = await self._send_backlog()
-            finally:  # also after an error, since this is restarted
-                if not is_sent:
-                    self._wanted.set()
-            if not is_sent:
+            if not await self._send_backlog():
                 await self._back_off()
+            elif not len(self.backlog):
+                self._wanted.clear()
 
     async def test(self) -> str:
         """Send a test message now. Returns the reason if that failed, else an empty text."""
@@ -161,15 +156,9 @@ class Delivery:
         return max(0.0, self._sent_at[0] + HOUR_S - self._clock.monotonic())
 
     async def _back_off(self) -> None:
-        delay = PAUSES.after(max(1, self._fault.failures))
-        waits = {
-            asyncio.create_task(self._clock.sleep(delay), name=f"alerts: {self.settings.name} waits"),
-            asyncio.create_task(self._again.wait(), name=f"alerts: {self.settings.name} is called"),
-        }
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.wait(waits)
         self._again.clear()
+        timer = self._clock.call_later(PAUSES.after(max(1, self._fault.failures)), self._again.set)
+        try:
+            await self._again.wait()
+        finally:
+            timer.cancel()

@@ -13,7 +13,6 @@ from growd.alerts.rules import AlertPhase
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from datetime import tzinfo
 
 VERSION: Final = 1
@@ -161,17 +160,6 @@ class Sender:
             "test": batch.is_test,
             "text": self.text(batch),
             "alerts": [self.member(entry) for entry in batch.entries],
-        }
-
-    def opened(self, alerts: Sequence[Alert], now: float) -> dict[str, Any]:
-        """The open alerts as JSON."""
-        members = [self.member(Entry(AlertPhase.START, alert)) for alert in alerts]
-        return {
-            "version": VERSION,
-            "host": self.host,
-            "device_id": self.device,
-            "sent": self.moment(now),
-            "alerts": members,
         }
 
     def member(self, entry: Entry) -> dict[str, Any]:
