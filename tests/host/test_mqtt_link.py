@@ -97,7 +97,10 @@ async def test_a_topic_that_the_broker_refuses_does_not_end_the_connection(tmp_p
             await until(lambda: line.came == [(b"1", False)])
 
 
-async def test_after_an_outage_the_topics_are_subscribed_again(tmp_path: Path, own_port: int):
+async def test_after_an_outage_the_topics_are_subscribed_again_and_no_old_command_is_sent(
+    tmp_path: Path, own_port: int, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("growd.host.mqtt._LASTING_S", 0.0)
     line = Line(own_port)
     line.listen()
     async with line.running():
@@ -106,12 +109,14 @@ async def test_after_an_outage_the_topics_are_subscribed_again(tmp_path: Path, o
             assert line.problem == ""
         await until(lambda: not line.is_up)
         assert line.problem.startswith(f"the MQTT broker localhost:{own_port} can't be reached: ")
+        with pytest.raises(ConnectionError):
+            await line.link.publish(TOPIC, b"old")
         async with broker(tmp_path, port=own_port), aiomqtt.Client("localhost", own_port) as device:
             await until(lambda: line.is_up)
-            while not line.came:
-                await device.publish(TOPIC, b"1", qos=1)
-                await asyncio.sleep(0)
+            await device.publish(TOPIC, b"1", qos=1)
+            await until(lambda: line.came == [(b"1", False)])
             assert line.problem == ""
+            await until(lambda: not line.link.reason)
 
 
 async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path: Path):
