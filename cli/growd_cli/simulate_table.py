@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
-    from growd_analysis.simulation.summary import Happened, SetPointKept, Summary
+    from growd_analysis.simulation.summary import Happened, Injected, SetPointKept, Summary
 
 
 def table_of(summary: Summary, zone: tzinfo | None) -> Iterator[str]:
@@ -29,7 +29,10 @@ def table_of(summary: Summary, zone: tzinfo | None) -> Iterator[str]:
     ]
     yield from _table(("output", "is a", "starts", "on for", "life used"), outputs)
     yield from _table(("interlock", "tripped", "for"), [*map(_happened, summary.interlocks)])
-    yield from _table(("fault", "times", "for"), [*map(_happened, summary.faults)])
+    yield from _table(("failed device", "times", "for"), [*map(_happened, summary.faults)])
+    ran_s = summary.end - summary.start
+    columns = ("fault of the simulation", "device", "begins after", "for")
+    yield from _table(columns, [_injected(one, ran_s) for one in summary.injected])
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -66,6 +69,11 @@ def _sums(summary: Summary) -> Iterator[tuple[str, str, str]]:
 
 def _happened(one: Happened) -> tuple[str, str, str]:
     return one.name, str(one.times), duration(one.lasted_s)
+
+
+def _injected(one: Injected, ran_s: float) -> tuple[str, ...]:
+    begins = duration(one.begins_s) if one.begins_s < ran_s else f"{duration(one.begins_s)}: after the end"
+    return one.kind, one.device, begins, "" if one.lasts_s is None else duration(one.lasts_s)
 
 
 def _share(value: float | None) -> str:

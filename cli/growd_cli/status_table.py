@@ -64,6 +64,7 @@ def report(status: Status, zone: tzinfo | None = None) -> str:
     replications = [_replication_row(each, status.machine_time) for each in status.replications]
     parts = [
         _lines(f"HELD: {hold}" for hold in status.held),
+        f"simulated time: {status.speed:g} times as fast as real time" if status.speed != 1 else "",
         _table(_HEADINGS, [_row(device, now) for device in status.devices]),
         _table(_VARIABLE_HEADINGS, [_variable_row(each) for each in status.variables])
         if status.variables

@@ -222,6 +222,11 @@ async def test_the_address_may_come_from_the_environment(monkeypatch: pytest.Mon
         assert (await typed("status")).status == 0
 
 
+def test_the_speed_of_simulated_time_is_told():
+    assert "82.7 times" in report(replace(EMPTY, speed=82.7))
+    assert "times" not in report(EMPTY)
+
+
 async def test_an_unknown_host_name_is_reported_as_such():
     printed = await typed("status", "--url", "http://chamber.invalid:5984")
     assert printed.status == 3

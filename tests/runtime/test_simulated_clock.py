@@ -179,6 +179,8 @@ def test_its_speed_is_a_bound_and_the_reached_one_is_told():
 
     assert run_on_loop(main(), clock) < 201
     assert 0 < clock.reached <= 200
+    clock._reached = 230.0  # after a pause it makes up for the time that it is behind
+    assert clock.reached == 200
 
 
 @pytest.mark.parametrize("speed", [0.0, -1.0, math.nan])

@@ -55,6 +55,7 @@ def test_a_run_ends_with_its_summary(tried):
     assert told.faults[0].times == 1
     assert 30 < told.faults[0].lasted_s < 180
     assert "air_temperature_unknown" in [one.name for one in told.interlocks]
+    assert [(one.kind, one.device) for one in told.injected] == [("absent", "scd30")]
 
 
 def test_progress_is_a_line_of_json_each(tried):
@@ -167,6 +168,10 @@ def test_a_bad_fault_is_refused_in_one_sentence_with_what_is_possible(tried, fau
     assert done.exit_code == 2
     (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("Error")]
     assert word in sentence
+
+
+def test_a_fault_after_the_end_is_said(tried):
+    assert "1 d: after the end" in tried("--days", 0.0001, "--fault", "absent:scd30@1d").stdout
 
 
 @pytest.mark.parametrize(

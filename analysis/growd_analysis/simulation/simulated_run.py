@@ -101,6 +101,7 @@ class SimulatedRun:
         record: dict[str, Any],
     ) -> None:
         self.record = record
+        self.injected = simulation.faults
         self.outputs = counted_outputs(bus, simulation.chamber.environment)
         self.figures: RunFigures
         self._bus = bus

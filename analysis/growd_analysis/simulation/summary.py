@@ -72,6 +72,15 @@ class Happened(msgspec.Struct, frozen=True):
     lasted_s: float
 
 
+class Injected(msgspec.Struct, frozen=True):
+    """A fault of the simulation, `begins_s` after its start; `lasts_s` is None without an end."""
+
+    kind: str
+    device: str
+    begins_s: float
+    lasts_s: float | None
+
+
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """What a recipe did. Times are UNIX seconds; energy, water and CO2 are None if nothing measures them."""
 
@@ -89,6 +98,7 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     outputs: list[Starts]
     interlocks: list[Happened]
     faults: list[Happened]
+    injected: list[Injected]
 
 
 def summary_of(ran: SimulatedRun) -> Summary:
@@ -109,6 +119,7 @@ def summary_of(ran: SimulatedRun) -> Summary:
         outputs=[*_starts(ran.outputs)],
         interlocks=[_happened(one, figures.end) for one in figures.events if one.kind == "interlock"],
         faults=[_happened(one, figures.end) for one in figures.events if one.kind == "fault"],
+        injected=[Injected(each.kind, each.device, each.at, each.duration) for each in ran.injected],
     )
 
 

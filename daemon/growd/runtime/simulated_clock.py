@@ -110,7 +110,7 @@ class SimulatedClock:
         reached = self._reached
         if reached is None:
             reached = self._now / max(now - self._measured[0], LOOK_S)
-        return self.speed if abs(reached - self.speed) < NEAR * self.speed else float(f"{reached:.3g}")
+        return self.speed if reached > (1 - NEAR) * self.speed else float(f"{reached:.3g}")
 
     async def sleep(self, seconds: float) -> None:
         sleeper = _Sleeper()

@@ -38,7 +38,9 @@ class AppriseAlerts:
     def __init__(self, address: str, sender: Sender, ca_file: str) -> None:
         self._address = address
         self._sender = sender
-        self._environment = {**os.environ, **(dict.fromkeys(_TRUST, ca_file) if ca_file else {})}
+        packages = os.pathsep.join(filter(None, sys.path))  # an installed growd adds its own
+        trust = dict.fromkeys(_TRUST, ca_file) if ca_file else {}
+        self._environment = {**os.environ, "PYTHONPATH": packages, **trust}
 
     async def send(self, batch: AlertMessage) -> None:
         """See `AlertChannel`."""
