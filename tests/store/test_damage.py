@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import json
 import random
 import sqlite3
 from contextlib import closing
@@ -303,38 +302,3 @@ async def test_a_failing_quarantine_is_reported(path, monkeypatch, failing):
     async with opened_at(path, clock) as outbox:
         assert "no copy of it could be made: No space left" in outbox.notices[0]
         assert outbox.undelivered == 2
-
-
-def make_version_1(path: Path, documents: list[str]) -> None:
-    with closing(sqlite3.connect(path)) as file:
-        file.executescript(
-            """
-            PRAGMA journal_mode = WAL;
-            CREATE TABLE waiting (sequence INTEGER PRIMARY KEY, document TEXT NOT NULL);
-            CREATE TABLE rejected (
-                id TEXT PRIMARY KEY, document TEXT NOT NULL, reason TEXT NOT NULL, rejected_at REAL NOT NULL
-            ) WITHOUT ROWID;
-            CREATE TABLE parameters (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-            CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-            INSERT INTO state VALUES ('device', '"0123456789ab"');
-            INSERT INTO parameters VALUES ('a/b', '[1,null]');
-            PRAGMA user_version = 1;
-            """
-        )
-        file.executemany("INSERT INTO waiting (document) VALUES (?)", ((text,) for text in documents))
-        file.execute("INSERT INTO rejected VALUES ('x', ?, 'why', 5.0)", (documents[0],))
-        file.commit()
-
-
-async def test_a_file_of_schema_version_1_is_upgraded(path):
-    made = [*POINTS[:3], MAKER.make("environment_1", "recipe_start", "\ud800", 5.0, is_desired=True)]
-    documents = [json.dumps(point.document()) for point in made]
-    await asyncio.to_thread(make_version_1, path, documents)
-    local = await LocalStore.open(path)
-    assert (local.device, local.notices) == ("0123456789ab", [])
-    assert await local.parameters() == {"a/b": [1, None]}
-    async with opened(local, ManualClock()) as outbox:
-        assert [entry.point for entry in await outbox.next_batch(10)] == made
-        (aside,) = await outbox.rejected()
-        assert (aside.point, aside.reason, aside.rejected_at) == (made[0], "why", 5.0)
-    await local.close()

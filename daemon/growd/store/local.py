@@ -18,10 +18,10 @@ from growd.bus.parameter_rules import MAX_BYTES, MAX_PARAMETERS
 from growd.runtime.worker import Worker
 from growd.store.block_file import Presence, sync_folder
 from growd.store.damage import SMALLEST, find_damage, has_schema, quarantine_file, salvage, with_head_of
-from growd.store.encoding import point_from_json, point_to_json, to_json
+from growd.store.encoding import point_from_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.point_log import LOG_NAME
-from growd.store.points import DataPoint, PointMaker
+from growd.store.points import PointMaker
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -30,9 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _log: Final = logging.getLogger(__name__)
 
-SCHEMA_VERSION: Final = 2
-OLDEST_SCHEMA: Final = 1
-"""The oldest that can be read; opening brings it to `SCHEMA_VERSION`."""
+SCHEMA_VERSION: Final = 1
 
 _MAX_PENDING: Final = 1000
 _TABLES: Final = ("waiting", "rejected", "parameters", "state")
@@ -40,13 +38,11 @@ _DEVICE: Final = "device"
 _LOST: Final = "lost"
 """Keys of states about the file itself."""
 
-_POINTS: Final = """
+_SCHEMA: Final = """
 CREATE TABLE waiting (number INTEGER PRIMARY KEY, point TEXT NOT NULL);
 CREATE TABLE rejected (
     id TEXT PRIMARY KEY, point TEXT NOT NULL, reason TEXT NOT NULL, rejected_at REAL NOT NULL
 ) WITHOUT ROWID;
-"""
-_SCHEMA: Final = f"""{_POINTS}
 CREATE TABLE parameters (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 CREATE TABLE state (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
@@ -337,24 +333,21 @@ def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
-    """Bring the file to the schema of this program; whether it was empty."""
-    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    """Create the tables in an empty file; whether it was empty."""
+    is_empty = connection.execute("PRAGMA user_version").fetchone()[0] == 0
     if newer := _newer(path, connection):
         raise LocalStoreError(newer)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
-    if version < SCHEMA_VERSION:
+    if is_empty:
         connection.execute("BEGIN IMMEDIATE")
-        if version:
-            _upgrade_from_1(connection)
-        else:
-            _create(connection)
-            for trace in (LOG_NAME, "couchdb"):  # an earlier run used this folder
-                if path.with_name(trace).exists():
-                    _note_loss(connection, f"{path.name} was missing or empty beside {trace}")
+        _create(connection)
+        for trace in (LOG_NAME, "couchdb"):  # an earlier run used this folder
+            if path.with_name(trace).exists():
+                _note_loss(connection, f"{path.name} was missing or empty beside {trace}")
         connection.execute("COMMIT")
         sync_folder(path.parent)  # or the journal of the change to WAL may come back, and undo all
-    return version == 0
+    return is_empty
 
 
 def _note_loss(connection: sqlite3.Connection, reason: str) -> None:
@@ -375,28 +368,6 @@ def _create(connection: sqlite3.Connection) -> None:
     for statement in filter(str.strip, _SCHEMA.split(";")):
         connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _upgrade_from_1(connection: sqlite3.Connection) -> None:
-    """Version 1 stored whole documents."""
-    waiting = connection.execute("SELECT document FROM waiting ORDER BY sequence").fetchall()
-    rejected = connection.execute("SELECT id, document, reason, rejected_at FROM rejected").fetchall()
-    for statement in ("DROP TABLE waiting", "DROP TABLE rejected", *filter(str.strip, _POINTS.split(";"))):
-        connection.execute(statement)
-    connection.executemany(
-        "INSERT INTO waiting (point) VALUES (?)", ((_point_of(document),) for (document,) in waiting)
-    )
-    connection.executemany(
-        "INSERT INTO rejected VALUES (?, ?, ?, ?)",
-        ((name, _point_of(document), reason, at) for name, document, reason, at in rejected),
-    )
-    connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-
-
-def _point_of(text: str) -> str:
-    document = json.loads(text)
-    document["id"] = document.pop("_id")
-    return point_to_json(DataPoint(**document))
 
 
 def _translated(path: Path, function: Callable[..., T], *arguments: Any) -> T:
