@@ -33,11 +33,6 @@ async def test_a_start_is_durable_before_the_answer(on):
     assert on.set_points() == {TEMPERATURE: 20}
 
 
-async def test_the_names_of_the_saved_run_are_those_of_older_versions(on):
-    await on.start()
-    assert {"elapsed", "seen", "course", "anchor", "paused", "lasted", "confirmed"} <= on.journal.run.keys()
-
-
 async def test_every_set_point_is_published_again_each_second(on):
     await on.start()
     await on.clock.advance(300)

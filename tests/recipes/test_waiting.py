@@ -335,20 +335,6 @@ async def test_an_order_that_is_not_valid_any_more_is_dropped(chamber, saved, ca
         assert (await chamber.start("day"))["success"]
 
 
-async def test_a_run_that_an_older_growd_started_precedes_the_order(chamber):
-    async with chamber.on():
-        await order(chamber)
-        ordered = chamber.journal.order
-        await chamber.stop()
-        await chamber.start("day")
-    chamber.journal.order = ordered
-    async with chamber.on():
-        assert state(chamber)["recipe_id"] == "day"
-        await chamber.stop()
-        assert state(chamber)["state"] == "idle"
-    assert chamber.journal.order is None
-
-
 async def test_the_plan_of_a_recipe_that_waits_begins_at_its_time(on):
     await order(on, offset=HOUR / 2)
     plan = (await on.call("recipe_plan"))["plan"]

@@ -248,29 +248,12 @@ async def test_a_run_with_another_recipe_survives_a_restart(path):
         await journal.revise(CHANGED, BEGUN | {"revisions": [1]})
         assert await local.state(DOCUMENT_KEY + "first") == BEGUN | {"revisions": [1]}
     async with opened(path) as (_, outbox, journal):
-        assert await journal.load() == {name: CHANGED[name] for name in CHANGED if name != "ordered"}
+        assert await journal.load() == CHANGED
         assert outbox.undelivered == 1  # the start: a change has no point
         await journal.progress(CHANGED | {"elapsed": 60.0})
         assert (await journal.load())["ran"] == RAN
         await journal.commit(None, "recipe_end", "lettuce", 70.0, BEGUN)
         assert await journal.load() is None
-
-
-async def test_an_older_growd_finds_no_member_that_it_does_not_know(path):
-    """It refuses a run with one, and would resume nothing."""
-    async with opened(path) as (local, _, journal):
-        await journal.commit(CHANGED, "recipe_start", "lettuce", 5.0, BEGUN)
-        await journal.progress(CHANGED | {"elapsed": 60.0, "paused": 1.0})
-        for key in ("environment_1/recipe_run", "environment_1/recipe_progress"):
-            assert not {"ran", "ordered", "about"} & (await local.state(key)).keys()
-
-
-async def test_the_record_of_another_run_is_not_taken_over(path):
-    """An older growd does not delete it."""
-    async with opened(path) as (local, _, journal):
-        await journal.commit(CHANGED, "recipe_start", "lettuce", 5.0, BEGUN)
-        await local.save_state("environment_1/recipe_run", GOING | {"run_id": "second"})
-        assert await journal.load() == GOING | {"run_id": "second"}
 
 
 async def test_an_order_survives_a_restart_and_goes_with_the_start(path):

@@ -26,7 +26,7 @@ class Ran(msgspec.Struct, forbid_unknown_fields=True):
     recipe: dict[str, Any]
 
 
-class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course", "pre_outage": "anchor"}):
+class Run(msgspec.Struct, forbid_unknown_fields=True):
     """The saved state of a run, with a copy of the recipe: later edits of the document do not change it.
 
     `start` is the UNIX time of the start, at `offset` seconds of the recipe. `elapsed` seconds of the recipe
@@ -76,8 +76,7 @@ class Run(msgspec.Struct, forbid_unknown_fields=True, rename={"history": "course
 
     def saved(self) -> dict[str, Any]:
         """As JSON, without a copy of the recipes."""
-        members = {field.encode_name: getattr(self, field.name) for field in msgspec.structs.fields(self)}
-        return members | {"ran": [msgspec.structs.asdict(each) for each in self.ran]}
+        return msgspec.structs.asdict(self) | {"ran": [msgspec.structs.asdict(each) for each in self.ran]}
 
 
 class Order(msgspec.Struct, forbid_unknown_fields=True):

@@ -429,7 +429,7 @@ class RecipeRunner:
         logger.info("%s: the recipe %s %s at %.0f s", self._environment, run.recipe_id, words, run.elapsed)
 
     async def _resume_order(self, saved: dict[str, Any] | None) -> None:
-        if saved is None or self._active is not None:  # which an older growd, without orders, has started
+        if saved is None:
             return
         try:
             waiting = await self._orders.resume(saved)

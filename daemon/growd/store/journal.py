@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 ROW_S: Final = 3600.0
 """Monotonic seconds between rows with the place, which a damaged log costs at most."""
 
-_BESIDE: Final = ("ordered", "ran", "about")
-"""Members of a run in a row of their own, which an older growd does not read."""
+_STEADY: Final = frozenset({"recipe", "ordered", "ran", "about"})
+"""Members of a run that change only at a start and a revision."""
 
 _PLACE: Final = ("elapsed", "seen", "lasted", "monotonic")
 _SERIAL: Final = "serial"
@@ -35,8 +35,7 @@ class RunJournal:
     be large. In between, the place goes into the log of points as a note, which costs next to nothing. A note
     belongs to the row with the same `serial`, and holds while that row is the newest.
 
-    The row `recipe_record` has the order, all recipes and the circumstances of the run `run_id`, the row
-    `recipe_order` an order that waits for its time.
+    The row `recipe_order` has an order that waits for its time.
 
     `written` is called when a document of a run waits for the database (see `RunDocuments`).
     """
@@ -56,16 +55,13 @@ class RunJournal:
         self._written = written
         self._run_key = f"{environment}/recipe_run"
         self._progress_key = f"{environment}/recipe_progress"
-        self._record_key = f"{environment}/recipe_record"
         self._order_key = f"{environment}/recipe_order"
         self._row: dict[str, Any] = {}  # the last one that was written since the start
 
     async def load(self) -> dict[str, Any] | None:
         """The last saved run, with its latest saved progress; None if there is none."""
         run: dict[str, Any] | None = await self._local.state(self._run_key)
-        record, progress = [await self._local.state(key) for key in (self._record_key, self._progress_key)]
-        if run and record and record.pop("run_id") == run.get("run_id"):  # it may be of an earlier run
-            run |= record
+        progress = await self._local.state(self._progress_key)
         if not run or not progress:
             return run
         serial, note = progress.pop(_SERIAL, None), self._outbox.noted(self._environment)
@@ -115,7 +111,7 @@ class RunJournal:
         It is on the disk when this returns. If only the time has changed, the place becomes a note, and is
         written with the next points.
         """
-        come = {name: value for name, value in run.items() if name not in {"recipe", *_BESIDE}}
+        come = {name: value for name, value in run.items() if name not in _STEADY}
         if self._has_only_time_changed(come):
             place = [self._row[_SERIAL], *(come[name] for name in _PLACE)]
             if self._outbox.note(self._environment, place):
@@ -127,16 +123,11 @@ class RunJournal:
     def _put_run(
         self, file: sqlite3.Connection, run: dict[str, Any] | None, document: dict[str, Any]
     ) -> None:
-        beside = {name: run[name] for name in _BESIDE if run.get(name)} if run else {}
-        for key in (self._progress_key, self._record_key):
-            _delete(file, key)
-        if run and beside:
-            _put(file, self._record_key, {"run_id": run["run_id"], **beside})
-        _put(file, self._run_key, run and {name: run[name] for name in run if name not in _BESIDE})
-        if document["_id"]:  # the run of an older growd has none
-            _put(file, DOCUMENT_KEY + document["_id"], document)
-            if (ended := document.get("ended")) is not None:
-                _put(file, FIGURES_KEY + document["_id"], {"ended": ended, "due": ended + SETTLED_S})
+        _delete(file, self._progress_key)
+        _put(file, self._run_key, run)
+        _put(file, DOCUMENT_KEY + document["_id"], document)
+        if (ended := document.get("ended")) is not None:
+            _put(file, FIGURES_KEY + document["_id"], {"ended": ended, "due": ended + SETTLED_S})
 
     def _has_only_time_changed(self, come: dict[str, Any]) -> bool:
         row = self._row
