@@ -26,7 +26,7 @@ environment_option = click.option(
 
 
 class Listed(msgspec.Struct):
-    """A run in the list; times are UNIX seconds. Runs of an older growd lack some members."""
+    """A run in the list; times are UNIX seconds."""
 
     id: str
     short_id: str

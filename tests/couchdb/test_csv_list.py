@@ -36,16 +36,14 @@ POINTS = [
     point("c", "air_carbon_dioxide", 1002, 401.25),
     point("d", "light_illuminance", 1000, 8000, is_desired=True),
     point("e", "light_illuminance", 1003, 7990.5),
-    point("f", "light_illuminance", 1004, 5, category="commanded"),
     point("g", "light_illuminance", 1005, 5, environment="other"),
 ]
 
 
 @pytest.fixture(params=reduces(), ids=lambda builtin: "_last" if builtin else "js")
 async def points(request: pytest.FixtureRequest, couch: Client, database: str) -> str:
-    # before the design document, which refuses the commands that an older growd stored here
-    await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
     await install_design(couch, database, "environmental_data_point", has_last=request.param)
+    await couch("POST", f"{database}/_bulk_docs", {"docs": POINTS})
     return database
 
 

@@ -59,10 +59,9 @@ def test_doses_that_an_interlock_held_are_in_no_figure():
 @pytest.mark.parametrize(
     ("start", "end"),
     [
-        (None, None),  # of an older growd
+        (None, None),
         ({}, {"acid": counters(ACID, 1, 3.0, 0.001)}),
         ({"acid": counters(ACID, 0, 0.0, 0.0)}, {"acid": counters(ACID, 1, 3.0, 0.001, since=2.0)}),
-        ({"acid": 5}, {"acid": counters(ACID, 1, 3.0, 0.001)}),
         ({"acid": counters(ACID, 0, 0.0)}, {"acid": counters(VALVE, 1, 3.0)}),
     ],
 )

@@ -32,7 +32,7 @@ RUN = {
 GOING = {
     "_id": "0123456789ab:1790000000000-bbbbbb1111",
     "environment": ENVIRONMENT,
-    "recipe_id": "basil",  # of an older growd
+    "recipe_id": "basil",
     "started": T + 200_000,
     "ended": None,
 }

@@ -212,8 +212,6 @@ def test_points_are_rolled_up_in_the_series_of_the_view(changes, category):
         {"timestamp": float("nan")},
         {"environment": ""},
         {"variable": None},
-        {"category": "commanded"},
-        {"category": None},
     ],
 )
 def test_other_documents_are_not_rolled_up(changes):

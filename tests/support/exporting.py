@@ -136,7 +136,7 @@ def _random_point(chance: random.Random, number: int) -> dict[str, Any]:
         "timestamp": chance.choice(TIMES),
     }
     if chance.random() < 0.3:
-        document["category"] = chance.choice(["measured", "desired", "commanded"])
+        document["category"] = chance.choice(["measured", "desired"])
     if chance.random() < 0.3:
         document["unit"] = chance.choice([None, "K", "%"])
     if chance.random() < 0.2:

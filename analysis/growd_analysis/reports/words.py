@@ -179,13 +179,14 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "how_outputs": (
         (
             "Times, starts, energy and volume of outputs are counted from what was written to them. Those of "
-            "single days, and all of runs that an older growd recorded, are from their commands; a CO₂ valve "
-            "that an interlock held counts as closed there."
+            "single days, and all of an output whose counters began anew in the run, are from its commands; "
+            "a CO₂ valve that an interlock held counts as closed there."
         ),
         (
             "Zeiten, Einschaltungen, Energie und Mengen der Ausgänge sind von dem gezählt, was ihnen "
-            "geschrieben wurde. Die einzelner Tage, und alle von Läufen eines älteren growd, sind aus den "
-            "Befehlen; ein CO₂-Ventil, das eine Verriegelung hielt, zählt dort als geschlossen."
+            "geschrieben wurde. Die einzelner Tage, und alle eines Ausgangs, dessen Zähler im Lauf neu "
+            "begannen, sind aus den Befehlen; ein CO₂-Ventil, das eine Verriegelung hielt, zählt dort als "
+            "geschlossen."
         ),
     ),
     "how_rolled_up": (

@@ -25,7 +25,7 @@ _LISTED: Final[dict[str, Any]] = {
         "ended_by": _TEXT_OR_NULL,
         "end_reason": {**_TEXT_OR_NULL, "description": "finished, stopped ..."},
         "elapsed": {**_NUMBER_OR_NULL, "description": "seconds of the recipe at the end"},
-        "growd": {"type": "string", "description": "growd's version, of runs since it is recorded"},
+        "growd": {"type": "string", "description": "growd's version"},
     },
     "required": ["id", "short_id", "environment", "started"],
 }

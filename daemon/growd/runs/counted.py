@@ -60,10 +60,7 @@ def with_counted(figures: RunFigures, start: Any, end: Any) -> RunFigures:
 
 def _used(start: Any, end: Any) -> dict[str, CountedUse]:
     """What was counted between both, by variable."""
-    try:
-        first, last = (msgspec.convert(each or {}, dict[str, CountedUse]) for each in (start, end))
-    except msgspec.ValidationError:  # of another version
-        return {}
+    first, last = (msgspec.convert(each or {}, dict[str, CountedUse]) for each in (start, end))
     found: dict[str, CountedUse] = {}
     unknown = set()
     for name, counters in last.items():

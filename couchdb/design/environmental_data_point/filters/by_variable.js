@@ -1,9 +1,8 @@
 function (doc, req) {
   var asked = req.query;
-  var known = doc.category === undefined || doc.category === "measured" || doc.category === "desired";
-  var category = known ? (doc.is_desired ? "desired" : "measured") : doc.category;
+  var category = doc.is_desired ? "desired" : "measured";
   return typeof doc.variable === "string" && typeof doc.timestamp === "number" &&
     (!asked.environment || doc.environment === asked.environment) &&
     (!asked.variable || doc.variable === asked.variable) &&
-    (asked.category ? category === asked.category : known);
+    (!asked.category || category === asked.category);
 }

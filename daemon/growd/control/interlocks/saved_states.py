@@ -148,7 +148,7 @@ class SavedStates:
         """`lost` is the reason to give if `saved` is invalid."""
         now = self._clock.monotonic()
         if saved is None:
-            saved = {**self.wall.state(), "clean": True, "interlocks": {}}
+            saved = {**self.wall.state(), "clean": True, "interlocks": {}, "former": {}}
         none = _Former(now, is_clean=True, state=None)
         try:
             found = self._found(saved, now)
@@ -166,7 +166,7 @@ class SavedStates:
     def _found(self, saved: Any, now: float) -> dict[str, _Former]:
         """The saved states by interlock. Raises various errors if they are invalid."""
         at = now - self.wall.restore(saved)
-        former = saved.get("former", {}).items()  # an earlier version had none
+        former = saved["former"].items()
         found = {name: _Former(at - float(age), clean is True, state) for name, (age, clean, state) in former}
         was_clean = saved["clean"] is True
         return found | {name: _Former(at, was_clean, state) for name, state in saved["interlocks"].items()}

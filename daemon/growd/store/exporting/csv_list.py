@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from growd.store.exporting.pages import FetchPage
 
 _REDUCED: Final = "by_variable"  # the view that has a reduce
-_VIEWS: Final = frozenset({_REDUCED, "by_timestamp", "by_category", "all_vars"})
+_VIEWS: Final = frozenset({_REDUCED, "by_timestamp", "all_vars"})
 _EVERY_POINT: Final = "4"  # the group level at which each key is a group
 _PIECE: Final = 32 * 1024  # bytes
 _FLAG: Final = re.compile("true|false")

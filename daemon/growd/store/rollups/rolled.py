@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 LATEST: Final = 1e11
 """UNIX time from which on points are not rolled up: their ids would not be in the order of time."""
 
-_MISSING: Final = object()
-_SHOWN: Final = (_MISSING, "measured", "desired")
 # the id of a point that growd made; see `PointMaker`
 _ID: Final = re.compile(r"[0-9a-f]{12}:(\d{13})-[0-9a-f]{10}\Z")
 
@@ -34,11 +32,9 @@ def rolled_point(document: Mapping[str, Any], *, is_event: bool) -> RolledPoint 
 
     `is_event`: it is one of `environmental_event`. A document is in the series where `by_variable` shows it.
     """
-    category: Any = document.get("category", _MISSING)
-    if not is_event and category in _SHOWN:
-        category = "desired" if document.get("is_desired") else "measured"
-    elif not (is_event and category == "commanded"):
+    if is_event and document.get("category") != "commanded":
         return None
+    category = "commanded" if is_event else "desired" if document.get("is_desired") else "measured"
     environment, variable = document.get("environment"), document.get("variable")
     time = document.get("timestamp")
     if not (isinstance(environment, str) and isinstance(variable, str) and environment and variable):

@@ -1,7 +1,5 @@
 function (doc) {
-  var shown = doc.category === undefined || doc.category === "measured" || doc.category === "desired";
-  if (shown && typeof doc.environment === "string" && typeof doc.variable === "string" &&
-      typeof doc.timestamp === "number") {
+  if (typeof doc.environment === "string" && typeof doc.variable === "string" && typeof doc.timestamp === "number") {
     emit([doc.environment, doc.is_desired ? "desired" : "measured", doc.variable, doc.timestamp], doc);
   }
 }
