@@ -21,7 +21,6 @@ from growd_client.address import Login
 from growd_client.connection import DaemonClient
 from growd_client.errors import GrowdError, NotAllowedError
 from growd_client.trust import trusting
-from growd_machine.installation.data_formats import FORMATS
 from growd_machine.installation.growd_service import output_of
 from growd_machine.installation.health import GrowdHealth, ProbeError, StatusAnswer
 from growd_machine.installation.machine import CONFIGURATION, InstallError, Machine, reason_of
@@ -65,7 +64,6 @@ _ANSWER_S: Final = 5.0
     hidden=True,
 )
 @click.option("--finish", "finishes", is_flag=True, hidden=True, help="Carry out the upgrade; for systemd.")
-@click.option("--formats", "asks_formats", is_flag=True, hidden=True, help="Print the formats of the data.")
 def upgrade(
     *,
     source: Path | None,
@@ -73,7 +71,6 @@ def upgrade(
     trial_s: float,
     root: Path,
     finishes: bool,
-    asks_formats: bool,
 ) -> None:
     """Upgrade the installed growd to SOURCE: a checkout, a wheel or a bundle.
 
@@ -81,9 +78,6 @@ def upgrade(
     all outputs safe. If it works as well as the old version did, it stays; else the old version comes back by
     itself, and the exit status is 1. Without SOURCE, follow a running upgrade.
     """
-    if asks_formats:
-        echo_text(msgspec.json.encode(FORMATS).decode())
-        return
     machine = Machine(root.absolute())
     os.umask(0o022)
     try:
@@ -161,7 +155,7 @@ class _StatusNode(msgspec.Struct):
 
 
 def _let_installed_version_do_it(machine: Machine) -> None:
-    """It knows the format of the present data; this may be the growd of a checkout."""
+    """It must be able to go back; this may be the growd of a checkout."""
     current = linked(machine, CURRENT)
     if current is not None and not Path(__file__).resolve().is_relative_to(current.folder.resolve()):
         sys.stdout.flush()

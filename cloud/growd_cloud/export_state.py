@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-_VERSION: Final = 1
 _TABLES: Final = """
-CREATE TABLE file (number INTEGER PRIMARY KEY, kind TEXT NOT NULL, month TEXT NOT NULL, device TEXT NOT NULL,
-                   rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
-                   first_id TEXT NOT NULL, last_id TEXT NOT NULL, state TEXT NOT NULL);
-CREATE INDEX partition ON file (kind, month, device);
-CREATE INDEX unsettled ON file (state) WHERE state <> 'there';
-CREATE TABLE place (database TEXT PRIMARY KEY, made TEXT NOT NULL, since TEXT NOT NULL, after TEXT,
-                    gone INTEGER NOT NULL DEFAULT 0);
+CREATE TABLE IF NOT EXISTS file (
+    number INTEGER PRIMARY KEY, kind TEXT NOT NULL, month TEXT NOT NULL, device TEXT NOT NULL,
+    rows INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    first_id TEXT NOT NULL, last_id TEXT NOT NULL, state TEXT NOT NULL
+);
+CREATE INDEX IF NOT EXISTS partition ON file (kind, month, device);
+CREATE INDEX IF NOT EXISTS unsettled ON file (state) WHERE state <> 'there';
+CREATE TABLE IF NOT EXISTS place (
+    database TEXT PRIMARY KEY, made TEXT NOT NULL, since TEXT NOT NULL, after TEXT,
+    gone INTEGER NOT NULL DEFAULT 0
+);
 """
 _SUFFIX: Final = ".parquet"
 
@@ -198,14 +201,9 @@ class ExportState:
             if "locked" not in str(error):
                 raise
             raise ExportFolderError(f"another growd cloud export writes into {self.folder}") from None
-        version = self._file.execute("PRAGMA user_version").fetchone()[0]
-        if version == 0:
-            for statement in _TABLES.split(";"):
-                self._file.execute(statement)
-            self._file.execute(f"PRAGMA user_version = {_VERSION}")
+        for statement in _TABLES.split(";"):
+            self._file.execute(statement)
         self._file.execute("COMMIT")
-        if version not in {0, _VERSION}:
-            raise ExportFolderError(f"{self.folder} was written by a newer growd: upgrade this one")
 
     def _settle(self) -> None:
         """Remove replaced files, give new ones their places, and delete what no transaction has."""

@@ -353,14 +353,6 @@ async def test_files_without_their_state_are_not_exported_a_second_time(tmp_path
         await cloud.export(tmp_path / "out")
 
 
-def test_a_state_of_a_newer_growd_is_refused(tmp_path):
-    state = ExportState(tmp_path / "out")
-    state._file.execute("PRAGMA user_version = 2")
-    state.close()
-    with pytest.raises(ExportFolderError, match="written by a newer growd"):
-        ExportState(tmp_path / "out")
-
-
 async def test_a_missing_or_damaged_file_is_named(tmp_path, cloud):
     await cloud.store(points(2, NOVEMBER, chambers=1))
     await cloud.export(tmp_path / "out")

@@ -13,7 +13,17 @@ import pytest
 from growd.store.local import SCHEMA_VERSION
 from growd_machine.installation.machine import Machine
 from growd_machine.installation.versions import locked
-from support.upgrade_bench import CONFIGURATION, NEW, OLD, OLDER, boot, make_machine, runner, schema_of
+from support.upgrade_bench import (
+    BACKUP,
+    CONFIGURATION,
+    NEW,
+    OLD,
+    OLDER,
+    boot,
+    make_machine,
+    runner,
+    schema_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,6 +107,7 @@ class Case:
         recorded = (data / "recorded").read_text().splitlines()
         kept = [(path / "recorded").read_text().splitlines() for path in data.glob("backups/*-trial")]
         assert bool(kept) <= ("dies migrates" in self.mode)
+        assert (data / "backups" / BACKUP).exists() == (is_new and "migrates" in self.mode)
         acknowledged = (self.root / "acknowledged").read_text().splitlines()
         assert set(acknowledged) == set(recorded).union(*kept)
         assert (self.root / "etc/growd/growd.toml").read_text() == CONFIGURATION

@@ -189,18 +189,6 @@ def test_the_life_of_the_package(chroot):
     assert chroot.dpkg("--configure", "--pending").returncode == 0
     assert chroot.status() == INSTALLED
 
-    chroot.set_version(version, "99")
-    chroot.run(
-        "python3",
-        "-c",
-        "import sqlite3\nsqlite3.connect('/var/lib/growd/growd.sqlite3').execute('PRAGMA user_version = 99')",
-    )
-    refused = chroot.dpkg("--install", "/growd.deb")
-    assert refused.returncode == 1
-    assert "growd.sqlite3 was written by a newer growd: its schema is 99" in refused.stderr
-    assert f"Version {version} cannot read these data" in refused.stderr
-    chroot.set_version("99", version)
-
     assert chroot.dpkg("--remove", "growd").returncode == 0
     assert chroot.status() == REMOVED
     assert not (chroot.root / "usr/lib/growd").exists()

@@ -7,8 +7,10 @@ import errno
 import itertools
 import os
 import random
+import struct
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -18,8 +20,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from growd.store import point_log
 from growd.store.block_file import BlockFile
 from growd.store.encoding import point_to_json
-from growd.store.errors import LogFullError
-from growd.store.point_log import PointLog
+from growd.store.errors import LocalStoreError, LogFullError
+from growd.store.point_log import PointLog, open_log
 from growd.store.points import DataPoint, PointMaker
 
 MAKER = PointMaker("0123456789ab")
@@ -476,3 +478,14 @@ def test_the_note_is_that_of_the_newest_frame():
     assert (PointLog(blocks).note, PointLog(blocks).recovered) == (longest, {})
     log.close(None, "")
     assert PointLog(blocks).note == ""
+
+
+def test_a_log_of_a_newer_growd_is_not_touched(tmp_path: Path):
+    path = tmp_path / "points.log"
+    header = struct.pack("<4sIQQQ", b"gLO2", 2, 1, 1, 0)
+    frame = header + struct.pack("<I", crc32(b"{}", crc32(header))) + b"{}"
+    path.write_bytes(frame.ljust(1024 * 1024, b"\0"))
+    before = path.read_bytes()
+    with pytest.raises(LocalStoreError, match="its format is 2, this growd knows up to 1"):
+        open_log(path)
+    assert path.read_bytes() == before

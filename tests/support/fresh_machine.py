@@ -85,6 +85,7 @@ def wheel(folder: Path, version: str, more: str = "") -> Path:
         for name in ("run", "build", "node"):
             add(f"growd/_requirements/{name}.lock", f"# {name}")
         add("growd/_couchdb/embedded/package.json", "{}")
+        add("growd/_page/package.json", '{"vendor": {}}')
         add("growd/config/shipped/minimal.toml", TEXT + more)
         add("growd/config/shipped/food-computer.toml", TEXT)
     return path

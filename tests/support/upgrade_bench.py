@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from growd.store.local import SCHEMA_VERSION
-from support.upgrade_run import NEW, OLD, STANDINS
+from support.upgrade_run import BACKUP, NEW, OLD, STANDINS
 
-__all__ = ["NEW", "OLD"]
+__all__ = ["BACKUP", "NEW", "OLD"]
 
 from support.processes import Ending
 

@@ -26,6 +26,7 @@ from support.boundaries import Boundaries
 
 STANDINS = Path(__file__).with_name("upgrade_standins")
 OLD, NEW = "1.0.0-0000", "1.1.0-1111"
+BACKUP = "1.0.0-20260101"
 
 
 class Daemon:
@@ -61,7 +62,7 @@ def upgrade(root: Path, *, begins: bool) -> None:
     machine, time_of_run = Machine(root), Time()
     with locked(machine):
         if begins:
-            new = Upgrade(source=OLD, target=NEW, began=1.0, before=GrowdHealth(), backup=backup_of(root))
+            new = Upgrade(source=OLD, target=NEW, began=1.0, before=GrowdHealth(), backup=BACKUP)
             begin(machine, new, version_at(machine.at(VERSIONS) / OLD))
         elif upgrade_of(machine) is None:
             tidy(machine)
@@ -69,11 +70,6 @@ def upgrade(root: Path, *, begins: bool) -> None:
         UpgradeRun(
             machine, Daemon(root), lambda _: None, sleep=time_of_run.sleep, monotonic=time_of_run.monotonic
         ).run()
-
-
-def backup_of(root: Path) -> str:
-    mode = (root / f"opt/growd/versions/{NEW}/mode").read_text()
-    return "1.0.0-20260101" if "migrates" in mode else ""
 
 
 def do(job: dict[str, object]) -> None:

@@ -57,8 +57,6 @@ SELECT name, value FROM parameters JOIN (
 
 def newer_schema(path: Path) -> str:
     """A sentence if a newer growd has written the file at `path`, else "". Blocking."""
-    if not path.is_file():  # SQLite would wait for the writer of a pipe
-        return ""
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as connection:
             return _newer(path, connection)
@@ -334,7 +332,7 @@ def _is_usable(table: str, row: tuple[Any, ...]) -> bool:
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> bool:
     """Create the tables in an empty file; whether it was empty."""
-    is_empty = connection.execute("PRAGMA user_version").fetchone()[0] == 0
+    is_empty: bool = connection.execute("PRAGMA user_version").fetchone()[0] == 0
     if newer := _newer(path, connection):
         raise LocalStoreError(newer)
     connection.execute("PRAGMA journal_mode = WAL")

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 from growd.host.data_folder import LOCK_NAME, RESTORING, as_owner
 from growd.runtime.atomic_file import sync_folder
-from growd.store.local import newer_schema
-from growd.store.point_log import LOG_NAME, newer_log
 from growd_machine.backup.archive import MANIFEST, BackupError
 from growd_machine.backup.making import STATE
 from growd_machine.backup.state import DATABASE, STORE
@@ -70,13 +68,8 @@ class DataFolder:
                 files = self._folder / _FILES
                 if not files.exists():
                     self._unpack(files)
-                newer = newer_schema(files / STORE) or newer_log(files / LOG_NAME)
         except OSError as error:
             raise self._refused(error) from None
-        if newer:
-            with as_owner(self.path):
-                shutil.rmtree(self._folder)
-            raise BackupError(f"{newer}; install the version that made the backup, or a newer one")
 
     def note_written(self, member: str) -> None:
         """Remember that the documents of a member are written."""

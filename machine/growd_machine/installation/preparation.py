@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from growd_machine.installation.data_formats import BACKUPS, DataFormat, size_of_files
+from growd_machine.installation.data_copy import size_of_files
 from growd_machine.installation.growd_service import driver_warnings, output_of
 from growd_machine.installation.health import GrowdHealth, ProbeError
 from growd_machine.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
@@ -64,7 +62,6 @@ class Preparation:
         self.say(f"Making growd {source.version} beside growd {current.version}.")
         try:
             target = self._made_of(source, current)
-            backup = self._backup_for(current, target)
             self._check(target)
         except BaseException:
             tidy(self.machine)
@@ -77,7 +74,7 @@ class Preparation:
             trial_s=trial_s,
             before=health,
             points_per_s=_rate(earlier, health, self.monotonic() - began),
-            backup=backup,
+            backup=f"{current.version}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}",
         )
         begin(self.machine, upgrade, current)
         return upgrade
@@ -87,12 +84,6 @@ class Preparation:
         current, target = self._current(), linked(self.machine, PREVIOUS)
         if target is None:
             raise InstallError("there is no previous version to go back to")
-        if reason := _newer(formats_of(current), formats_of(target)):
-            copies = self.machine.at(DATA) / BACKUPS
-            raise InstallError(
-                f"growd {target.version} can't read the present data ({reason}); {copies} has those of "
-                "the upgrade, and docs/installation.md says how to go back to them"
-            )
         self._check(target)
         upgrade = Upgrade(
             source=current.folder.name,
@@ -151,42 +142,12 @@ class Preparation:
                 self.say(warning)
         except InstallError as error:
             reason = str(error).rpartition(" failed: ")[2].removeprefix("growd: ")
-            raise InstallError(f"growd {target.version} refuses the configuration: {reason}") from None
-
-    def _backup_for(self, current: Version, target: Version) -> str:
-        """The name of the backup; "" if the format of the data stays. Raises `InstallError`."""
-        present, wanted = formats_of(current), formats_of(target)
-        for name, known in present.items():
-            if name in wanted and known.writes < wanted[name].reads_from:
-                reads = f"it reads format {wanted[name].reads_from} and later, and {name} has {known.writes}"
-                raise InstallError(f"growd {target.version} can't read the data of this version: {reads}")
-        if all(wanted[name].writes == known.writes for name, known in present.items() if name in wanted):
-            return ""
-        return f"{current.version}-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}"
+            raise InstallError(f"growd {target.version} can't use the configuration: {reason}") from None
 
     def _health(self) -> GrowdHealth | None:
         with suppress(ProbeError):
             return self.daemon.health()
         return None
-
-
-def formats_of(version: Version) -> dict[str, DataFormat]:
-    """The formats of data that a version writes and reads. Raises `InstallError` if it does not start."""
-    try:
-        answer = output_of([version.program, "upgrade", "--formats"])
-        return msgspec.json.decode(answer, type=dict[str, DataFormat])
-    except InstallError as error:
-        raise InstallError(f"growd {version.version} does not start: {error}") from None
-    except msgspec.DecodeError:
-        raise InstallError(f"growd {version.version} does not name the formats of its data") from None
-
-
-def _newer(present: dict[str, DataFormat], wanted: dict[str, DataFormat]) -> str:
-    """Why an earlier version can't read the present data, "" if it can."""
-    for name, known in present.items():
-        if name in wanted and known.writes > wanted[name].writes:
-            return f"{name} has format {known.writes}, and it knows up to {wanted[name].writes}"
-    return ""
 
 
 def _rate(earlier: GrowdHealth | None, later: GrowdHealth | None, seconds: float) -> float:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import tomllib
 from functools import partial
 from pathlib import Path
@@ -46,7 +45,6 @@ from growd_machine.installation.steps import (
     removal_step,
     write,
 )
-from growd_machine.installation.targets import target_of
 from growd_machine.installation.tree import PART, VersionTree, is_usable
 from growd_machine.installation.versions import (
     CURRENT,
@@ -66,9 +64,6 @@ if TYPE_CHECKING:
     from growd_machine.installation.sources import InstallSource
     from growd_machine.installation.targets import Target
 
-_OLD_LAYOUT: Final = ("bin", "lib", "lib64", "include", "share", "pyvenv.cfg")
-"""The virtual environment of an earlier growd; its last file marks it."""
-
 _ADVICE: Final = (
     "An older growd can't read data of a newer one, and refuses to start. "
     "--allow-downgrade installs it anyway"
@@ -84,18 +79,6 @@ def refuse_older(machine: Machine, source: InstallSource) -> None:
 
 def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
-
-
-def refuse_newer_data(machine: Machine, packages: Path) -> None:
-    """Raise `InstallError` if a newer growd than this one has written the data.
-
-    `packages` are those of the version to install: the machine may have none.
-    """
-    sys.path.insert(0, str(packages))
-    from growd_machine.installation.data_formats import unreadable  # noqa: PLC0415  it needs packages
-
-    if reason := unreadable(machine.at(DATA)):
-        raise InstallError(f"{reason}. {_ADVICE}")
 
 
 class NewVersion(NamedTuple):
@@ -148,7 +131,7 @@ def install_steps(
         return [*_configuration(machine, text, was), recording]
     steps = [removal_step(path) for path in machine.folder_at(VERSIONS).glob(f"*{PART}")]
     steps += [version.step, *driver_steps(machine, source, target, choices)]
-    steps += [*_checks(machine, folder, target, choices), *placing]
+    steps += [*_checks(machine, folder), *placing]
     steps += _configuration(machine, text, was)
     if _with_couchdb(machine, choices):
         shipped = {digest_of(text), str(was.get("configuration", ""))}
@@ -259,24 +242,13 @@ def uninstall_steps(machine: Machine, *, purge: bool) -> list[Step]:
     return steps
 
 
-def _checks(machine: Machine, folder: Path, target: Target, choices: InstallChoices) -> list[Step]:
-    """What the new version says of data and configuration; a version for another machine can't be asked."""
+def _checks(machine: Machine, folder: Path) -> list[Step]:
+    """What the new version says of the configuration; a version for another machine can't be asked."""
     configuration = machine.at(CONFIGURATION / "growd.toml")
-    steps = []
-    if not choices.allow_downgrade and target == target_of():
-        steps.append(
-            Step(
-                "check the format of the data",
-                partial(refuse_newer_data, machine, folder / "lib"),
-                is_change=False,
-            )
-        )
-    if machine.root == Path("/") and configuration.exists():
-        words = f"check the configuration {configuration}"
-        steps.append(
-            Step(words, partial(_check_configuration, machine, folder, configuration), is_change=False)
-        )
-    return steps
+    if machine.root != Path("/") or not configuration.exists():
+        return []
+    check = partial(_check_configuration, machine, folder, configuration)
+    return [Step(f"check the configuration {configuration}", check, is_change=False)]
 
 
 def _check_configuration(machine: Machine, folder: Path, configuration: Path) -> None:
@@ -309,13 +281,10 @@ def _start(machine: Machine, *, is_news: bool, with_socket: bool, with_watchdog:
 
 def _cleaning(machine: Machine) -> list[Step]:
     """Last, since a growd of an earlier version runs until the restart."""
-    steps = []
-    home = machine.at(PROGRAM)
-    if (home / _OLD_LAYOUT[-1]).exists():
-        steps += [removal_step(home / name) for name in _OLD_LAYOUT]
-    steps.append(link_step(machine, PROGRAM / "bin", f"{CURRENT.name}/bin"))
-    steps.append(Step("remove versions before the previous one", partial(remove_unused, machine)))
-    return steps
+    return [
+        link_step(machine, PROGRAM / "bin", f"{CURRENT.name}/bin"),
+        Step("remove versions before the previous one", partial(remove_unused, machine)),
+    ]
 
 
 def _switch(machine: Machine, folder: Path) -> None:

@@ -59,7 +59,7 @@ class InstallSource:
         try:
             self.read(_INSTALLER)
         except InstallError as error:
-            raise InstallError(f"{error}: it is not growd, or an older one") from None
+            raise InstallError(f"{error}: it is not growd") from None
         inner = {
             "checkout": "machine/growd_machine/installation",
             "wheel": "growd_machine/installation",

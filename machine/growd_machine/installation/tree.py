@@ -169,7 +169,7 @@ def merge(packages: Path, library: Path) -> None:
 def _complete_page(tools: PackageTools, page: Path) -> None:
     """Add the libraries of the page, with their licences, if the source does not contain them."""
     modules = page / "node_modules"
-    if modules.is_dir() or not (page / "package.json").is_file():  # older versions have no page
+    if modules.is_dir():
         return
     tools.install_npm("the libraries of the page", page)
     served = {modules / name for name in json.loads((page / "package.json").read_bytes())["vendor"].values()}

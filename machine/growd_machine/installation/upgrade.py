@@ -4,9 +4,10 @@ upgrade.json exists while an upgrade runs. The link `current` says which version
 upgrade.json whether the way leads to the new version or back. Each phase can be begun again at any time, so
 after a power cut or a kill the next run of the service finishes it:
 
-    forward    stop growd, hold the outputs, back up the data if their format changes, switch `current`,
-               place the units of the new version, start it, and watch it for the time of the trial
-    accepted   keep the old version as `previous`, release the outputs, remove older versions
+    forward    stop growd, hold the outputs, back up the data, switch `current`, place
+               the units of the new version, start it, and watch it for the time of the trial
+    accepted   keep the old version as `previous`, release the outputs, remove older versions; remove the
+               backup if the old version can read the present data
     back       stop growd, switch `current` back, restore the backup if the old version can't read the
                data, place its units, release the outputs, start it
 
@@ -26,7 +27,7 @@ from growd.host.data_folder import as_owner
 from growd.host.failed_upgrade import leave_note
 from growd.host.hold import Hold, Holder, release_hold, save_hold
 from growd.runtime.atomic_file import read_regular, sync_folder, write_atomically
-from growd_machine.installation.data_formats import BACKUPS, back_up, discard, restore, unreadable
+from growd_machine.installation.data_copy import BACKUPS, back_up, discard, restore, unreadable
 from growd_machine.installation.growd_service import GrowdService, driver_warnings, last_words, output_of
 from growd_machine.installation.health import GrowdHealth, ProbeError
 from growd_machine.installation.machine import CONFIGURATION, DATA, PROGRAM, InstallError
@@ -87,7 +88,7 @@ class Upgrade(msgspec.Struct, kw_only=True):
     """A running upgrade. `source` and `target` are the folders of the versions.
 
     `before` is the health of the old version, None if it did not run; it recorded `points_per_s`. `backup` is
-    the name of the backup, "" if the format of the data stays. `began` is in UNIX seconds.
+    the name of the backup, "" on the way to the previous version. `began` is in UNIX seconds.
     """
 
     source: str
@@ -295,6 +296,10 @@ class UpgradeRun:
         choose(self._machine, PREVIOUS, source)
         self._say("The trial was successful. Releasing the outputs.")
         self._release()
+        with as_owner(self._data):
+            is_needed = bool(unreadable(self._data))
+        if not is_needed:
+            discard(self._data, upgrade.backup)
         self._service.reload()
         target = version_at(self._machine.at(VERSIONS) / upgrade.target)
         with suppress(InstallError):  # a new default of the configuration, written beside the present one

@@ -6,7 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from growd_machine.installation.data_formats import back_up, restore
+from growd_machine.installation.data_copy import back_up, restore
 
 NOBODY = 65_534
 

@@ -1,4 +1,4 @@
-"""The formats of growd's own files in the data folder, a copy of these files, and the way back to it.
+"""A copy of growd's own files in the data folder, and the way back to it.
 
 The files of the database in the folder `couchdb` are not part of it.
 """
@@ -11,13 +11,11 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from growd.host.data_folder import LOCK_NAME, as_owner
 from growd.host.hold import Holder, file_of
 from growd.runtime.atomic_file import sync_folder
-from growd.store.local import OLDEST_SCHEMA, SCHEMA_VERSION, newer_schema
-from growd.store.point_log import FORMAT, LOG_NAME, newer_log
+from growd.store.local import newer_schema
+from growd.store.point_log import LOG_NAME, newer_log
 from growd_machine.installation.machine import InstallError
 
 if TYPE_CHECKING:
@@ -30,17 +28,6 @@ STORE: Final = "growd.sqlite3"
 _CONFIGURATION: Final = "configuration"
 _BESIDE: Final = ("-wal", "-shm", "-journal")  # of an open SQLite file
 _PIECE: Final = 1 << 20
-
-
-class DataFormat(msgspec.Struct, frozen=True):
-    """The formats of a file that a version of growd writes, and the oldest that it reads."""
-
-    writes: int
-    reads_from: int
-
-
-FORMATS: Final = {STORE: DataFormat(SCHEMA_VERSION, OLDEST_SCHEMA), LOG_NAME: DataFormat(FORMAT, FORMAT)}
-"""Those of this version."""
 
 
 def unreadable(data: Path) -> str:
@@ -117,6 +104,8 @@ def discard(data: Path, name: str) -> None:
         unneeded = [*folder.glob("*.part"), *([folder / name] if name else [])]
         for path in unneeded:
             shutil.rmtree(path, ignore_errors=True)
+        if folder.is_dir():
+            sync_folder(folder)
 
 
 def _keep_log_of_store(data: Path, beside: Path) -> None:
