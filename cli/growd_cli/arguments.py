@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
@@ -13,7 +12,7 @@ from growd_cli.output import text_of
 from growd_client.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from growd_client.connection import DaemonClient
 
@@ -50,27 +49,20 @@ class FieldInfo(msgspec.Struct, frozen=True):
 HEADINGS: Final = ("name", "type", "range", "default", "about")
 
 
-def message_fields(client: DaemonClient, topic: str) -> list[FieldInfo]:
-    """The fields of a topic's type, in order; none if the OpenAPI document lacks them."""
-    schema = _path(client, "topic", topic).get("get", {}).get("x-message", {})
-    return [_field(one.get("title", ""), one, required=True) for one in schema.get("prefixItems", ())]
-
-
-def service_fields(client: DaemonClient, service: str) -> list[FieldInfo]:
-    """The arguments of a service, in order; none if the OpenAPI document lacks them."""
-    content = _path(client, "service", service).get("post", {}).get("requestBody", {}).get("content", {})
+def fields_of(client: DaemonClient, resource: str, name: str) -> list[FieldInfo]:
+    """The fields of a topic's type or the arguments of a service, in order; none if OpenAPI lacks them."""
+    paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
+    found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
+    if resource == "topic":
+        schema = found.get("get", {}).get("x-message", {})
+        return [_field(one.get("title", ""), one, required=True) for one in schema.get("prefixItems", ())]
+    content = found.get("post", {}).get("requestBody", {}).get("content", {})
     schema = content.get("application/json", {}).get("schema", {})
     by_name: dict[str, Any] = next(iter(schema.get("anyOf", ())), {})
     required = by_name.get("required", ())
-    properties = by_name.get("properties", {})
-    return [_field(name, schema, required=name in required) for name, schema in properties.items()]
-
-
-def _path(client: DaemonClient, resource: str, name: str) -> dict[str, Any]:
-    """The path of one name in the daemon's OpenAPI document."""
-    paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
-    found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
-    return found
+    return [
+        _field(name, one, required=name in required) for name, one in by_name.get("properties", {}).items()
+    ]
 
 
 def _field(name: str, schema: dict[str, Any], *, required: bool) -> FieldInfo:
@@ -110,53 +102,25 @@ def _no_constant(word: str) -> Any:
     raise ValueError(word)
 
 
-def message_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
-    """The fields of a message: one per word, or all as one JSON array or object."""
-    if len(words) == 1 and len(fields) > 1:
-        whole = value_of(words[0])
-        if isinstance(whole, list):
-            return whole
-        if isinstance(whole, dict) and whole.keys() == {field.name for field in fields}:
-            return [whole[field.name] for field in fields]
-    return _in_order(words, fields)
-
-
-def _no_argument(name: str, known: Iterable[str]) -> str:
-    names = list(known)
-    like = difflib.get_close_matches(name, names, 1)
-    meant = f"did you mean {like[0]}? The" if like else "the"
-    return f"there is no argument {name}; {meant} arguments are {', '.join(names)}"
-
-
 def service_arguments(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any] | dict[str, Any]:
-    """The arguments of a service: by name if each word is NAME=VALUE with a known name, else in order.
+    """The arguments of a service: by name if a word is NAME=VALUE with a known name, else in order.
 
-    A single JSON object has them by name too, unless the first argument takes any JSON value. Raises
-    `UsageError` for a misspelt name, and for a mixture of both forms.
+    Raises `UsageError` for a mixture of both forms.
     """
     known = {field.name: field for field in fields}
     split = [word.partition("=") for word in words]
-    if words and all(equals and name in known for name, equals, _ in split):
-        return {name: value_of(text, known[name]) for name, _, text in split}
-    unknown = [name for name, equals, _ in split if equals and name not in known]
-    if any(name in known for name, _, _ in split) and unknown and all(equals for _, equals, _ in split):
-        raise UsageError(_no_argument(unknown[0], known))
-    if named := [name for name, equals, _ in split if equals and name in known]:
-        raise UsageError(
-            f"{named[0]}=... is given by name, and other arguments are not: "
-            "give all as NAME=VALUE, or all values in order"
-        )
-    for name in unknown:
-        if difflib.get_close_matches(name, known, 1):
-            raise UsageError(_no_argument(name, known))
-    if len(words) == 1 and fields and fields[0].kind != "json":
-        whole = value_of(words[0])
-        if isinstance(whole, dict):
-            return whole
-    return _in_order(words, fields)
+    if not any(equals and name in known for name, equals, _ in split):
+        return in_order(words, fields)
+    for name, equals, _ in split:
+        if not equals or name not in known:
+            names = ", ".join(known)
+            raise UsageError(
+                f"{name} is no argument by name; give all as NAME=VALUE (NAME: {names}), or none"
+            )
+    return {name: value_of(text, known[name]) for name, _, text in split}
 
 
-def _in_order(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
-    """The daemon refuses a wrong number of arguments."""
+def in_order(words: Sequence[str], fields: Sequence[FieldInfo]) -> list[Any]:
+    """One value for each field; the daemon refuses a wrong number."""
     padded = [*fields, *[None] * len(words)]
     return [value_of(word, field) for word, field in zip(words, padded, strict=False)]

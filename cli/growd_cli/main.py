@@ -45,7 +45,7 @@ COMMANDS: Final = {
     "upgrade": Command("growd_cli.upgrade:upgrade", "Upgrade the service, with a trial and a way back."),
     "uninstall": Command("growd_cli.install:uninstall", "Remove the systemd service."),
     "cloud": Command("growd_cli.cloud:cloud", "Set up and run the cloud side of many devices."),
-    "topic": Command("growd_cli.topic:topic", "Read, publish and measure topics of the running daemon."),
+    "topic": Command("growd_cli.topic:topic", "Read and publish topics of the running daemon."),
     "param": Command("growd_cli.param:param", "Read and set parameters of the running daemon."),
     "service": Command("growd_cli.service:service", "Call services of the running daemon."),
     "node": Command(

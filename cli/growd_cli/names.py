@@ -5,15 +5,16 @@ from __future__ import annotations
 import difflib
 import re
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 import msgspec
 
 from growd.config import ConfigError
 from growd.variables import SHORT_NAMES, similar_variable
+from growd_cli.arguments import HEADINGS, fields_of
 from growd_cli.options import DaemonOptions, client_options
-from growd_cli.output import output_options, print_result
+from growd_cli.output import echo_lines, output_options, print_json, print_result, table, tree
 from growd_client.errors import GrowdError, RefusedError
 
 if TYPE_CHECKING:
@@ -42,22 +43,39 @@ def names_of(client: DaemonClient, resource: str, prefix: str = "") -> list[str]
     return [name for name in names if not bare or name == bare or name.startswith(bare + "/")]
 
 
-def add_list_command(group: click.Group, resource: str, plural: str) -> None:
+def add_list(group: click.Group, resource: str, plural: str) -> None:
     """Add the command `list` to the group of a resource."""
 
     @group.command("list", help=f"List all {plural}, or those below PREFIX.")
-    @prefix_argument(resource)
+    @click.argument(
+        "prefix", metavar="[PREFIX]", required=False, default="", shell_complete=completing(resource)
+    )
     @output_options
     @client_options
     def list_command(*, daemon: DaemonOptions, prefix: str, as_json: bool) -> None:
-        list_names(daemon, resource, prefix, as_json=as_json)
+        with daemon.client() as client:
+            names = names_of(client, resource, prefix)
+        print_result(names, names, as_json=as_json)
 
 
-def list_names(daemon: DaemonOptions, resource: str, prefix: str, *, as_json: bool) -> None:
-    """Print the names, one per line."""
-    with daemon.client() as client:
-        names = names_of(client, resource, prefix)
-    print_result(names, names, as_json=as_json)
+def add_look_ups(group: click.Group, resource: str, plural: str) -> None:
+    """Add the commands `list` and `info` to the group of a resource."""
+    add_list(group, resource, plural)
+
+    @group.command(help=f"Show what growd knows of a {resource}, with the units and ranges of its fields.")
+    @name_argument(resource)
+    @output_options
+    @client_options
+    def info(*, daemon: DaemonOptions, name: str, as_json: bool) -> None:
+        with daemon.client() as client:
+            found = look_up(client, resource, name, kind=dict[str, Any])
+            fields = fields_of(client, resource, name)
+        if as_json:
+            print_json({**found, "fields": msgspec.to_builtins(fields)} if fields else found)
+            return
+        echo_lines(tree(found))
+        if fields:
+            echo_lines(["", *table(HEADINGS, [field.row() for field in fields])])
 
 
 def similar(name: str, names: Sequence[str]) -> list[str]:
@@ -140,10 +158,3 @@ def _named(_: click.Context, __: click.Parameter, name: str) -> str:
     if not name.strip("/"):
         raise click.BadParameter("the name is empty")
     return name
-
-
-def prefix_argument(resource: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """The optional argument PREFIX."""
-    return click.argument(
-        "prefix", metavar="[PREFIX]", required=False, default="", shell_complete=completing(resource)
-    )

@@ -139,16 +139,6 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[st
             yield click.style("  ".join(cells).rstrip(), HEADING)
 
 
-def bullets(heading: str, names: Sequence[str]) -> Iterator[str]:
-    """A list below its heading, in the style of rostopic and rosnode."""
-    if not names:
-        yield f"{heading}: None"
-        return
-    yield f"{heading}:"
-    for name in names:
-        yield f" * {click.style(text_of(name), NAME)}"
-
-
 def quality(word: str) -> str:
     """A quality in its colour."""
     return click.style(word, _STATES.get(word))

@@ -16,7 +16,6 @@ FILES = {
     "recipe": (json.dumps(RECIPE, ensure_ascii=False), ("recipe", "check", "{}")),
     "configuration": (CONFIGURATION, ("check", "--config", "{}")),
     "faults": ("# Grün\n", ("check", "--hardware", "--set=simulator.enabled=true", "--faults", "{}")),
-    "parameters": ('{"a": "grün"}', ("param", "load", "{}")),
     "password": ("grün\n", ("status", "--user=a", "--password-file", "{}")),
     "login": ("growd\ngrün\n", ("check", "--set=simulator.enabled=true", "--set=couchdb.url=http://127.0.0.1:9",
                                 "--set=couchdb.credentials_file={}")),

