@@ -20,7 +20,7 @@ from growd_cli.output import echo_lines, number, output_options, print_json, tex
 from growd_cli.runs import environment_option
 from growd_cli.terminal import echo_text
 from growd_cli.times import FORMS, span_in, unix_time_in, zone_of
-from growd_client.calls import journal, write_entry
+from growd_client.methods import ClientMethods
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,16 @@ def add(
     with daemon.client() as client:
         when = None if at is None else unix_time_in(partial(zone_of, client), at, time.time(), option="--at")
         saved = client.send(
-            write_entry(where, text, values, photos, time=when, by=by or getpass.getuser(), corrects=corrects)
+            ClientMethods.write_entry(
+                client,
+                where,
+                text,
+                measurements=values,
+                photos=photos,
+                time=when,
+                by=by or getpass.getuser(),
+                corrects=corrects,
+            )
         )
     if as_json:
         print_json({"message": "Saved the entry", **msgspec.to_builtins(saved)})
@@ -127,7 +136,10 @@ def list_command(
     where = environment or daemon.configuration().environment.id
     with daemon.client() as client:
         zone = zone_of(client)
-        found = client.send(journal(where, *span_in(lambda: zone, start, end), search, limit))
+        begin, until = span_in(lambda: zone, start, end)
+        found = client.send(
+            ClientMethods.journal(client, where, start=begin, end=until, search=search, limit=limit)
+        )
         origin = client.address.origin
     if as_json:
         shown = msgspec.to_builtins(found)

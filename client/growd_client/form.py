@@ -20,15 +20,20 @@ _JSON: Final = b"Content-Type: application/json\r\n"
 class PhotoForm:
     """The form of an entry (multipart/form-data). Iterating gives its pieces; a file is open only meanwhile.
 
-    A photo is a file or its content. Raises `UsageError` if a file can't be read.
+    A photo is a file or its content.
     """
 
     def __init__(self, entry: dict[str, Any], photos: Sequence[Path | bytes]) -> None:
         self._boundary = secrets.token_hex(16)
         self._entry = encoded(entry)
-        self._photos = [(photo, _size_of(photo)) for photo in photos]
+        self._given = photos
+        self._photos: list[tuple[Path | bytes, int]] = []
         self.media: Final = f"multipart/form-data; boundary={self._boundary}"
-        self.size: Final = sum(size if isinstance(part, Path) else len(part) for part, size in self._parts())
+
+    def measure(self) -> int:
+        """The size in bytes. Reads the sizes of the files, which the form keeps. Raises `UsageError`."""
+        self._photos = self._photos or [(photo, _size_of(photo)) for photo in self._given]
+        return sum(size if isinstance(part, Path) else len(part) for part, size in self._parts())
 
     def __iter__(self) -> Iterator[bytes]:
         for part, size in self._parts():

@@ -8,8 +8,9 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from growd_client.answers import StoredPoint  # noqa: TC001  msgspec reads it
-from growd_client.calls import HISTORY_S, ClientCall, history, seconds_of
+from growd_client.calls import HISTORY_S, ClientCall, seconds_of
 from growd_client.errors import NotFoundError, UsageError
+from growd_client.methods import ClientMethods
 
 if TYPE_CHECKING:
     from growd_client.answers import PastRange
@@ -73,7 +74,7 @@ class PointPages:
         """The request that growd refuses if it does not know the environment or the variable."""
         environment, category, variable = self._series
         variables = [] if category == "event" else [variable]
-        return history(environment, variables, None, None, 2, series=False, events=False)
+        return ClientMethods.history(self, environment, *variables, points=2, series=False, events=False)
 
     def _take(self, body: bytes) -> list[StoredPoint]:
         rows = msgspec.json.decode(body, type=_PointRows).rows

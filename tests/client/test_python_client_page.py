@@ -29,9 +29,9 @@ def row(name: str) -> str:
 
 
 def test_the_table_has_every_method():
-    names = [name for name in vars(Growd) if not name.startswith("_") and callable(getattr(Growd, name))]
+    names = [name for name in dir(Growd) if not name.startswith("_") and callable(getattr(Growd, name))]
     rows = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| `")]
-    assert [each for each in rows if "(" in each.split("|")[1]] == [row(name) for name in names]
+    assert sorted(each for each in rows if "(" in each.split("|")[1]) == sorted(row(name) for name in names)
 
 
 def test_the_page_names_everything_public():
