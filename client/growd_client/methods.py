@@ -58,7 +58,7 @@ T = TypeVar("T")
 UPLOAD_S: Final = 600.0
 """For the photos of an entry."""
 WAIT_S: Final = 60.0
-"""For the next message, if growd's own limit holds: `[http] topic_data_s`."""
+"""For the next message, if growd's own limit holds."""
 
 
 class ClientMethod(Generic[P, T]):

@@ -85,7 +85,7 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
     ):
         client = Client(program, session)
         await expect(card(tab.page, "CO₂")).to_contain_text("ppm")
-        await client.publish("desired/air_flush_on", 1)  # CO2 does not rise
+        await client.call("simulator/inject_fault", kind="without_effect", device="valve")
         await client.publish("commanded/air_carbon_dioxide_valve_on", 1)
         item = problem(tab.page, "No rise after a dose has tripped")
         await expect(item).to_be_visible()

@@ -21,7 +21,7 @@ _TYPES: Final = {"": "success", "info": "info", "warning": "warning", "critical"
 _log = logging.getLogger(__name__)
 
 
-class Answer(msgspec.Struct):
+class AppriseAnswer(msgspec.Struct):
     """What the program says: whether somebody has the message, and what failed."""
 
     is_taken: bool
@@ -56,7 +56,7 @@ class AppriseAlerts:
         if answer.words:
             _log.warning("not all recipients have an alert: %s", answer.words)
 
-    async def _said(self, order: bytes) -> Answer:
+    async def _said(self, order: bytes) -> AppriseAnswer:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-m", _PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environment
@@ -68,7 +68,7 @@ class AppriseAlerts:
                 process.kill()
                 await process.wait()
         try:
-            return msgspec.json.decode(printed, type=Answer)
+            return msgspec.json.decode(printed, type=AppriseAnswer)
         except msgspec.DecodeError:
             last = complaint.decode(errors="replace").strip().rpartition("\n")[2]
             raise DeliveryError(f"the program that sends alerts has failed: {last}") from None

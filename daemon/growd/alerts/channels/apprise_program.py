@@ -40,7 +40,10 @@ class _Log(logging.Handler):
 
 
 def carry_out(order: dict[str, Any]) -> dict[str, Any]:
-    """Send, and return the members of `Answer`. What has reached one recipient is not sent again to all."""
+    """Send, and return the members of `AppriseAnswer`.
+
+    What has reached one recipient is not sent again to all.
+    """
     url = order.pop("url")
     log, logger = _Log(url), logging.getLogger("apprise")
     logger.addHandler(log)
