@@ -44,7 +44,7 @@ def test_the_page_names_each_locked_version():
     pure = page.partition(" kB): ")[2].partition(".\n")[0]
     named += [tuple(each.split(" ")) for each in pure.split(", ")]
     locked = re.findall(
-        r"^([\w-]+)==(\S+)(?! ; sys_platform == 'win32')",
+        r"^([\w-]+)==(\S+) (?!; sys_platform == 'win32')",
         "".join(lock.read_text(encoding="utf-8") for lock in LOCKS),
         re.MULTILINE,
     )
