@@ -9,7 +9,7 @@ import aiohttp
 import click
 import pytest
 
-from growd_cli.output import bullets, number, safe_json, table, text_of, tree
+from growd_cli.output import number, safe_json, table, text_of, tree
 from support.program import started
 from support.terminal import typed
 
@@ -54,7 +54,6 @@ def test_all_numbers_of_a_tree_are_rounded_unless_they_are_asked_for_as_they_are
     [
         lambda: table(("name", "x"), [(HOSTILE, HOSTILE)]),
         lambda: tree({HOSTILE: {"x": HOSTILE, "y": [HOSTILE]}}),
-        lambda: bullets("names", [HOSTILE]),
     ],
 )
 def test_names_do_not_control_the_terminal(lines):

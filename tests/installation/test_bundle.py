@@ -53,6 +53,8 @@ def test_a_bundle_installs_the_folder_that_it_was_made_of(fresh: Fresh, tmp_path
     (made,) = (tmp_path / "a").glob("1.2.0-*")
     assert current.readlink().name == made.name
     for path in made.rglob("*"):
+        if path.is_dir() and not any(path.iterdir()):
+            continue  # a bundle has files only
         copy = current / path.relative_to(made)
         assert copy.lstat().st_mode == path.lstat().st_mode
         if path.is_file():
