@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -49,6 +50,13 @@ async def test_a_mail_is_sent_encrypted_with_a_login_and_no_text_injects_a_heade
     assert message["Subject"] == "[growd grøwd] critical: Kammer: 31.2 °C, Bcc: c@example.org"
     assert message["Bcc"] is None
     assert "for 11 min 40 s. (rule hot, alert a1)" in message.get_content()
+
+
+async def test_the_program_finds_the_packages_of_an_installed_growd(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(sys, "executable", sys._base_executable)  # it has no packages of its own
+    async with mail_server("none") as box:
+        await mail_to(box).send(START)
+        assert len(await box.arrived(1)) == 1
 
 
 @pytest.mark.parametrize(

@@ -557,6 +557,25 @@ async def test_relays_follow_commands_over_http_and_are_safe_when_the_program_ha
     assert app.shutdown_errors == []
 
 
+async def test_outputs_are_safe_before_parts_end(
+    with_relays: Callable[..., App], machines: list[SimulatedHardware], monkeypatch: pytest.MonkeyPatch
+):
+    seen = []
+
+    @contextlib.asynccontextmanager
+    async def parts_opened(_: Any) -> AsyncIterator[None]:
+        yield
+        seen.append(machines[0].pins.high(23))
+
+    monkeypatch.setattr("growd.wiring.app.parts_opened", parts_opened)
+    async with serving(with_relays()) as client:
+        await switched(client, "valve", 0)
+        await post(client, VALVE, 1)
+        await switched(client, "valve", 1)
+        assert not machines[0].pins.high(23)
+    assert seen == [1]
+
+
 async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
     with_relays: Callable[..., App],
 ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import random
 from datetime import UTC
 from importlib.resources import files
@@ -12,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from growd.bus import Bus
-from growd.bus.messages import Quality
+from growd.bus.messages import FLOAT64, Quality
 from growd.config import Chamber, load
-from growd.control.interlocks.base import Interlock
+from growd.control.interlocks.base import Interlock, SensorReadings
+from growd.control.interlocks.node import Interlocks
 from growd.control.topics import desired, raw
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.pumps import pumps_of
@@ -151,3 +153,63 @@ async def test_interlocks_that_rest_do_as_if_they_were_updated_each_time(climate
     assert differing is None, (resting[differing], updated[differing])
     states = {(name, bool(reason)) for _, state in updated for name, reason, *_ in state}
     assert len(states) > 45, "most interlocks trip, and release"
+
+
+class _Resting(Interlock):
+    """Rests for ever, and counts its updates."""
+
+    reads = follows = frozenset({"air_temperature"})
+    listens = frozenset({"environment_1/feedback/heater"})
+
+    def __init__(self) -> None:
+        super().__init__("resting", {"air_heater"}, {})
+        self.updates = 0
+
+    def update(self, now: float, wall: float) -> None:
+        self.updates += 1
+
+    def unchanged_until(self, now: float) -> float:
+        return math.inf
+
+
+async def test_each_input_wakes_an_interlock_that_rests():
+    clock, resting = ManualClock(), _Resting()
+    bus = Bus(clock)
+    node = bus.node("device")
+    topics = {
+        "reading": "environment_1/raw/air_temperature",
+        "set point": "environment_1/desired/air_temperature",
+        "message": "environment_1/feedback/heater",
+    }
+    for topic in topics.values():
+        bus.topics.declare(topic, FLOAT64, is_open=True)
+    readings = SensorReadings({"air_temperature": math.inf})
+    interlocks = Interlocks(
+        bus,
+        "environment_1",
+        [resting],
+        readings,
+        sensors={"air_temperature": ()},
+        memory=ShortMemory(),
+    )
+    guard = interlocks.guard("heater", {"air_heater": 0.0})
+    task = asyncio.create_task(interlocks.run())
+    await clock.advance(3)
+    assert not task.done(), task.exception()
+    woken = {}
+    for name, topic in topics.items():
+        before = resting.updates
+        node.publish_arguments(topic, [20.0])
+        await clock.advance(0.5)
+        woken[name] = resting.updates - before
+    before = resting.updates
+    guard.wrote("air_heater", 1.0)
+    await clock.advance(1.5)
+    assert resting.updates > before
+    await clock.advance(10)
+    rested = resting.updates
+    await clock.advance(10)
+    assert resting.updates == rested
+    assert all(woken.values()), woken
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -106,8 +106,7 @@ class Api:
         self.node = node
         self.limits = limits or Limits()
         self._of_parts: tuple[Operation, ...] = ()
-        self.operations = _operations(self.limits)
-        self.routes = _routes(self.operations)
+        self._route()
         self.clients = clients or Clients()
         self.clock = clock or RealClock()
         self.root = root

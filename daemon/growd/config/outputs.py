@@ -168,8 +168,8 @@ class Output(Section, frozen=True):
     """Once on, it stays on for this time, whoever commands it off; not against interlocks and holds."""
 
     minimum_off_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
-    """Once off, it stays off for this time. Default: 180 for coolers and
-    dehumidifiers that cannot be dimmed, since they may have a compressor; 0 for others."""
+    """Once off, it stays off for this time. Default: 180 for coolers and dehumidifiers that cannot be dimmed,
+    since they may have a compressor; 0 for others."""
 
     minimum_cycle_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
     """Shortest time from one start to the next while a controller gives doses; longer is less wear and a
@@ -177,8 +177,8 @@ class Output(Section, frozen=True):
     heaters and exhaust fans, 30 for humidifiers, 90 for a valve for CO2; 0 for others."""
 
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
-    """Longest time for which it may be on without a pause; 86400 is no limit. Default: 900
-    for filling, drain and irrigation, valve_open_s for what raises CO2."""
+    """Longest time for which it may be on without a pause; 86400 is no limit. Default: 900 for filling, drain
+    and irrigation, valve_open_s for what raises CO2."""
 
     rest_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """How long it is off after that. Default: 900 for filling, drain and irrigation, 60 for others."""

@@ -68,7 +68,9 @@ if TYPE_CHECKING:
 
     from growd.config import Config
     from growd.runs.figure_keeper import FigureKeeper
+    from growd.runs.run_figures import FigurePoints
     from growd.store.database import Database
+    from growd.wiring.database import CloudAccess
     from growd.wiring.derived import DerivedOfChamber
     from growd_drivers.hardware import Hardware
 
@@ -159,44 +161,14 @@ class App:
     async def _start(self, stack: contextlib.AsyncExitStack) -> Running:
         """Start all components. They end in the opposite order: first of all the outputs are made safe."""
         config, start = self.config, stack.enter_async_context
-        await check_broker(config)
-        if not await asyncio.to_thread(self.data.exists) and "LISTEN_FDS" not in os.environ:
-            await refuse_taken(config.http.host, config.http.port)  # before a folder is made in vain
-        stack.enter_context(await asyncio.to_thread(self._own_folder))
-        local = await LocalStore.open(self.data / "growd.sqlite3")
-        stack.push_async_callback(local.close)
-        clock = await start(chosen_clock(config, local, self._liveness))
-        bus = Bus(clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
-        stack.push_async_callback(bus.parameters.close)
-        declare_topics(config, bus)
-        describe_chambers(config, bus, await asyncio.to_thread(time_zone_name, config))
-        bus.node("configuration").describe("problems", lambda: self._problems)
-        status = StatusNode(bus, config.chambers(), lambda: speed_of(clock))
-        self._hold = OutputHold(bus, self.data, config.chambers())
-        await self._hold.read()
-        machine = MachineNode(bus, self.data)
-        stack.push_async_callback(machine.close)
-        await self._warn_of_memory(machine)
-
+        local, bus = await self._open_bus(stack)
+        status = StatusNode(bus, config.chambers(), lambda: speed_of(bus.clock))
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
-        DatabaseNode(bus, database)
         access = await read_cloud_access(config.replication)
-        replicator = configured_replicator(config, bus, local, database, access)
-        storage = Storage(config, bus, local, database, self._report)
-        zone = await asyncio.to_thread(config.environment.zone)
-        await start(_running(bus, {"database": database.run}))
-        await start(storage.running())
-        rollups = configured_rollups(config, bus, database, storage)
-        retention = configured_retention(
-            config, bus, local, database, storage=storage, rollups=rollups.feed, zone=zone
-        )
-        keeping = {"rollups": rollups.run, "retention": retention.run}
-        await start(_running(bus, {"replication": replicator.run, **keeping}))
+        storage = await self._start_storage(stack, bus, local, database, access)
         mqtt = await start(mqtt_link(config, bus, local.device))
         alerts = await start(alerting(config, bus, local, status, mqtt))
-        self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("alert", "notify", apply=alerts.reconfigure)
-        self._reloader.offer("retention", apply=retention.reconfigure)
         served = await start(
             serving(
                 config,
@@ -208,13 +180,6 @@ class App:
             )
         )
         points = await start(figure_points(lambda: self._reloader.config, bus, database, storage))
-        figures = figure_keeper(
-            points, local=local, database=database, storage=storage, clock=bus.clock, zone=zone
-        )
-        hardware = await start(opened_hardware(config, bus, mqtt))
-        await self._start_chambers(
-            stack, bus, local, storage, hardware=hardware, database=database, figures=figures
-        )
         around = Surroundings(
             lambda: self._reloader.config,
             bus,
@@ -232,13 +197,64 @@ class App:
             cloud_login=access.credentials,
             cloud_trust=access.trust.context,
         )
-        await start(parts_opened(around))
-
+        await start(parts_opened(around))  # before the chambers, so that no part delays the end of outputs
+        hardware = await start(opened_hardware(config, bus, mqtt))
+        await self._start_chambers(
+            stack, bus, local, storage, hardware=hardware, database=database, points=points
+        )
         stack.enter_context(status.running())
         await self._until_ready(database)
         self._manager.status_line = lambda: service_line(status.snapshot())
         return_free_memory()
-        return Running(served.door.url, _described(database), self.data, speed_of(clock))
+        return Running(served.door.url, _described(database), self.data, speed_of(bus.clock))
+
+    async def _open_bus(self, stack: contextlib.AsyncExitStack) -> tuple[LocalStore, Bus]:
+        """Lock the data folder, and open its local file and the bus, with the nodes of this machine."""
+        config = self.config
+        await check_broker(config)
+        if not await asyncio.to_thread(self.data.exists) and "LISTEN_FDS" not in os.environ:
+            await refuse_taken(config.http.host, config.http.port)  # before a folder is made in vain
+        stack.enter_context(await asyncio.to_thread(self._own_folder))
+        local = await LocalStore.open(self.data / "growd.sqlite3")
+        stack.push_async_callback(local.close)
+        clock = await stack.enter_async_context(chosen_clock(config, local, self._liveness))
+        bus = Bus(clock, Parameters(await local.parameters(), ParameterKeeper(local)), self._liveness)
+        stack.push_async_callback(bus.parameters.close)
+        declare_topics(config, bus)
+        describe_chambers(config, bus, await asyncio.to_thread(time_zone_name, config))
+        bus.node("configuration").describe("problems", lambda: self._problems)
+        self._hold = OutputHold(bus, self.data, config.chambers())
+        await self._hold.read()
+        machine = MachineNode(bus, self.data)
+        stack.push_async_callback(machine.close)
+        await self._warn_of_memory(machine)
+        return local, bus
+
+    async def _start_storage(
+        self,
+        stack: contextlib.AsyncExitStack,
+        bus: Bus,
+        local: LocalStore,
+        database: Database,
+        access: CloudAccess,
+    ) -> Storage:
+        """Start the database, the storage of points, rollups, retention and replication."""
+        config, start = self.config, stack.enter_async_context
+        DatabaseNode(bus, database)
+        replicator = configured_replicator(config, bus, local, database, access)
+        storage = Storage(config, bus, local, database, self._report)
+        zone = await asyncio.to_thread(config.environment.zone)
+        await start(_running(bus, {"database": database.run}))
+        await start(storage.running())
+        rollups = configured_rollups(config, bus, database, storage)
+        retention = configured_retention(
+            config, bus, local, database, storage=storage, rollups=rollups.feed, zone=zone
+        )
+        keeping = {"rollups": rollups.run, "retention": retention.run}
+        await start(_running(bus, {"replication": replicator.run, **keeping}))
+        self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
+        self._reloader.offer("retention", apply=retention.reconfigure)
+        return storage
 
     async def _start_chambers(
         self,
@@ -249,7 +265,7 @@ class App:
         *,
         hardware: Hardware,
         database: Database,
-        figures: FigureKeeper,
+        points: Callable[[str], Awaitable[FigurePoints]],
     ) -> None:
         """Start control, calculated values and recipes."""
         config, start = self.config, stack.enter_async_context
@@ -271,6 +287,9 @@ class App:
         for each in derived:
             stack.push_async_callback(each.derivations.close)
         await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))
+        figures = figure_keeper(
+            points, local=local, database=database, storage=storage, clock=bus.clock, zone=zone
+        )
         await self._start_recipes(
             stack, bus, local, storage, database=database, figures=figures, derived=derived, zone=zone
         )

@@ -37,7 +37,7 @@ _LEAST_PPM: Final = 150.0
 """Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
 _LITTLE_S: Final = 60.0
 _CEILING_HYSTERESIS_PPM: Final = 500.0
-VALVE_REST_S: Final = 60.0
+_VALVE_REST_S: Final = 60.0
 _RISE_PPM: Final = 40.0
 """The smallest rise that an SCD30 shows beyond its noise (30 ppm + 3 %)."""
 _LIGHT_HYSTERESIS_DEGC: Final = 2.0
@@ -121,7 +121,7 @@ def _of_valve(
     limits, holds = chamber.options.interlock, _that_raise_carbon_dioxide(chamber)
     if not holds:
         return
-    yield valve_open_too_long(times, limits.valve_open_s, VALVE_REST_S, holds)
+    yield valve_open_too_long(times, limits.valve_open_s, _VALVE_REST_S, holds)
     yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min, holds)
     if CARBON_DIOXIDE in chamber.measured:
         open_s = limits.no_rise_open_s

@@ -59,7 +59,15 @@ class AppriseAlerts:
     async def _said(self, order: bytes) -> AppriseAnswer:
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", _PROGRAM, stdin=pipe, stdout=pipe, stderr=pipe, env=self._environment
+            sys.executable,
+            "-s",
+            "-P",
+            "-m",
+            _PROGRAM,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe,
+            env=self._environment,
         )
         try:
             printed, complaint = await process.communicate(order)
