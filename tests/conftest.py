@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import faulthandler
 import gc
+import os
 import signal
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import pytest
 import pytest_asyncio
@@ -45,6 +48,8 @@ SLOW = {
 }
 
 LONG_S = 240.0
+OVERTIME_S = 60.0
+TERMINAL = pytest.StashKey[TextIO]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,6 +66,25 @@ def pytest_configure(config: pytest.Config) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     for name, reason in SLOW.items():
         config.addinivalue_line("markers", f"{name}: slow: {reason}")
+    config.stash[TERMINAL] = os.fdopen(os.dup(2), "w")  # pytest captures standard error during tests
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    config.stash[TERMINAL].close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    """End the process with all stacks if a test goes on after its time limit.
+
+    The exception of pytest-timeout may be raised in a background task, which swallows it.
+    """
+    limit_s = _limit_s(item) or float(item.config.getini("timeout"))
+    faulthandler.dump_traceback_later(2 * limit_s + OVERTIME_S, exit=True, file=item.config.stash[TERMINAL])
+    try:
+        return (yield)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -85,18 +109,24 @@ def _limit_s(item: pytest.Item) -> float:
 
 @pytest.fixture(autouse=True)
 def nothing_left_behind() -> Iterator[None]:
-    """No thread, socket or child process outlives its test.
+    """No thread, socket, child process, variable of the environment or path of imports outlives its test.
 
     pytest sets up wider fixtures (a shared database) first, so their resources do not count.
     """
-    before = Holdings.now()
+    before, settings_before = Holdings.now(), _settings()
     yield
+    assert _settings() == settings_before
     left = Holdings.now().more_than(before)
     if left:
         gc.collect()  # only if needed: it takes longer than most tests
         left = Holdings.now().more_than(before)
         end_children(before)
     assert not left, f"left behind: {left}"
+
+
+def _settings() -> tuple[list[str], dict[str, str]]:
+    """The path of imports and the environment, without the name of the test."""
+    return [*sys.path], {key: value for key, value in os.environ.items() if key != "PYTEST_CURRENT_TEST"}
 
 
 @pytest.fixture

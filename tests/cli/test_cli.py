@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd_cli.__main__ import main
+from support.lasting_pins import LastingPins
 from support.program import failed, said
 
 if TYPE_CHECKING:
@@ -58,11 +59,16 @@ async def test_only_the_configuration_error_is_printed(tmp_path: Path):
         (["--faults", "/nowhere/faults.toml"], "/nowhere/faults.toml"),
         (["--set", "simulator.replay=/nowhere/day.csv"], "/nowhere/day.csv: can't be read: No such file"),
         (["--set", "couchdb.credentials_file=/nowhere/login"], "[couchdb] credentials_file"),
-        (["--set", "simulator.enabled=false"], "simulated hardware"),
     ],
 )
 def test_configuration_errors_are_one_sentence(tmp_path: Path, arguments: list[str], words: str):
     assert words in refused(tmp_path / "data", *arguments)
+
+
+def test_a_machine_without_pins_is_advised_to_simulate(tmp_path: Path):
+    with LastingPins(tmp_path).here(chips={}):
+        sentence = refused(tmp_path / "data", "--set", "simulator.enabled=false")
+    assert "[simulator] enabled = true" in sentence
 
 
 def test_two_sensors_at_one_address_are_refused_by_name(tmp_path: Path):

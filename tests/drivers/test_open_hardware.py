@@ -52,10 +52,10 @@ def test_without_devices_on_pins_another_machine_will_do(pins):
         ("RPi.GPIO", "RPi", r"RPi.GPIO can't be used \(.*\): install growd\[rpi-gpio\], or choose"),
     ],
 )
-def test_a_package_that_can_not_be_imported_is_one_sentence(tmp_path, monkeypatch, library, package, words):
+def test_a_package_that_can_not_be_imported_is_one_sentence(tmp_path, library, package, words):
     (tmp_path / f"{package}.py").write_text("raise ImportError('no such thing')")
-    with LastingPins(tmp_path).here():
-        monkeypatch.syspath_prepend(tmp_path)
+    with LastingPins(tmp_path).here(), pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(tmp_path)
         with pytest.raises(HardwareUnavailableError, match=words) as caught:
             open_hardware(**REAL_TIME, library=library)
         assert caught.value.device == "gpio"

@@ -36,6 +36,26 @@ def test_waits_at_the_end():
 def test_forgets():
     started(subprocess.Popen(FOR_EVER))
 """
+SWALLOWING = """
+import time, pytest
+
+@pytest.mark.timeout(1)
+def test_swallows_its_time_limit():
+    while True:
+        try:
+            time.sleep(1e6)
+        except BaseException:
+            pass
+"""
+SETTING = """
+import os, sys
+
+def test_leaves_a_path():
+    sys.path.insert(0, "/nowhere")
+
+def test_leaves_a_variable():
+    os.environ["GROWD_LEFT"] = "1"
+"""
 
 
 def pytest_run(
@@ -55,16 +75,31 @@ def is_there(process: int) -> bool:
     return True
 
 
-def test_tests_whose_processes_hang_end_and_leave_none(tmp_path: Path):
-    (tmp_path / "test_hanging.py").write_text(HANGING)
-    (tmp_path / "conftest.py").write_text(
-        f"import sys; sys.path[:0] = [{str(ROOT / 'tests')!r}]\nfrom tests.conftest import *\n"
+def suite_run(folder: Path, tests: str, checks: str = "") -> subprocess.CompletedProcess[str]:
+    (folder / "test_it.py").write_text(tests)
+    (folder / "conftest.py").write_text(
+        f"import sys; sys.path[:0] = [{str(ROOT / 'tests')!r}]\nfrom tests.conftest import *\n{checks}"
     )
-    ended = pytest_run(str(tmp_path), "--rootdir", str(tmp_path), "-c", str(ROOT / "pyproject.toml"))
+    return pytest_run(str(folder), "--rootdir", str(folder), "-c", str(ROOT / "pyproject.toml"))
+
+
+def test_tests_whose_processes_hang_end_and_leave_none(tmp_path: Path):
+    ended = suite_run(tmp_path, HANGING)
     assert ended.returncode == 1, ended.stdout + ended.stderr
     started = [int(file.stem) for file in tmp_path.glob("*.started")]
     assert len(started) == 3, ended.stdout
     assert not any(map(is_there, started))
+
+
+def test_a_test_that_swallows_its_time_limit_ends_the_run_with_its_stack(tmp_path: Path):
+    ended = suite_run(tmp_path, SWALLOWING, "import tests.conftest\ntests.conftest.OVERTIME_S = 1\n")
+    assert ended.returncode == 1, ended.stdout
+    assert "test_swallows_its_time_limit" in ended.stderr
+
+
+def test_a_test_that_leaves_the_environment_or_the_path_changed_fails(tmp_path: Path):
+    ended = suite_run(tmp_path, SETTING)
+    assert "2 errors" in ended.stdout
 
 
 def test_a_test_that_sends_a_signal_passes_where_it_is_ignored():
