@@ -337,7 +337,6 @@ class Grow:
             config,
             sensor=tuple(sensors),
             output=tuple(outputs),
-            relay=tuple(map(_later, config.relay)),
             light=_later(config.light),
             filter=_later(config.filter),
         )

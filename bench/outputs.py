@@ -79,7 +79,7 @@ kind = "topic"
 variable = "water_potential_hydrogen"
 stale_after_s = 86400
 
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"

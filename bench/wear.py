@@ -55,7 +55,7 @@ def climate(kind: str = "") -> Config:
         if each.name in OUTPUTS
     )
     sensors = tuple(each for each in profile.sensor if each.kind == "scd30")
-    return msgspec.structs.replace(profile, sensor=sensors, output=outputs, relay=())
+    return msgspec.structs.replace(profile, sensor=sensors, output=outputs)
 
 
 async def worn(config: Config, set_points: dict[str, float], seconds: float, seed: int = 1) -> Wear:

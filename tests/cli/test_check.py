@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from growd.config import ChamberOptions, ChannelOptions, Config, Light, RelayOptions, Sensor
+from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, Sensor
 from growd.device_kinds import SENSOR_KINDS
 from growd_cli.hardware_check import LIMIT_S, DeviceAnswer, check_hardware
 from growd_drivers.hardware import Hardware
@@ -77,7 +77,7 @@ async def test_outputs_are_claimed_and_released_at_their_safe_level(inverted):
     light = Light(
         channel=(ChannelOptions(name="white", pin=12), ChannelOptions(name="red", pin=13)), inverted=inverted
     )
-    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low")
+    valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low")
     wiring = Wiring(
         i2c=(),
         lamp_pins={"white": 12, "red": 13},
@@ -85,7 +85,7 @@ async def test_outputs_are_claimed_and_released_at_their_safe_level(inverted):
         relays={23: WiredRelay("valve", active_high=False)},
     )
     hardware = simulated(SleepingTime(), wiring=wiring)
-    found = await findings(Config(sensor=(), light=light, relay=(valve,)), hardware)
+    found = await findings(Config(sensor=(), light=light, output=(valve,)), hardware)
     assert found["light"] == DeviceAnswer(
         "light", True, "lamp on GPIO 12 (white), GPIO 13 (red) can be driven, and stays dark"
     )
@@ -347,8 +347,8 @@ async def test_a_sensor_that_warms_up_answers(sensor: Sensor, wiring: Wiring, na
 
 
 async def test_a_busy_pin_is_reported_and_the_others_are_driven():
-    fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
-    config = Config(sensor=(), light=WHITE, relay=(fan,))
+    fan = Output(name="fan", pin=24, variable="air_flush_on")
+    config = Config(sensor=(), light=WHITE, output=(fan,))
     found = await findings(config, machine(Fault("refused", "gpio-12"), wiring=NO_I2C))
     assert found["light"] == DeviceAnswer(
         "light",
@@ -394,8 +394,8 @@ async def test_a_message_without_the_key_is_not_the_answer_of_a_sender():
 
 
 async def test_a_hanging_pin_does_not_block_the_next():
-    fan = RelayOptions(name="fan", pin=24, variable="air_flush_on")
-    config = Config(sensor=(), light=WHITE, relay=(fan,))
+    fan = Output(name="fan", pin=24, variable="air_flush_on")
+    config = Config(sensor=(), light=WHITE, output=(fan,))
     found = await findings(config, machine(Fault("hang", "gpio-12"), wiring=NO_I2C))
     assert [found[name].answers for name in ("light", "fan")] == [False, True]
 
@@ -429,7 +429,7 @@ async def test_a_valid_configuration_lists_its_devices(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[sensor]]\nname = "co2"\nkind = "mhz19"\nport = "/dev/serial0"\n'
-        '[[relay]]\nname = "fan"\npin = 24\nvariable = "air_flush_on"\nactive = "low"\n'
+        '[[output]]\nname = "fan"\npin = 24\nvariable = "air_flush_on"\nactive = "low"\n'
         '[[light.channel]]\nname = "white"\npin = 12\n'
     )
     status, printed = await failed("check", "--config", str(file), "--set", "simulator.enabled=false")
@@ -445,7 +445,7 @@ async def test_a_valid_configuration_lists_its_devices(tmp_path: Path):
 
 
 VALVE = """
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"
@@ -490,11 +490,11 @@ BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
     ("file", "warnings"),
     [
         (VALVE, []),
-        (f'{VALVE}needs = ""', ["[relay] needs: valve may be open while air_carbon_dioxide is not known"]),
-        (f'{VALVE}needs = "air_humidity"', ["[relay] needs: valve may be open while air_carbon_dioxide"]),
+        (f'{VALVE}needs = ""', ["[output] needs: valve may be open while air_carbon_dioxide is not known"]),
+        (f'{VALVE}needs = "air_humidity"', ["[output] needs: valve may be open while air_carbon_dioxide"]),
         (
             f'{BLIND}{VALVE}needs = ""',
-            ["[relay] needs: no sensor measures air_carbon_dioxide, so no ceiling"],
+            ["[output] needs: no sensor measures air_carbon_dioxide, so no ceiling"],
         ),
         (
             f"{VALVE}[interlock]\ndose_s = 3600\nvalve_open_s = 86400\nlight_off_degc = 85\n{LAMP}",
@@ -530,7 +530,7 @@ def test_a_valve_needs_a_carbon_dioxide_sensor(tmp_path: Path):
     status, printed = said("check", "--config", str(config))
     assert status == 1
     assert printed == (
-        f"growd: {config}:5: [relay] needs: valve is a valve for CO2, which no sensor measures; add a "
+        f"growd: {config}:5: [output] needs: valve is a valve for CO2, which no sensor measures; add a "
         '[[sensor]] for it, or set needs = "" if the valve may open without a sensor\n'
     )
 
@@ -554,7 +554,7 @@ bus = 3
 name = "white"
 pin = 20
 
-[[chamber.shelf_2.relay]]
+[[chamber.shelf_2.output]]
 name = "fan"
 pin = 24
 variable = "air_flush_on"
@@ -603,7 +603,7 @@ async def test_a_neighbour_on_the_bus_may_be_of_another_environment():
         ),
         (
             SHELVES.replace("24", "20"),
-            "[chamber.shelf_2.relay] pin: shelf_2/fan and channel shelf_2/white are both on GPIO 20",
+            "[chamber.shelf_2.output] pin: shelf_2/fan and channel shelf_2/white are both on GPIO 20",
         ),
     ],
 )

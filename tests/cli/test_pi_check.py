@@ -70,7 +70,7 @@ def test_another_machine_gets_one_sentence_and_what_applies(tree):
 
 
 def test_an_invalid_configuration_gets_its_fault(tree):
-    tree.write("growd.toml", "[relay]\n")
+    tree.write("growd.toml", "[output]\n")
     result = check(tree, "--config", str(tree.root / "growd.toml"))
     assert result.exit_code == 1
     assert result.stderr.startswith("growd: ")

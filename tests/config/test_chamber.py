@@ -12,7 +12,6 @@ from growd.config import (
     InterlockOptions,
     Light,
     Output,
-    RelayOptions,
     Sensor,
     chambers_of,
 )
@@ -23,8 +22,8 @@ from growd_drivers.kinds import SensorKind
 AIR = Sensor(name="air", kind="scd30")
 SECOND = Sensor(name="second", kind="mhz19", port="/dev/serial0", interval_s=60.0)
 LUX = Sensor(name="lux", kind="bh1750")
-VALVE = RelayOptions(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
-FAN = RelayOptions(name="fan", pin=6, variable="air_flush_on")
+VALVE = Output(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
+FAN = Output(name="fan", pin=6, variable="air_flush_on")
 SWITCHES = {"air_carbon_dioxide_valve_on": (0, 1), "air_flush_on": (0, 1)}
 
 
@@ -60,15 +59,15 @@ def test_no_interval_that_a_client_may_set_makes_a_variable_stale(sensor, least,
 
 
 def test_a_valve_needs_co2_if_a_sensor_measures_it():
-    assert chamber(AIR, relay=(VALVE, FAN)).needed() == {"air_carbon_dioxide": {VALVE.variable}}
-    assert chamber(LUX, relay=(VALVE, FAN)).needed() == {}
+    assert chamber(AIR, output=(VALVE, FAN)).needed() == {"air_carbon_dioxide": {VALVE.variable}}
+    assert chamber(LUX, output=(VALVE, FAN)).needed() == {}
 
 
 def test_devices_on_pins_are_lamps_relays_and_contacts():
     no_lamp = Light(enabled=False)
     assert not chamber(AIR, light=no_lamp).has_pins
     assert chambers_of(Config(light=no_lamp))[0].has_pins  # the default sensors
-    assert chamber(AIR, light=no_lamp, relay=(FAN,)).has_pins
+    assert chamber(AIR, light=no_lamp, output=(FAN,)).has_pins
     assert chamber(Sensor(name="door", kind="gpio", pin=4, variable="door_open"), light=no_lamp).has_pins
     assert chamber(AIR, light=Light(channel=(ChannelOptions(name="red", pin=4),))).has_pins
 
@@ -87,9 +86,9 @@ def test_the_reach_of_a_lamp():
 
 def test_the_reach_of_co2_is_its_ceiling():
     limits = InterlockOptions(ceiling_ppm=2_000)
-    reach = chamber(AIR, relay=(VALVE, FAN), interlock=limits).reach()
+    reach = chamber(AIR, output=(VALVE, FAN), interlock=limits).reach()
     assert reach == SWITCHES | {"air_carbon_dioxide": (0, 2_000)}
-    assert chamber(relay=(VALVE, FAN)).reach() == SWITCHES
+    assert chamber(output=(VALVE, FAN)).reach() == SWITCHES
 
 
 def test_the_reach_of_heaters_ends_at_their_interlock():

@@ -17,17 +17,17 @@ SCD30 = "[[sensor]]\nname = 'air'\nkind = 'scd30'\n"
 MHZ19 = "[[sensor]]\nname = 'air'\nkind = 'mhz19'\n"
 AT_A_PORT = MHZ19 + "port = '/dev/serial0'\n"
 BH1750 = "[[sensor]]\nname = 'lux'\nkind = 'bh1750'\n"
-VALVE = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
-FAN = "[[relay]]\nname = 'fan'\npin = 20\nvariable = 'air_flush_on'\n"
+VALVE = "[[output]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
+FAN = "[[output]]\nname = 'fan'\npin = 20\nvariable = 'air_flush_on'\n"
 LAMP = "[light]\n"
 RELAYS = """
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"
 active = "low"
 
-[[relay]]
+[[output]]
 name = "fan"
 pin = 24
 variable = "air_flush_on"
@@ -207,11 +207,11 @@ def test_options_of_an_mhz19(file: Path):
 )
 def test_the_pins_of_a_sensor_with_a_serial_line_are_taken(file: Path, sensor: str, pin: int, words: str):
     file.write_text(f"{MHZ19}{sensor}\n{RELAYS.replace('24', str(pin))}")
-    with pytest.raises(ConfigError, match=r"\[relay\] pin: fan and ") as caught:
+    with pytest.raises(ConfigError, match=r"\[output\] pin: fan and ") as caught:
         load(file)
     assert words in str(caught.value)
     file.write_text(f"{MHZ19}port = '/dev/ttyUSB0'\n{RELAYS.replace('24', str(pin))}")
-    assert load(file).relay[1].pin == pin
+    assert load(file).output[1].pin == pin
 
 
 @pytest.mark.parametrize("others", ["/dev/serial0", "/dev/serial*"])
@@ -233,7 +233,7 @@ def test_a_file_without_a_lamp_has_none(file: Path):
 
 def test_relays_are_safe_when_off_by_default(file: Path):
     file.write_text(RELAYS)
-    relays = load(file).relay
+    relays = load(file).output
     assert [(relay.name, relay.pin, relay.active, relay.safe) for relay in relays] == [
         ("valve", 23, "low", "off"),
         ("fan", 24, "high", "on"),
@@ -261,7 +261,7 @@ gamma = 2.2
 name = "white"
 pin = 20
 
-[[chamber.shelf_2.relay]]
+[[chamber.shelf_2.output]]
 name = "valve"
 pin = 21
 variable = "air_carbon_dioxide_valve_on"
@@ -301,35 +301,35 @@ def test_no_error_shows_a_password(file: Path, text: str):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (RELAYS.replace("24", "23"), "[relay] pin: fan and valve are both on GPIO 23"),
-        (LAMP + RELAYS.replace("24", "12"), "[relay] pin: fan and channel white are both on GPIO 12"),
-        (RELAYS.replace("24", "3"), "[relay] pin: fan and I2C bus 1 are both on GPIO 3"),
-        (RELAYS.replace("24", "28"), "[relay] fan.pin: must be a whole number from 0 to 27, got 28"),
-        (RELAYS.replace('"fan"', '"valve"'), "[relay] name: valve is given 2 times"),
-        (RELAYS.replace('"fan"', '"light"'), "[relay] name: light is the name of another device"),
-        (RELAYS.replace('"fan"', '"scd30_1"'), "[relay] name: scd30_1 is the name of another device"),
+        (RELAYS.replace("24", "23"), "[output] pin: fan and valve are both on GPIO 23"),
+        (LAMP + RELAYS.replace("24", "12"), "[output] pin: fan and channel white are both on GPIO 12"),
+        (RELAYS.replace("24", "3"), "[output] pin: fan and I2C bus 1 are both on GPIO 3"),
+        (RELAYS.replace("24", "28"), "[output] fan.pin: must be a whole number from 0 to 27, got 28"),
+        (RELAYS.replace('"fan"', '"valve"'), "[output] name: valve is given 2 times"),
+        (RELAYS.replace('"fan"', '"light"'), "[output] name: light is the name of another device"),
+        (RELAYS.replace('"fan"', '"scd30_1"'), "[output] name: scd30_1 is the name of another device"),
         (
             RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on").replace('"on"', '"off"')
             + "needs = ''",
-            "[relay] needs: valve and fan are both for air_carbon_dioxide_valve_on, so they must agree",
+            "[output] needs: valve and fan are both for air_carbon_dioxide_valve_on, so they must agree",
         ),
         (
             RELAYS.replace("air_carbon_dioxide_valve_on", "air_flush_on") + "override_s = 60",
-            "[relay] override_s: valve and fan are both for air_flush_on, so they must agree",
+            "[output] override_s: valve and fan are both for air_flush_on, so they must agree",
         ),
         (
             "[[sensor]]\nname = 'light'\nkind = 'bh1750'",
             "[sensor] name: light is the name of the lamp; choose another",
         ),
-        (RELAYS.replace("air_flush_on", "air_humidity"), "[relay] fan.variable"),
-        (RELAYS.replace('"low"', '"no"'), "[relay] valve.active"),
+        (RELAYS.replace("air_flush_on", "air_humidity"), "[output] fan.variable"),
+        (RELAYS.replace('"low"', '"no"'), "[output] valve.active"),
         (
             '[[light.channel]]\nname = "red"\npin = 2',
             "[light] channel.pin: channel red and I2C bus 1 are both on GPIO 2",
         ),
         (
             RELAYS.replace("air_flush_on", "air_carbon_dioxide_valve_on"),
-            "[relay] safe: fan is a valve for CO2, which is safe when it is off",
+            "[output] safe: fan is a valve for CO2, which is safe when it is off",
         ),
         ("[interlock]\nceiling_ppm = 40000", "[interlock] ceiling_ppm"),
         ("[interlock]\nlight_hours = 25", "[interlock] light_hours"),
@@ -349,7 +349,7 @@ def test_no_error_shows_a_password(file: Path, text: str):
         ("[filter]\nweight = 0.0001", "[filter] weight"),
         ("[light]\nramp_s = -1", "[light] ramp_s"),
         ("[light]\nstale_after_s = 1.5", "[light] stale_after_s"),
-        (RELAYS + "stale_after_s = 1.5", "[relay] fan.stale_after_s"),
+        (RELAYS + "stale_after_s = 1.5", "[output] fan.stale_after_s"),
         (MHZ19, "[sensor] port: is missing; air is a mhz19, on a serial line such as /dev/serial0"),
         (
             MHZ19 + "port = 'COM3'",
@@ -468,21 +468,21 @@ def test_no_error_shows_a_password(file: Path, text: str):
         ),
         (SHELF + "[[chamber.shelf_2.sensor]]\nname = 'x'", "[chamber.shelf_2.sensor] x.kind: is missing"),
         (SHELF + "light.channel = []", "[chamber.shelf_3.light] channel: has no entry"),
-        (SHELF.replace('"valve"', '"light"'), "[chamber.shelf_2.relay] name: light is the name of another"),
+        (SHELF.replace('"valve"', '"light"'), "[chamber.shelf_2.output] name: light is the name of another"),
         (
             SHELF.replace("bus = 3", "range_ppm = 2000"),
             "[chamber.shelf_2.sensor] range_ppm: scd30_1 is a scd",
         ),
         (
             LAMP + SHELF.replace("21", "12"),
-            "[chamber.shelf_2.relay] pin: shelf_2/valve and channel environment_1/white are both on GPIO 12",
+            "[chamber.shelf_2.output] pin: shelf_2/valve and channel environment_1/white are both on GPIO 12",
         ),
         (
             LAMP + SHELF.replace("20", "13"),
             "[chamber.shelf_2.light] channel.pin: channel shelf_2/white and channel environment_1/red are ",
         ),
         (SHELF + RELAYS.replace("23", "21"), "shelf_2/valve and environment_1/valve are both on GPIO 21"),
-        (SHELF.replace("21", "2"), "[chamber.shelf_2.relay] pin: shelf_2/valve and I2C bus 1 are both on"),
+        (SHELF.replace("21", "2"), "[chamber.shelf_2.output] pin: shelf_2/valve and I2C bus 1 are both on"),
         (
             RELAYS + SHELF.replace('"scd30"\nbus = 3', '"mhz19"\nport = "/dev/serial0"').replace("21", "14"),
             "shelf_2/valve and sensor shelf_2/scd30_1 at /dev/serial0 are both on GPIO 14",

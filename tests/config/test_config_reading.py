@@ -38,12 +38,12 @@ kind = "scd30"
 name = "gas"
 kind = "scd31"
 
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"
 
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_flush_on"
@@ -91,19 +91,19 @@ def test_one_error_lists_everything_that_is_wrong_with_its_line(file: Path):
         "3: [http] host: must be text that is not empty, got 5",
         "6: [light] gamma: must be a number from 0.2 to 5, got 'bright'",
         f"17: [sensor] gas.kind: must be one of {KINDS}, got 'scd31'; {INSTALL_ONE}",
-        "25: [relay] name: valve is given 2 times",
+        "25: [output] name: valve is given 2 times",
         (
-            "26: [relay] pin: environment_1/valve and environment_1/valve are both on GPIO 23; "
+            "26: [output] pin: environment_1/valve and environment_1/valve are both on GPIO 23; "
             "give one of them another"
         ),
         "30: [chamber.shelf_2.interlock] ceiling_pmm: unknown option; is it ceiling_ppm?",
     ]
-    assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, output, relay")
+    assert wifi.startswith("32: [wifi]: unknown section; known are environment, sensor, light, output")
 
 
 def test_a_wrong_device_causes_no_further_conflicts(file: Path):
     # the lamp's default pins, or the address of a sensor of no known kind
-    file.write_text("[light]\nchannel = 3\n[[relay]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n")
+    file.write_text("[light]\nchannel = 3\n[[output]]\nname = 'fan'\npin = 12\nvariable = 'air_flush_on'\n")
     assert findings(file) == [
         "2: [light] channel: must be a list of tables, such as [[light.channel]], got 3"
     ]
@@ -317,24 +317,24 @@ def test_a_variable_for_one_option_overrides_one_for_its_table():
         ("[http]\nname = „fan“ # “\n", 'growd.toml:2: is not TOML: .*; „ is a typographic .* plain "'),
         ("[http]\nname\u00a0= 'ü'\n", "growd.toml:2: is not TOML: .*NO-BREAK SPACE.* type it again"),
         (
-            "[[relay]]\nname = Lüfter\n",
+            "[[output]]\nname = Lüfter\n",
             'growd.toml:2: is not TOML: .*; text needs quotation marks: name = "..."',
         ),
         (
-            "[[relay]]\nname = 'Lüfter 2'\npin = 4\nvariable = 'air_flush_on'\n",
+            "[[output]]\nname = 'Lüfter 2'\npin = 4\nvariable = 'air_flush_on'\n",
             "growd.toml:2: .*; write Luefter_2,",
         ),
         (
-            "[[relay]]\nname = 'f'\npin = 'GPIO24'\nvariable = 'air_flush_on'\n",
+            "[[output]]\nname = 'f'\npin = 'GPIO24'\nvariable = 'air_flush_on'\n",
             "growd.toml:3: .*; write pin = 24",
         ),
-        ("[[relay]]\nname = 'f'\npin = 30\nvariable = 'air_flush_on'\n", "growd.toml:3: .*; pins are GPIO"),
+        ("[[output]]\nname = 'f'\npin = 30\nvariable = 'air_flush_on'\n", "growd.toml:3: .*; pins are GPIO"),
         ("[http\n", "growd.toml:1: is not TOML: Expected ']'"),
         (
             "[[sensor]]\nname = 'a'\nkind = 'scd30'\naddress = '0x61'\n",
             "; write 0x61 without quotation marks",
         ),
-        ("[[relay]]\nname = 'f'\npin = 40\nvariable = 'air_flush_on'\n", "pin 40 of the header is GPIO 21"),
+        ("[[output]]\nname = 'f'\npin = 40\nvariable = 'air_flush_on'\n", "pin 40 of the header is GPIO 21"),
         ("[[alert]]\nname = 'm'\nkind = 'hold'\nchannels = 'a'\n", '; write channels = ["a"]'),
         ("[[chamber]]\nname = 'x'\n", "such as [[chamber.shelf_2.sensor]]"),
         (

@@ -89,10 +89,6 @@ def test_valid_outputs(tmp_path, text):
         (HEATER + HEATER.replace("17", "18"), "heater is given 2 times"),
         (HEATER.replace('"heater"', '"air"'), "name: air is the name of another device"),
         (HEATER.replace('"heater"', '"light"'), "name: light is the name of another device"),
-        (
-            HEATER + '[[relay]]\nname = "heater"\npin = 5\nvariable = "air_flush_on"\n',
-            "name: heater is the name of another device",
-        ),
         (HEATER.replace("pin = 17\n", ""), "pin: is missing; heater is on a pin"),
         (HEATER.replace("17", "2"), "heater and I2C bus 1 are both on GPIO 2"),
         (HEATER + 'kind = "ssr"\nfrequency_hz = 5\n', "heater is an ssr; this is for pwm, hardware_pwm only"),
@@ -226,9 +222,9 @@ def test_what_does_not_go_together_is_refused(tmp_path, text, sentence):
 
 
 def test_a_finding_names_the_section_that_the_user_wrote(tmp_path):
-    relay = '[[relay]]\nname = "valve"\npin = 5\nvariable = "air_carbon_dioxide_valve_on"\n'
+    relay = '[[output]]\nname = "valve"\npin = 5\nvariable = "air_carbon_dioxide_valve_on"\n'
     light = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
-    assert "[relay] needs: valve is a valve for CO2, which no sensor measures" in refused(
+    assert "[output] needs: valve is a valve for CO2, which no sensor measures" in refused(
         tmp_path, relay, light
     )
     assert "[output] needs: valve is a valve for CO2, which no sensor measures" in refused(

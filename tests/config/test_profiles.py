@@ -46,7 +46,7 @@ def test_the_devices_of_the_profiles():
         "minimal": {"mhz19"},
     }
     for name in ("sim", "food-computer"):
-        variables = {relay.variable for relay in load(profile_path(name)).relay}
+        variables = {relay.variable for relay in load(profile_path(name)).output}
         assert variables == {"air_carbon_dioxide_valve_on", "air_flush_on"}
     lamp = load(profile_path("minimal")).light
     assert (lamp.switched, [channel.name for channel in lamp.channel]) == (True, ["white"])

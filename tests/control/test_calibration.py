@@ -11,7 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
+from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.control.calibration import UNKNOWN, Calibration, Correction, steady_reading
 from growd_hwsim.chips.scd30 import SimulatedScd30
 from growd_hwsim.faults import Fault
@@ -20,14 +20,14 @@ from support.rig import rigged
 
 SCD30 = Sensor(name="air", kind="scd30")
 MHZ19 = Sensor(name="air", kind="mhz19", port="/dev/serial0")
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
 CO2, CEILING = "air_carbon_dioxide", "carbon_dioxide_ceiling"
 STEADY_S, SHUT_S = 120.0, 1200.0
 PPM = st.floats(380, 8_000)
 
 
 def chamber(*sensors, **options):
-    return Config(sensor=sensors or (SCD30,), relay=(VALVE,), light=Light(enabled=False), **options)
+    return Config(sensor=sensors or (SCD30,), output=(VALVE,), light=Light(enabled=False), **options)
 
 
 class Stage:

@@ -20,7 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from growd.bus.errors import BusError
-from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor
+from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.runtime.simulated_clock import SimulatedLoop
 from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
@@ -35,7 +35,7 @@ STORE = "growd.sqlite3"
 CONFIG = Config(
     sensor=(Sensor(name="air", kind="scd30"),),
     light=Light(enabled=False),
-    relay=(RelayOptions(name="valve", pin=21, variable=VALVE, override_s=86_400),),
+    output=(Output(name="valve", pin=21, variable=VALVE, override_s=86_400),),
     interlock=InterlockOptions(
         ceiling_ppm=CEILING, valve_open_s=OPEN_S, dose_s=DOSE_S, no_rise_open_s=86_400
     ),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import Config, Light, RelayOptions, Sensor
+from growd.config import Config, Light, Output, Sensor
 from growd.control.hold import OutputHold
 from growd.control.output_control import Demand, OutputController
 from growd.control.topics import declare_environment
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 AIR = Sensor(name="air", kind="scd30")
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
-VENT = RelayOptions(name="vent", pin=20, variable="air_flush_on", safe="on")
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+VENT = Output(name="vent", pin=20, variable="air_flush_on", safe="on")
 LAMP_PINS = (12, 13, 18)
 SAFE = {12: 0, 13: 0, 18: 0, 20: 1, 21: 0}
 WANTED = {"air_carbon_dioxide_valve_on": 1.0, "air_flush_on": 0.0, "light_intensity_white": 1.0}
-CONFIG = Config(sensor=(AIR,), relay=(VALVE, VENT), light=Light(), interlock=UNHINDERED)
+CONFIG = Config(sensor=(AIR,), output=(VALVE, VENT), light=Light(), interlock=UNHINDERED)
 UPGRADE = Hold(Holder.UPGRADE, "trial of 9.9", "growd upgrade", 1_000.0)
 
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError, NotOpenError
 from growd.bus.messages import Quality
-from growd.config import ChamberOptions, Config, Light, RelayOptions, Sensor
+from growd.config import ChamberOptions, Config, Light, Output, Sensor
 from growd.status.status_node import StatusNode
 from growd_cli.status_table import report
 from growd_hwsim.faults import Fault
@@ -22,8 +22,8 @@ from support.stage import WHO, stage, with_events
 
 AIR = Sensor(name="air", kind="scd30")
 LUX = Sensor(name="lux", kind="bh1750", bus=3, interval_s=1.0)
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
-FAN = RelayOptions(name="fan", pin=20, variable="air_flush_on", override_s=86_400)
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=86_400)
+FAN = Output(name="fan", pin=20, variable="air_flush_on", override_s=86_400)
 
 CO2, VALVE_ON, FAN_ON, LIGHT = "air_carbon_dioxide", VALVE.variable, FAN.variable, "light_illuminance"
 KNOWN_S = 20.0
@@ -31,7 +31,7 @@ KNOWN_S = 20.0
 
 def chamber(*sensors, interlock=UNHINDERED, relays=(VALVE, FAN), light=None):
     light = light or Light(enabled=False)
-    return Config(sensor=sensors or (AIR,), relay=relays, light=light, interlock=interlock)
+    return Config(sensor=sensors or (AIR,), output=relays, light=light, interlock=interlock)
 
 
 class TestCarbonDioxideCeiling:
@@ -581,7 +581,7 @@ class TestReports:
 
     async def test_each_environment_has_its_own_interlocks(self):
         shelf = ChamberOptions(
-            sensor=(replace(AIR, bus=4),), relay=(replace(VALVE, pin=22),), interlock=UNHINDERED
+            sensor=(replace(AIR, bus=4),), output=(replace(VALVE, pin=22),), interlock=UNHINDERED
         )
         async with stage(replace(chamber(), chamber={"shelf": shelf})) as on:
             await on.clock.advance(KNOWN_S)

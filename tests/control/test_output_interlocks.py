@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus.errors import InvalidValueError
-from growd.config import Config, InterlockOptions, Light, Output, RelayOptions, Sensor
+from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.config.conditions import Condition
 from growd.control.interlocks.base import SensorReadings
 from growd.control.interlocks.feedback import NotConfirmed
@@ -1035,7 +1035,7 @@ class TestCarbonDioxideOfAnyKind:
 
 
 class TestConditions:
-    FAN = RelayOptions(name="exhaust", pin=22, variable="air_flush_on", override_s=DAY_S)
+    FAN = Output(name="exhaust", pin=22, variable="air_flush_on", override_s=DAY_S)
     DOOR_OPEN = Condition(name="door", outputs=("air_heater",), variable="door_open", on=True)
 
     async def test_the_heater_is_off_while_the_door_is_open(self):
@@ -1068,17 +1068,17 @@ class TestConditions:
                 assert runs(on, "air_heater") == still_runs
 
     async def test_the_carbon_dioxide_is_off_while_the_exhaust_runs(self):
-        valve = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=DAY_S)
+        valve = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", override_s=DAY_S)
         condition = Condition(name="exhaust", outputs=("valve",), variable="air_flush_on", on=True)
-        async with on_stage(relay=(valve, self.FAN), condition=(condition,)) as on:
+        async with on_stage(valve, self.FAN, condition=(condition,)) as on:
             await on.clock.advance(KNOWN_S)
             await by_hand(on, valve.variable, 1)
-            assert on.is_on(valve)
+            assert runs(on, "valve")
             await by_hand(on, "air_flush_on", 1)
-            assert on.is_on(self.FAN)
-            assert not on.is_on(valve)
+            assert runs(on, self.FAN.name)
+            assert not runs(on, "valve")
             await by_hand(on, "air_flush_on", 0)
-            assert on.is_on(valve)
+            assert runs(on, "valve")
 
     async def test_a_limit_has_a_hysteresis_and_a_time(self):
         condition = Condition(
@@ -1091,18 +1091,18 @@ class TestConditions:
             after_s=60,
             alert=True,
         )
-        async with on_stage(relay=(self.FAN,), sensors=(HEAT,), condition=(condition,)) as on:
+        async with on_stage(self.FAN, sensors=(HEAT,), condition=(condition,)) as on:
             await post(on, HEAT, 25)
             await by_hand(on, "air_flush_on", 0)
             await post(on, HEAT, 31, 50)
-            assert not on.is_on(self.FAN)
+            assert not runs(on, self.FAN.name)
             await on.clock.advance(15)
-            assert on.is_on(self.FAN)
+            assert runs(on, self.FAN.name)
             assert any("condition_warm has tripped" in text for text in status(on).warnings)
             await post(on, HEAT, 28.5, 5)
-            assert on.is_on(self.FAN)
+            assert runs(on, self.FAN.name)
             await post(on, HEAT, 27.9, 5)
-            assert not on.is_on(self.FAN)
+            assert not runs(on, self.FAN.name)
 
     async def test_a_reading_that_wanders_around_the_limit_switches_once(self):
         condition = Condition(name="warm", outputs=("air_heater",), variable="air_temperature", above=30)
@@ -1118,9 +1118,7 @@ class TestConditions:
         condition = Condition(
             name="fan", outputs=("air_heater",), variable="air_flush_on", on=True, alert=alert
         )
-        async with on_stage(
-            output("air_heater"), relay=(self.FAN,), sensors=(HEAT,), condition=(condition,)
-        ) as on:
+        async with on_stage(output("air_heater"), self.FAN, sensors=(HEAT,), condition=(condition,)) as on:
             await post(on, HEAT, 25)
             await by_hand(on, "air_flush_on", 0)
             async with with_events(on) as published:

@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, FilterOptions, Light, RelayOptions, Sensor
+from growd.config import Config, FilterOptions, Light, Output, Sensor
 from growd.output_roles import Lease
 from growd.store.local import LocalStore
 from growd.store.outbox import Outbox
@@ -59,7 +59,7 @@ CONFIG = Config(
         Sensor(name="tsl2591_1", kind="tsl2591", bus=2, interval_s=MINUTE_S),
     ),
     light=Light(stale_after_s=400.0),
-    relay=(RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
+    output=(Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on", stale_after_s=400.0),),
     interlock=UNHINDERED,
     filter=FilterOptions(weight=1.0, stale_after_s=STALE_S),  # the measured value is the last reading
 )

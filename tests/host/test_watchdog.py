@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from growd.bus import Bus
-from growd.config import ChannelOptions, Config, Light, RelayOptions, Sensor
+from growd.config import ChannelOptions, Config, Light, Output, Sensor
 from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.sampling import Sampler
@@ -42,7 +42,7 @@ WATCHDOG_S = 1.0
 ENV = "environment_1"
 AIR = Sensor(name="air", kind="scd30")
 LAMP = Light(channel=(ChannelOptions(name="red", pin=4),))
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -152,7 +152,7 @@ async def test_idle_and_busy_loops_are_not_stuck(tmp_path: Path, is_busy: bool):
 
 
 async def test_no_loop_of_a_working_chamber_is_stuck():
-    async with rigged(Config(sensor=(AIR,), light=LAMP, relay=(VALVE,))) as rig:
+    async with rigged(Config(sensor=(AIR,), light=LAMP, output=(VALVE,))) as rig:
         await rig.clock.settle()
         loops = {each.name for each in rig.bus.liveness._heartbeats}
         kinds = ("/samplers/", "/filters/", "/controllers/", "/actuators/", "/interlocks")

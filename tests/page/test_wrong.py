@@ -73,11 +73,7 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
     tmp_path: Path, browser: Browser
 ) -> None:
     name = f"{PLACE}/interlocks/no_rise_after_dose"
-    limits = (
-        "interlock.no_rise_open_s=30",
-        "carbon_dioxide.autotune_open_s=30",
-    )
-    options = [word for limit in limits for word in ("--set", limit)]
+    options = ["--set", "interlock.no_rise_open_s=30"]
     async with (
         started(tmp_path, "--profile", "sim", "--speed", "20", *options) as program,
         aiohttp.ClientSession() as session,

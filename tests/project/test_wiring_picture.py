@@ -48,13 +48,13 @@ def test_the_wires_are_those_of_the_profile(tool):
     config = load(profile_path("food-computer"))
     names = {name: pin for pin, name in enumerate(tool.HEADER, 1)}
     outputs = {f"light {channel.name}": channel.pin for channel in config.light.channel}
-    outputs |= {"CO2 valve" if relay.name == "valve" else relay.name: relay.pin for relay in config.relay}
+    outputs |= {"CO2 valve" if relay.name == "valve" else relay.name: relay.pin for relay in config.output}
     purposes = {wire.purpose: wire.pin for wire in tool.WIRES}
     assert {name: purposes[name] for name in outputs} == {
         name: names[f"GPIO {pin}"] for name, pin in outputs.items()
     }
     assert (purposes["I2C data"], purposes["I2C clock"]) == (names["GPIO 2"], names["GPIO 3"])
-    assert all(relay.active == "low" for relay in config.relay)  # the resistors go to 3.3 V
+    assert all(relay.active == "low" for relay in config.output)  # the resistors go to 3.3 V
 
 
 def test_each_pin_has_one_wire_and_the_right_voltage(tool):

@@ -149,8 +149,8 @@ def test_only_an_scd30_needs_a_slow_bus(tmp_path):
 def test_safe_levels_follow_relays_and_lamp(tmp_path):
     text = bus(1) + (
         "[light]\ninverted = true\n[[light.channel]]\nname = 'white'\npin = 5\n"
-        "[[relay]]\nname = 'fan'\npin = 6\nvariable = 'air_flush_on'\nsafe = 'on'\n"
-        "[[relay]]\nname = 'valve'\npin = 7\nvariable = 'air_carbon_dioxide_valve_on'\n"
+        "[[output]]\nname = 'fan'\npin = 6\nvariable = 'air_flush_on'\nsafe = 'on'\n"
+        "[[output]]\nname = 'valve'\npin = 7\nvariable = 'air_carbon_dioxide_valve_on'\n"
     )
     assert lines(planned(tmp_path, text))[2:] == ["gpio=5,6=op,dh", "gpio=7=op,dl", WATCHDOG]
 
@@ -161,7 +161,7 @@ def test_a_simulated_chamber_needs_no_pins(tmp_path):
 
 def test_no_line_is_longer_than_the_firmware_reads(tmp_path):
     relays = "".join(
-        f"[[relay]]\nname = 'fan{pin}'\npin = {pin}\nvariable = 'air_flush_on'\n" for pin in range(4, 28)
+        f"[[output]]\nname = 'fan{pin}'\npin = {pin}\nvariable = 'air_flush_on'\n" for pin in range(4, 28)
     )
     plan = planned(tmp_path, bus(1) + relays)
     assert tomllib.loads(relays)

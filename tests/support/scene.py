@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from growd.config import Config, InterlockOptions, Light, RelayOptions, Sensor, Store, chambers_of
+from growd.config import Config, InterlockOptions, Light, Output, Sensor, Store, chambers_of
 from growd.device_kinds import SENSOR_KINDS
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
@@ -68,7 +68,7 @@ def chamber_of(*sensors: Sensor, needs_sensor: bool = False, **options: Any) -> 
     return Config(
         sensor=sensors,
         light=Light(needs_sensor=needs_sensor, full_scale_lux=FULL_LUX),
-        relay=(RelayOptions(name="valve", pin=VALVE_PIN, variable=VALVE),),
+        output=(Output(name="valve", pin=VALVE_PIN, variable=VALVE),),
         interlock=UNHINDERED,
         **options,
     )

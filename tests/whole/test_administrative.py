@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from growd.config import Config, Light, RelayOptions, Sensor
+from growd.config import Config, Light, Output, Sensor
 from growd.wiring.fault_services import FaultServices, fault_places
 from support.rig import rigged
 
@@ -16,11 +16,11 @@ SENSORS = (
     Sensor(name="co2", kind="mhz19", port="/dev/ttyS9"),
     Sensor(name="light", kind="bh1750"),
 )
-VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+VALVE = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
 
 
 async def test_services_with_lasting_effects_need_an_administrator():
-    config = Config(sensor=SENSORS, light=Light(), relay=(VALVE,), combine={"air_carbon_dioxide": "first"})
+    config = Config(sensor=SENSORS, light=Light(), output=(VALVE,), combine={"air_carbon_dioxide": "first"})
     async with rigged(config) as rig:
         FaultServices(rig.bus, rig.machine.faults, fault_places(config))
         assert rig.bus.find_node("simulator").details()["hardware"] == "simulated"

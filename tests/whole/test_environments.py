@@ -11,7 +11,7 @@ import aiohttp
 import pytest
 from msgspec.structs import replace
 
-from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, RelayOptions, Sensor
+from growd.config import ChamberOptions, ChannelOptions, Config, Environment, Light, Output, Sensor
 from growd.control.actuation import SwitchActuator
 from growd.control.lamp import LightActuator
 from growd.wiring.actuators import ChamberOutputs
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
 
 FIRST, SECOND = "shelf_1", "shelf_2"
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 # Equal names as in the first environment, a shared bus, and an inverted lamp.
 SHELF = ChamberOptions(
     sensor=(
@@ -36,7 +36,7 @@ SHELF = ChamberOptions(
         Sensor(name="lux", kind="bh1750", address=0x5C, interval_s=1.0),
     ),
     light=Light(channel=(ChannelOptions(name="white", pin=20),), inverted=True),
-    relay=(VALVE,),
+    output=(VALVE,),
 )
 CONFIG = Config(
     environment=Environment(id=FIRST),
@@ -143,8 +143,8 @@ async def test_an_output_that_may_not_be_safe_is_reported_with_its_environment()
 
 
 async def test_the_pins_of_a_disabled_lamp_are_free():
-    config = replace(CONFIG, light=Light(enabled=False), relay=(replace(VALVE, pin=12),))
-    other = replace(SHELF, light=Light(channel=(ChannelOptions(name="white", pin=13),)), relay=())
+    config = replace(CONFIG, light=Light(enabled=False), output=(replace(VALVE, pin=12),))
+    other = replace(SHELF, light=Light(channel=(ChannelOptions(name="white", pin=13),)), output=())
     async with rigged(replace(config, chamber={SECOND: other})) as rig:
         rig.bus.node("client")
         await rig.clock.advance(KNOWN_S)

@@ -64,7 +64,7 @@ kind = "topic"
 variable = "water_potential_hydrogen"
 stale_after_s = 3600
 
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"
@@ -302,7 +302,7 @@ async def test_outputs_left_on_rest_although_the_configuration_and_a_file_of_out
 
 
 def damage(config: Path, data: Path) -> None:
-    config.write_text("[[relay]\n")
+    config.write_text("[[output]\n")
     outputs = data / FILE_NAMES[0]
     outputs.write_bytes(outputs.read_bytes().replace(b"valve", b"va\xecve"))
 

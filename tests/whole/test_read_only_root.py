@@ -28,7 +28,7 @@ enabled = false
 [[sensor]]
 name = "lux"
 kind = "bh1750"
-[[relay]]
+[[output]]
 name = "fan"
 pin = 23
 variable = "air_flush_on"

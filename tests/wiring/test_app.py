@@ -20,12 +20,11 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from growd.config import (
-    CarbonDioxide,
     ChannelOptions,
     ConfigError,
     InterlockOptions,
     Light,
-    RelayOptions,
+    Output,
     Sensor,
     load,
 )
@@ -340,9 +339,9 @@ async def test_a_client_sees_a_fault_and_its_end_in_data_device_and_output(
         Sensor(name="air", kind="scd30", interval_s=2.0),
         Sensor(name="lux", kind="bh1750", bus=2, interval_s=2.0),
     )
-    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
     config = load(None, (*SETTINGS, "simulator.speed=20"))
-    app = offline_app(replace(config, sensor=sensors, relay=(valve,)), tmp_path)
+    app = offline_app(replace(config, sensor=sensors, output=(valve,)), tmp_path)
     measured, diagnostics = "environment_1/measured/air_carbon_dioxide", "environment_1/diagnostics/air"
 
     async def device(sensor: str) -> Any:
@@ -401,10 +400,10 @@ async def test_invalid_faults_are_refused(tmp_path: Path, machines: list[Simulat
 
 async def test_the_simulator_lists_the_faults_that_it_accepts(tmp_path: Path):
     sensors = (Sensor(name="air", kind="scd30"), Sensor(name="co2", kind="mhz19", port="/dev/ttyUSB*"))
-    relay = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    relay = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
     chambers = {
         "sensor": sensors,
-        "relay": (relay,),
+        "output": (relay,),
         "light": Light(channel=(ChannelOptions(name="white", pin=18),)),
         "combine": {"air_carbon_dioxide": "first"},
     }
@@ -502,8 +501,8 @@ async def test_the_scd30_is_set_as_configured_and_asked_over_http(
 
 
 RELAYS = (
-    RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
-    RelayOptions(name="fan", pin=24, variable="air_flush_on", safe="on"),
+    Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", active="low", needs=""),
+    Output(name="fan", pin=24, variable="air_flush_on", safe="on"),
 )
 VALVE = "environment_1/commanded/air_carbon_dioxide_valve_on"
 FLUSH = "environment_1/commanded/air_flush_on"
@@ -515,7 +514,7 @@ def with_relays(tmp_path: Path) -> Callable[..., App]:
 
     def made(*settings: str) -> App:
         config = load(None, (*SETTINGS, *settings))
-        return offline_app(msgspec.structs.replace(config, relay=RELAYS), tmp_path)
+        return offline_app(msgspec.structs.replace(config, output=RELAYS), tmp_path)
 
     return made
 
@@ -728,15 +727,10 @@ async def test_the_alarm_of_an_empty_bottle_survives_a_restart_until_it_is_reset
     tmp_path: Path, machines: list[SimulatedHardware]
 ):
     def made(speed: int) -> App:
-        valve = RelayOptions(
-            name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0
-        )
+        valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on", stale_after_s=86_400.0)
         config = load(None, (*SETTINGS, f"simulator.speed={speed}"))
         limits = InterlockOptions(no_rise_open_s=60.0)
-        autotune = CarbonDioxide(autotune_open_s=60.0)
-        return offline_app(
-            replace(config, relay=(valve,), interlock=limits, carbon_dioxide=autotune), tmp_path
-        )
+        return offline_app(replace(config, output=(valve,), interlock=limits), tmp_path)
 
     def empty_the_bottle() -> None:
         chamber = machines[-1].chamber

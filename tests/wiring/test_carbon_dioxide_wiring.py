@@ -6,7 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus import Bus
-from growd.config import CarbonDioxide, Config, ConfigError, Light, RelayOptions, Sensor, Simulator, load
+from growd.config import Config, ConfigError, InterlockOptions, Light, Output, Sensor, Simulator, load
+from growd.config.loops import LoopOptions
+from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
 from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
@@ -14,8 +16,9 @@ from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory
 from support.rig import rigged
 
-VALVE = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
+AIR = Sensor(name="air", kind="scd30")
+VALVE = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+FAN = Output(name="fan", pin=24, variable="air_flush_on")
 CO2 = "environment_1/controllers/air_carbon_dioxide"
 
 
@@ -29,25 +32,25 @@ async def control_of(config):
 
 
 async def test_its_parameters_are_those_of_the_configuration():
-    settings = CarbonDioxide(
-        method="on_off", kp_per_ppm=0.01, ti_s=500.0, td_s=5.0, set_point_weight=0.5, band_ppm=11.0,
-        fan_band_ppm=44.0, minimum_on_s=3.0, minimum_off_s=4.0, fan_minimum_on_s=20.0, fan_minimum_off_s=30.0,
+    settings = LoopOptions(
+        method="on_off", kp=0.01, ti_s=500.0, td_s=5.0, set_point_weight=0.5, band=11.0, lowers_band=44.0,
         override_s=60.0,
     )  # fmt: skip
-    bus, parts = await control_of(Config(relay=(VALVE, FAN), carbon_dioxide=settings))
+    outputs = (replace(VALVE, minimum_on_s=7.0, minimum_off_s=8.0), FAN)
+    bus, parts = await control_of(Config(output=outputs, control={"air_carbon_dioxide": settings}))
     told = bus.parameters.get("environment_1/controllers")
     assert CO2 in parts
     assert told["air_carbon_dioxide"] == {
         "on_off": True, "kp": 0.01, "ti": 500.0, "td": 5.0, "weight": 0.5, "band": 11.0, "fan_band": 44.0,
         "override": 60.0, "override_left": 0.0,
     }  # fmt: skip
-    assert told["air_carbon_dioxide_valve_on"].items() >= {"minimum_on": 3.0, "minimum_off": 4.0}.items()
-    assert told["air_flush_on"].items() >= {"minimum_on": 20.0, "minimum_off": 30.0}.items()
+    assert told["air_carbon_dioxide_valve_on"].items() >= {"minimum_on": 7.0, "minimum_off": 8.0}.items()
+    assert told["air_flush_on"].items() >= {"minimum_on": 10.0, "minimum_off": 10.0}.items()
     assert f"{CO2}/autotune" in bus.services.names()
 
 
 async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
-    config = Config(relay=(VALVE,))
+    config = Config(output=(VALVE,))
     simulated_bus, _ = await control_of(config)
     assert "problems" not in simulated_bus.find_node(CO2).details()
     bus, _ = await control_of(replace(config, simulator=Simulator(enabled=False)))
@@ -62,8 +65,8 @@ async def test_gains_that_were_never_tuned_are_a_warning_on_real_hardware():
     "config",
     [
         Config(),
-        Config(relay=(FAN,)),
-        Config(relay=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),)),
+        Config(output=(FAN,)),
+        Config(output=(VALVE, FAN), sensor=(Sensor(name="lux", kind="bh1750"),)),
     ],
 )
 async def test_without_a_sensor_or_a_valve_switches_follow_their_own_set_points(config):
@@ -76,12 +79,13 @@ async def test_without_a_sensor_or_a_valve_switches_follow_their_own_set_points(
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("carbon_dioxide.method=fuzzy", r"\[carbon_dioxide\] method"),
-        ("carbon_dioxide.kp_per_ppm=-1", r"\[carbon_dioxide\] kp_per_ppm"),
-        ("carbon_dioxide.ti_s=0", r"\[carbon_dioxide\] ti_s"),
-        ("carbon_dioxide.minimum_on_s=0", r"\[carbon_dioxide\] minimum_on_s"),
-        ("carbon_dioxide.gain=1", r"\[carbon_dioxide\] gain: unknown option"),
-        ("chamber.shelf_2.carbon_dioxide.ti_s=0", r"\[chamber.shelf_2.carbon_dioxide\] ti_s"),
+        ("control.air_carbon_dioxide.method=fuzzy", r"\[control.air_carbon_dioxide\] method"),
+        ("control.air_carbon_dioxide.kp=-1", r"\[control.air_carbon_dioxide\] kp"),
+        ("control.air_carbon_dioxide.gain=1", r"\[control.air_carbon_dioxide\] gain: unknown option"),
+        (
+            "chamber.shelf_2.control.air_carbon_dioxide.ti_s=0",
+            r"\[chamber.shelf_2.control.air_carbon_dioxide\] ti_s",
+        ),
     ],
 )
 def test_a_number_out_of_its_range_is_refused_with_its_place(setting, words):
@@ -89,38 +93,39 @@ def test_a_number_out_of_its_range_is_refused_with_its_place(setting, words):
         load(None, (setting,))
 
 
-WITH_A_VALVE = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
+WITH_A_VALVE = "[[output]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (
-            "[carbon_dioxide]\nautotune_open_s = 180.5\n",
-            r"\[carbon_dioxide\] autotune_open_s: 180.5 is above \[interlock\] no_rise_open_s, 180",
-        ),
-        ("[interlock]\nvalve_open_s = 60\n", r"autotune_open_s: 120 is above \[interlock\] valve_open_s, 60"),
-    ],
-)
-def test_a_dose_of_autotune_that_an_interlock_would_end_is_refused(tmp_path, text, words):
+def test_a_dose_of_autotune_that_an_interlock_would_end_is_refused(tmp_path):
     file = tmp_path / "growd.toml"
-    file.write_text(WITH_A_VALVE + text)
-    with pytest.raises(ConfigError, match=words):
+    file.write_text(WITH_A_VALVE + "[control.air_carbon_dioxide]\nautotune_on_s = 180.5\n")
+    with pytest.raises(ConfigError, match=r"autotune_on_s: 180.5 is above \[interlock\] no_rise_open_s, 180"):
         load(file)
-    file.write_text(text)  # without a valve there is no dose
-    load(file)
+
+
+@pytest.mark.parametrize("option", ["valve_open_s", "no_rise_open_s"])
+async def test_the_usual_dose_of_autotune_ends_before_the_interlocks_would_end_it(option):
+    limits = InterlockOptions(**{option: 60.0})
+    config = Config(sensor=(AIR,), output=(VALVE,), light=Light(enabled=False), interlock=limits)
+    async with rigged(config) as rig:
+        status = StatusNode(rig.bus, ["environment_1"])
+        await rig.clock.advance(30)
+        before = rig.bus.parameters.get(f"{CO2}/kp")
+        assert (await rig.bus.services.get(f"{CO2}/autotune").call())["success"]
+        await rig.clock.until(lambda: not status.snapshot().experiments, within=1_800)
+        assert rig.bus.parameters.get(f"{CO2}/kp") != before
 
 
 def test_an_autotune_dose_at_the_limit_of_the_interlocks_is_accepted(tmp_path):
     file = tmp_path / "growd.toml"
-    file.write_text(WITH_A_VALVE + "[carbon_dioxide]\nautotune_open_s = 180\n")
+    file.write_text(WITH_A_VALVE + "[control.air_carbon_dioxide]\nautotune_on_s = 180\n")
     load(file)
 
 
 @pytest.mark.parametrize(("ppm", "is_held"), [(100.0, True), (160.0, False)])
 async def test_a_reading_that_plants_never_reach_keeps_the_valve_closed(ppm, is_held):
     posted = Sensor(name="co2", kind="topic", variable="air_carbon_dioxide", stale_after_s=600)
-    async with rigged(Config(sensor=(posted,), relay=(VALVE,), light=Light(enabled=False))) as rig:
+    async with rigged(Config(sensor=(posted,), output=(VALVE,), light=Light(enabled=False))) as rig:
         client = rig.bus.node("client")
         desired = client.publisher("environment_1/desired/air_carbon_dioxide")
         for _ in range(70):

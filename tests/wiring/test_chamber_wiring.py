@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, Light, RelayOptions, Sensor, StorageRuleOptions, Store, refuse
+from growd.config import Config, ConfigError, Light, Output, Sensor, StorageRuleOptions, Store, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.runtime.clock import RealClock
 from growd.status.status_node import StatusNode
@@ -70,7 +70,7 @@ async def test_a_slow_sensor_has_not_failed_before_its_first_reading():
 
 AIR, SPARE = Sensor(name="air", kind="scd30"), Sensor(name="spare", kind="scd30", bus=2)
 LUX = Sensor(name="lux", kind="bh1750", bus=3)
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 KNOWN_S = 10.0  # from the start until a sensor has measured
 SAFE_S = 2 + 1 + 3  # from a failure: the next reading, the second try, the time limits of both
 
@@ -86,7 +86,7 @@ def is_on(rig: Rig) -> bool:
 
 class TestWhatAnOutputNeeds:
     async def test_a_valve_is_shut_while_the_air_is_not_known(self):
-        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+        async with rigged(Config(sensor=(AIR,), output=(VALVE,))) as rig:
             rig.bus.node("client")
             command(rig, "desired/air_carbon_dioxide_valve_on", 1)
             assert not is_on(rig)
@@ -98,7 +98,7 @@ class TestWhatAnOutputNeeds:
             await rig.clock.until(lambda: is_on(rig), within=60 + KNOWN_S)
 
     async def test_failures_and_recoveries_are_events(self):
-        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+        async with rigged(Config(sensor=(AIR,), output=(VALVE,))) as rig:
             node = rig.bus.node("client")
             command(rig, "desired/air_carbon_dioxide_valve_on", 1)
             await rig.clock.until(lambda: is_on(rig), within=KNOWN_S)
@@ -123,7 +123,7 @@ class TestWhatAnOutputNeeds:
         assert any("does not answer" in event["message"] for event in told if event["kind"] == "fault")
 
     async def test_and_not_opened_by_hand_either(self):
-        async with rigged(Config(sensor=(AIR,), relay=(VALVE,))) as rig:
+        async with rigged(Config(sensor=(AIR,), output=(VALVE,))) as rig:
             rig.bus.node("client")
             rig.machine.faults.inject(Fault("absent", "scd30"))
             await rig.clock.advance(60)
@@ -149,7 +149,7 @@ class TestWhatAnOutputNeeds:
         ],
     )
     async def test_an_output_without_needs_is_on_while_the_air_is_unknown(self, sensors, relay):
-        async with rigged(Config(sensor=sensors, relay=(relay,))) as rig:
+        async with rigged(Config(sensor=sensors, output=(relay,))) as rig:
             rig.bus.node("client")
             rig.machine.faults.inject(Fault("absent", "i2c-1"))
             command(rig, f"desired/{relay.variable}", 1)
@@ -224,8 +224,8 @@ class TestSeveralSensorsOfOneVariable:
             "[combine] air_colour: there is no variable of this name",
         ),
         (
-            Config(relay=(replace(VALVE, needs="water_level_low"),)),
-            "[relay] needs: valve needs water_level_low",
+            Config(output=(replace(VALVE, needs="water_level_low"),)),
+            "[output] needs: valve needs water_level_low",
         ),
         (
             Config(sensor=(AIR,), light=Light(needs_sensor=True)),
@@ -248,8 +248,8 @@ async def test_the_status_has_each_line_once_and_the_limits_of_the_interlocks():
         Sensor(name="lux", kind="bh1750"),
         Sensor(name="lux_2", kind="bh1750", bus=2),
     )
-    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    config = Config(sensor=sensors, relay=(valve,), light=Light(), combine={"light_illuminance": "first"})
+    valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    config = Config(sensor=sensors, output=(valve,), light=Light(), combine={"light_illuminance": "first"})
     async with rigged(config) as rig:
         status = StatusNode(rig.bus, ["environment_1"])
         await rig.clock.advance(10)
@@ -262,7 +262,7 @@ async def test_the_status_has_each_line_once_and_the_limits_of_the_interlocks():
 
 async def test_outputs_that_do_not_answer_are_named_at_the_end():
     relays = tuple(replace(VALVE, name=f"valve_{pin}", pin=pin, needs="") for pin in (20, 21, 22))
-    config = Config(sensor=(AIR,), light=Light(enabled=False), relay=relays)
+    config = Config(sensor=(AIR,), light=Light(enabled=False), output=relays)
     bus, complaints = Bus(RealClock()), []
     declare_topics(config, bus)
     machine = simulated_hardware(config, bus.clock)

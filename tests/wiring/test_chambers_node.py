@@ -7,7 +7,7 @@ import re
 import pytest
 from msgspec import structs
 
-from growd.config import Config, Light, Output, RelayOptions, Sensor
+from growd.config import Config, Light, Output, Sensor
 from growd.config.root import ChamberOptions
 from growd.config.services import Couchdb, Environment
 from growd.variable_names import GROUPS, LANGUAGES, VARIABLE_NAMES, group_of
@@ -19,9 +19,9 @@ ROME = Environment(time_zone="Europe/Rome")
 CONFIG = Config(
     sensor=(Sensor(name="air", kind="scd30"), Sensor(name="lux", kind="bh1750", bus=3)),
     light=Light(full_scale_lux=9_000.0),
-    relay=(
-        RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on"),
-        RelayOptions(name="fan", pin=24, variable="air_flush_on"),
+    output=(
+        Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on"),
+        Output(name="fan", pin=24, variable="air_flush_on"),
     ),
     chamber={"shelf_2": ChamberOptions(sensor=(Sensor(name="dim", kind="tsl2591", bus=4),))},
 )

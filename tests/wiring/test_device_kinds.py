@@ -9,7 +9,7 @@ from pkgutil import resolve_name
 import pytest
 
 from growd.bus import Bus
-from growd.config import Config, ConfigError, RelayOptions, Sensor, Simulator, load
+from growd.config import Config, ConfigError, Output, Sensor, Simulator, load
 from growd.device_kinds import NOT_OF_DRIVERS, SENSOR_KINDS, with_article
 from growd.output_roles import ROLES
 from growd.variables import FAN, VALVE, VARIABLES
@@ -139,8 +139,8 @@ def test_the_calibrations_of_a_sensor_are_methods_of_its_driver_with_its_limits(
 
 @pytest.mark.parametrize("variable", [VALVE, FAN])
 def test_a_relay_moves_its_part_of_the_simulated_chamber(variable, opened):
-    relay = RelayOptions(name="relay", pin=5, variable=variable)
-    machine = simulated_hardware(Config(relay=(relay,)), Clock())
+    relay = Output(name="relay", pin=5, variable=variable)
+    machine = simulated_hardware(Config(output=(relay,)), Clock())
     assert machine.wiring.relays[5].moves == ROLES[variable].moves
     machine.close()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from growd.config import Config, Light, RelayOptions, Sensor
+from growd.config import Config, Light, Output, Sensor
 from growd.status.status_node import StatusNode
 from growd_cli.status_table import report
 from support.rig import rigged
@@ -12,8 +12,8 @@ from support.scene import UNHINDERED
 
 AIR = Sensor(name="air", kind="scd30")
 LUX = Sensor(name="lux", kind="bh1750", bus=3, interval_s=1.0)
-VALVE = RelayOptions(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
-CONFIG = Config(sensor=(AIR, LUX), relay=(VALVE,), light=Light(), interlock=UNHINDERED)
+VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
+CONFIG = Config(sensor=(AIR, LUX), output=(VALVE,), light=Light(), interlock=UNHINDERED)
 CONTROLLERS = "environment_1/controllers"
 AUTOTUNE = f"{CONTROLLERS}/air_carbon_dioxide/autotune"
 CALIBRATION = f"{CONTROLLERS}/light_illuminance/calibrate_light"

@@ -29,7 +29,7 @@ enabled = false
 [[sensor]]
 name = "lux"
 kind = "bh1750"
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"

@@ -6,18 +6,18 @@ import pytest
 from msgspec.structs import replace
 
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, RelayOptions, Sensor, refuse
+from growd.config import Config, ConfigError, Output, Sensor, refuse
 from growd.config.device_checks import device_conflicts, device_inconsistencies
 from growd_hwsim.faults import Fault
 from support.rig import rigged
 
 DOOR = Sensor(name="door", kind="gpio", pin=17, variable="door_open")
-FAN = RelayOptions(name="exhaust", pin=22, variable="air_flush_on")
+FAN = Output(name="exhaust", pin=22, variable="air_flush_on")
 WATCH = Sensor(name="fan_contact", kind="gpio", pin=27, confirms="exhaust")
 
 
-def findings(*sensors: Sensor, relays: tuple[RelayOptions, ...] = ()) -> str:
-    config = Config(sensor=sensors, relay=relays)
+def findings(*sensors: Sensor, relays: tuple[Output, ...] = ()) -> str:
+    config = Config(sensor=sensors, output=relays)
     with pytest.raises(ConfigError) as caught:
         refuse([*device_conflicts(config), *device_inconsistencies(config)])
     return str(caught.value)
@@ -42,7 +42,7 @@ async def test_a_door_contact_measures_the_door_without_an_average(active, pull,
 
 
 async def test_feedback_of_an_output_has_a_topic_of_its_own():
-    async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
+    async with rigged(Config(sensor=(WATCH,), output=(FAN,))) as rig:
         await rig.clock.advance(10)
         assert rig.last("feedback/exhaust").value == 0
         rig.bus.node("client").publish_arguments("environment_1/desired/air_flush_on", [1])
@@ -53,7 +53,7 @@ async def test_feedback_of_an_output_has_a_topic_of_its_own():
 
 
 async def test_feedback_of_a_welded_relay_is_what_really_happens():
-    async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
+    async with rigged(Config(sensor=(WATCH,), output=(FAN,))) as rig:
         rig.machine.faults.inject(Fault("welded", "fan"))
         await rig.clock.advance(10)
         assert rig.machine.pins.high(FAN.pin) == 0
@@ -61,7 +61,7 @@ async def test_feedback_of_a_welded_relay_is_what_really_happens():
 
 
 async def test_feedback_without_a_reading_is_a_fault():
-    async with rigged(Config(sensor=(WATCH,), relay=(FAN,))) as rig:
+    async with rigged(Config(sensor=(WATCH,), output=(FAN,))) as rig:
         await rig.clock.advance(10)
         rig.machine.faults.inject(Fault("refused", f"gpio-{WATCH.pin}"))
         await rig.clock.advance(10)
@@ -160,7 +160,7 @@ def test_inputs_of_one_chip_differ_and_share_it_with_no_other():
 async def test_two_inputs_of_one_chip_are_two_sensors():
     current = {"confirms": "exhaust", "variable": "", "channel": "1", "points": ((0.0, 0.0), (1.0, 5.0))}
     sensors = (Sensor(**SOIL), Sensor(**SOIL | current | {"name": "current"}))
-    async with rigged(Config(sensor=sensors, relay=(FAN,))) as rig:
+    async with rigged(Config(sensor=sensors, output=(FAN,))) as rig:
         await rig.clock.advance(10)
         truth = rig.machine.chamber.soil_moisture_percent()
         assert rig.last("measured/soil_moisture").value == pytest.approx(truth, abs=0.5)

@@ -14,7 +14,6 @@ from growd.config.chamber import chambers_of
 from growd.config.loops import LoopGains, LoopOptions
 from growd.config.outputs import Output
 from growd.control.fresh_air import FreshAir
-from growd.control.pumps import Pumps
 from growd.wiring.chamber import AllChambers
 from growd.wiring.loops import loop_settings, output_controller
 from growd.wiring.pumps import pumps_of
@@ -82,20 +81,6 @@ def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
     pumps = pumps_of(chamber, lambda: 0.0)
     doses = loop_settings(chamber, "water_electrical_conductivity", pumps).doses
     assert (doses.ml_per_unit, doses.flow.ml_s, doses.mixing_s, doses.longest_s) == (200.0, 1.0, 310.0, 27.0)
-
-
-def test_the_short_form_of_carbon_dioxide_and_the_long_one_agree(tmp_path):
-    valve = "[[relay]]\nname = 'valve'\npin = 21\nvariable = 'air_carbon_dioxide_valve_on'\n"
-    file = tmp_path / "growd.toml"
-    file.write_text(valve + "[carbon_dioxide]\nkp_per_ppm = 0.005\nfan_band_ppm = 50\n")
-    short = loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide", Pumps())
-    file.write_text(valve + "[control.air_carbon_dioxide]\nkp = 0.005\nlowers_band = 50\n")
-    assert loop_settings(chambers_of(load(file))[0], "air_carbon_dioxide", Pumps()) == short
-    file.write_text(valve + "[carbon_dioxide]\nminimum_on_s = 8\n[control.air_carbon_dioxide]\nkp = 0.005\n")
-    load(file)
-    file.write_text(valve + "[carbon_dioxide]\nti_s = 50\n[control.air_carbon_dioxide]\nkp = 0.005\n")
-    with pytest.raises(ConfigError, match="is the short form of"):
-        load(file)
 
 
 PIN: dict[str, Any] = {"pin": 5}

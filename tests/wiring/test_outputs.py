@@ -11,7 +11,6 @@ from growd.config import (
     ConfigError,
     Light,
     Output,
-    RelayOptions,
     Simulator,
     chambers_of,
 )
@@ -57,8 +56,8 @@ def test_the_lamp_has_its_configuration(machine):
 
 @pytest.mark.parametrize(("active", "safe", "levels"), [("high", "off", [0, 1, 0]), ("low", "on", [0, 1, 0])])
 def test_a_relay_has_its_configuration(machine, active, safe, levels):
-    settings = RelayOptions(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
-    (output,) = chambers_of(Config(relay=(settings,)))[0].outputs
+    settings = Output(name="fan", pin=24, variable="air_flush_on", active=active, safe=safe)
+    (output,) = chambers_of(Config(output=(settings,)))[0].outputs
     relay = output_device(machine, output)
     relay.use().write(float(safe == "off"), VALID_S)
     relay.close()

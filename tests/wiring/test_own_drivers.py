@@ -282,20 +282,20 @@ def test_a_package_does_not_replace_a_kind_of_growd(odd, tmp_path):
 
 def test_what_depends_on_a_driver_that_does_not_load_is_a_warning(odd, tmp_path):
     odd("raise SystemExit(3)")
-    valve = '\n[[relay]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
+    valve = '\n[[output]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
     config, warnings = loaded(tmp_path, valve, kind="odd")
     assert [warning.partition(": ")[2] for warning in warnings] == [
         f"[sensor] kind: air has failed: {CANNOT}its import failed: SystemExit: 3",
-        f"[relay] needs: valve is a valve for CO2, {NOT_MEASURED}",
+        f"[output] needs: valve is a valve for CO2, {NOT_MEASURED}",
     ]
-    assert config.relay[0].name == "valve"
+    assert config.output[0].name == "valve"
     with pytest.raises(ConfigError, match="valve and I2C bus 1 are both on GPIO 2"):
         loaded(tmp_path, valve.replace("21", "2"), kind="odd")
 
 
 async def test_a_valve_stays_shut_while_the_driver_of_its_sensor_does_not_load(odd, tmp_path):
     odd("raise SystemExit(3)")
-    valve = '\n[[relay]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
+    valve = '\n[[output]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
     config, _ = await asyncio.to_thread(loaded, tmp_path, valve, kind="odd")
     async with rigged(config) as rig:
         await rig.clock.advance(30)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from growd.bus.messages import Quality
-from growd.config import Config, ConfigError, RelayOptions, Sensor, refuse
+from growd.config import Config, ConfigError, Output, Sensor, refuse
 from growd.config.device_checks import device_inconsistencies
 from growd.config.mqtt import Mqtt
 from growd.wiring.receivers import value_in
@@ -18,7 +18,7 @@ TANK = Sensor(
     name="tank", kind="mqtt", topic="tank/1", key="water.temp", variable="water_temperature", stale_after_s=30
 )
 STRIP = Sensor(name="strip", kind="topic", variable="water_potential_hydrogen", stale_after_s=600)
-FAN = RelayOptions(name="exhaust", pin=22, variable="air_flush_on")
+FAN = Output(name="exhaust", pin=22, variable="air_flush_on")
 PLUG = Sensor(name="plug", kind="mqtt", topic="stat/fan/POWER", confirms="exhaust")
 BROKER = Mqtt(host="broker")
 
@@ -147,7 +147,7 @@ async def test_of_a_flood_the_newest_message_counts():
 
 
 async def test_the_state_of_a_plug_confirms_an_output():
-    async with silent(PLUG, relay=(FAN,)) as rig:
+    async with silent(PLUG, output=(FAN,)) as rig:
         for body, value in ((b"ON", 1), (b"OFF", 0), (b"true", 1), (b"0", 0)):
             await send(rig, body, PLUG)
             assert rig.last("feedback/exhaust").value == value
@@ -156,7 +156,7 @@ async def test_the_state_of_a_plug_confirms_an_output():
 
 
 async def test_a_simulated_plug_reports_the_state_of_its_output():
-    async with rigged(Config(sensor=(PLUG,), relay=(FAN,), mqtt=BROKER)) as rig:
+    async with rigged(Config(sensor=(PLUG,), output=(FAN,), mqtt=BROKER)) as rig:
         await rig.clock.advance(10)
         assert rig.last("feedback/exhaust").value == 0
         rig.bus.node("client").publish_arguments("environment_1/desired/air_flush_on", [1])

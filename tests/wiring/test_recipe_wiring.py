@@ -13,7 +13,7 @@ from growd.config import (
     ConfigError,
     Environment,
     Light,
-    RelayOptions,
+    Output,
     Sensor,
     chambers_of,
 )
@@ -28,8 +28,8 @@ from support.clock import ManualClock
 from support.running import running
 
 SHELF = "shelf_2"
-VALVE = RelayOptions(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
-FAN = RelayOptions(name="fan", pin=6, variable="air_flush_on")
+VALVE = Output(name="valve", pin=5, variable="air_carbon_dioxide_valve_on")
+FAN = Output(name="fan", pin=6, variable="air_flush_on")
 SENSOR = Sensor(name="air", kind="scd30")
 
 
@@ -45,7 +45,7 @@ def test_set_points_without_an_actuator_are_one_warning_per_variable():
         [30, "air_temperature", 25],
         [60, "air_carbon_dioxide", 1_500],
     ]
-    chamber = Config(light=Light(), sensor=(SENSOR,), relay=(VALVE,))
+    chamber = Config(light=Light(), sensor=(SENSOR,), output=(VALVE,))
     findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
     assert [str(finding) for finding in findings] == [
         "/operations/0: light_illuminance can be driven from 0 to 20000 here, not to 30000",

@@ -14,7 +14,7 @@ import aiohttp
 import msgspec
 import pytest
 
-from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, RelayOptions, Simulator, load
+from growd.config import ChamberOptions, ChannelOptions, Config, Light, Output, Simulator, load
 from growd.config.profiles import profile_path
 from growd.host.data_folder import own_folder
 from growd.store.local import SCHEMA_VERSION
@@ -46,7 +46,7 @@ enabled = false
 [[sensor]]
 name = "lux"
 kind = "bh1750"
-[[relay]]
+[[output]]
 name = "valve"
 pin = 23
 variable = "air_carbon_dioxide_valve_on"
@@ -112,14 +112,14 @@ def read_only_folder(_data: Path) -> Iterator[tuple[str, ...]]:
 @contextmanager
 def broken_toml(data: Path) -> Iterator[tuple[str, ...]]:
     file = data / "broken.toml"
-    file.write_text("[[relay]\n")
+    file.write_text("[[output]\n")
     yield ("--config", str(file))
 
 
 @contextmanager
-def half_a_relay(data: Path) -> Iterator[tuple[str, ...]]:
+def half_an_output(data: Path) -> Iterator[tuple[str, ...]]:
     file = data / "half.toml"
-    file.write_text(f"{profile_path('food-computer').read_text()}\n[[relay]]\nname = 'pump'\n")
+    file.write_text(f"{profile_path('food-computer').read_text()}\n[[output]]\nname = 'pump'\n")
     yield ("--config", str(file))
 
 
@@ -171,7 +171,7 @@ OBSTACLES = {
     "TLS file missing": (setting("tls.certificate=/nowhere", "tls.key=/nowhere"), "nowhere"),
     "port taken": (taken_port, "in use"),
     "TOML broken": (broken_toml, "is not TOML"),
-    "relay half written": (half_a_relay, "pin: is missing"),
+    "output half written": (half_an_output, "drives: is missing"),
     "folder locked": (locked_folder, "in use by another growd"),
     "folder read-only": (read_only_folder, "can't be written to"),
     "credentials missing": (setting("couchdb.credentials_file=/nowhere"), "nowhere"),
@@ -214,20 +214,20 @@ def test_pins_of_every_output_are_known():
         light=Light(
             channel=(ChannelOptions(name="white", pin=20),), inverted=True, hardware_pwm=True, pwm_chip=2
         ),
-        relay=(RelayOptions(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
+        output=(Output(name="fan", pin=21, variable="air_flush_on", active="low", safe="on"),),
     )
-    valve = RelayOptions(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
-    config = Config(simulator=REAL, relay=(valve,), chamber={"shelf_2": shelf})
+    valve = Output(name="valve", pin=23, variable="air_carbon_dioxide_valve_on")
+    config = Config(simulator=REAL, output=(valve,), chamber={"shelf_2": shelf})
     assert safe_pins(config) == [
         SafePin("environment_1/valve", 23, 0),
         SafePin("shelf_2/fan", 21, 0),
         SafePin("shelf_2/light white", 20, 1, 2),
     ]
-    assert safe_pins(Config(relay=(valve,))) == []  # simulated
+    assert safe_pins(Config(output=(valve,))) == []  # simulated
 
 
 REAL = Simulator(enabled=False)
-FAN = RelayOptions(name="fan", pin=24, variable="air_flush_on")
+FAN = Output(name="fan", pin=24, variable="air_flush_on")
 
 
 @pytest.mark.parametrize("name", FILE_NAMES)
@@ -236,7 +236,7 @@ def test_the_outputs_are_saved_only_when_they_change(name: str, data: Path):
     before = file.stat()
     keep_run(data, load(profile_path("food-computer")), SAFE)
     assert file.stat().st_ino == before.st_ino
-    keep_run(data, Config(simulator=REAL, relay=(FAN,)), {24})
+    keep_run(data, Config(simulator=REAL, output=(FAN,)), {24})
     assert file.stat().st_ino != before.st_ino
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
@@ -265,7 +265,7 @@ def test_many_devices_in_the_network_leave_the_outputs_of_the_last_run_readable(
         Output(name=f"plug_{each}", kind="http", url=f"http://192.168.1.{each}", drives=("air_temperature",))
         for each in range(100)
     )
-    many = Config(simulator=REAL, relay=(FAN,), output=plugs)
+    many = Config(simulator=REAL, output=(FAN, *plugs))
     keep_run(tmp_path, many, {24})
     (run, _), before = last_run(tmp_path), (tmp_path / FILE_NAMES[0]).stat()
     assert [pin.device for pin in run.outputs] == ["fan"]
@@ -283,7 +283,7 @@ def test_a_simulated_run_keeps_real_outputs_but_not_pins_with_another_function(t
     with pins.here():
         assert [pin.device for pin in make_safe(None, data).safe] == ["fan"]
     assert pins.levels() == {24: 1}
-    keep_run(data, Config(simulator=REAL, relay=(FAN,)), {24})
+    keep_run(data, Config(simulator=REAL, output=(FAN,)), {24})
     assert not last_run(data)[0].is_simulated
 
 
@@ -309,7 +309,7 @@ def test_an_unreadable_file_of_outputs_has_none(damage: bytes | None, pins: Last
         status, printed = said("safe", "--data", str(data), "--config", "/nowhere")
     assert (status, "no outputs are known" in printed) == (1, True)
     assert pins.levels() == OPEN
-    keep_run(data, Config(simulator=REAL, relay=(FAN,)), {24})
+    keep_run(data, Config(simulator=REAL, output=(FAN,)), {24})
     assert outputs_of(data) == [SafePin("fan", 24, 0)]
 
 
@@ -325,7 +325,7 @@ def test_growd_safe_does_not_succeed_when_the_last_run_is_not_known(pins: Lastin
 def test_a_pin_that_left_the_configuration_is_made_safe_while_it_is_an_output(tmp_path: Path, data: Path):
     pins = LastingPins(tmp_path)
     pins.left({24: 0})
-    config = Config(simulator=REAL, sensor=(), relay=())
+    config = Config(simulator=REAL, sensor=(), output=())
     with pins.here():
         outcome = make_safe(config, data)
     assert [pin.device for pin in outcome.safe] == ["fan"]

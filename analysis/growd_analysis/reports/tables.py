@@ -294,10 +294,8 @@ def _chamber(run: Document, language: Language) -> list[tuple[str, Element | str
     if not configuration:
         return [(say("sensors"), say("not_recorded"))]
     sensors = [f"{one.get('name')} ({one.get('kind')})" for one in configuration.get("sensor") or ()]
-    relays = [
-        f"{one.get('name')} ({language.variable(_role_of(one))})"
-        for section in ("relay", "output")
-        for one in configuration.get(section) or ()
+    outputs = [
+        f"{one.get('name')} ({language.variable(_role_of(one))})" for one in configuration.get("output") or ()
     ]
     light = configuration.get("light") or {}
     channels = [str(one.get("name")) for one in light.get("channel") or ()] if light.get("enabled") else []
@@ -305,7 +303,7 @@ def _chamber(run: Document, language: Language) -> list[tuple[str, Element | str
     calibrations = run.get("calibrations") or {}
     return [
         (say("sensors"), ", ".join(sensors)),
-        (say("outputs"), ", ".join([*lamp, *relays])),
+        (say("outputs"), ", ".join([*lamp, *outputs])),
         (say("calibrations"), _calibrations(calibrations.get("sensors") or {}, language)),
     ]
 

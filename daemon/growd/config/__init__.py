@@ -7,14 +7,13 @@ modules of their names; `root` puts them together.
 from growd.config.access import Access
 from growd.config.chamber import Chamber, chambers_of
 from growd.config.control import (
-    CarbonDioxide,
     DerivedOptions,
     FilterOptions,
     InterlockOptions,
     LightPlan,
     Recipe,
 )
-from growd.config.devices import ChannelOptions, Light, RelayOptions, Sensor
+from growd.config.devices import ChannelOptions, Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.outputs import Output
 from growd.config.reading import load, load_outputs
@@ -33,7 +32,6 @@ from growd.config.services import (
 
 __all__ = [
     "Access",
-    "CarbonDioxide",
     "Chamber",
     "ChamberOptions",
     "ChannelOptions",
@@ -51,7 +49,6 @@ __all__ = [
     "MessageTypeName",
     "Output",
     "Recipe",
-    "RelayOptions",
     "Replication",
     "Retention",
     "Sensor",

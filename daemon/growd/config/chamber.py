@@ -10,11 +10,11 @@ from msgspec import structs
 
 from growd.config.devices import Light
 from growd.config.lamp_light import ChannelLight, LampLight
-from growd.config.loops import LoopOptions, of_carbon_dioxide
+from growd.config.loops import LoopOptions
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import LUX_PER_UMOL, PHOTONS, SENSOR_KINDS
 from growd.loops import loop_kind
-from growd.output_roles import ROLES, OutputClass
+from growd.output_roles import OutputClass
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,
@@ -33,7 +33,7 @@ from growd_drivers.kinds import UnloadedKind
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from growd.config.devices import RelayOptions, Sensor
+    from growd.config.devices import Sensor
     from growd.config.findings import OptionPath
     from growd.config.root import ChamberOptions, Config
 
@@ -219,9 +219,8 @@ class Chamber:
 
     @cached_property
     def outputs_by_path(self) -> dict[OptionPath, Output]:
-        """All outputs but the lamp, by their places in the file: relays are short forms of outputs."""
-        relays = (_of_relay(relay) for relay in self.options.relay)
-        return {self.path("relay", number): self._with_flow(each) for number, each in enumerate(relays)} | {
+        """All outputs but the lamp, by their places in the file."""
+        return {
             self.path("output", number): self._with_flow(each)
             for number, each in enumerate(self.options.output)
             if not each.channel
@@ -229,7 +228,7 @@ class Chamber:
 
     @cached_property
     def outputs(self) -> tuple[Output, ...]:
-        """All outputs but the lamp: the relays, which are short forms, and [[output]]."""
+        """All outputs but the lamp."""
         return tuple(self.outputs_by_path.values())
 
     @cached_property
@@ -269,11 +268,8 @@ class Chamber:
         return True in ways or (False in ways and not loop_kind(variable).needs_raising)
 
     def loop_options(self, variable: str) -> LoopOptions:
-        """How a variable is controlled; [carbon_dioxide] is a short form."""
-        given = self.options.control.get(variable)
-        if given is None and variable == CARBON_DIOXIDE:
-            return of_carbon_dioxide(self.options.carbon_dioxide)
-        return given or LoopOptions()
+        """How a variable is controlled."""
+        return self.options.control.get(variable) or LoopOptions()
 
     @cached_property
     def controls_illuminance(self) -> bool:
@@ -371,22 +367,6 @@ class Chamber:
             return output.needs
         usual = output.role.needs if output.role else ""
         return usual if self.may_measure(usual) else ""
-
-
-def _of_relay(relay: RelayOptions) -> Output:
-    role = ROLES[relay.variable]
-    return Output(
-        name=relay.name,
-        drives=(role.drives,),
-        direction="raises" if role.raises else "lowers",
-        variable=relay.variable,
-        pin=relay.pin,
-        active=relay.active,
-        safe=relay.safe,
-        needs=relay.needs,
-        stale_after_s=relay.stale_after_s,
-        override_s=relay.override_s,
-    )
 
 
 def chambers_of(config: Config) -> list[Chamber]:

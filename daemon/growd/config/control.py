@@ -1,4 +1,4 @@
-"""Sections of control: filters, the controller of CO2, interlocks, recipes."""
+"""Sections of control: filters, interlocks, light of a day, recipes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from growd.config.base import Fraction, Seconds, Section
+from growd.config.base import Seconds, Section
 
 TimeOfDay = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
 """Such as "06:00"."""
@@ -20,53 +20,6 @@ class FilterOptions(Section, frozen=True):
 
     stale_after_s: Seconds = 30.0
     """A value that is not renewed for this long is stale."""
-
-
-class CarbonDioxide(Section, frozen=True):
-    """Control of CO2, in an environment with a CO2 sensor and a valve.
-
-    The default gains fit the simulated chamber. The service autotune finds the gains of another chamber and
-    stores them. docs/control.md describes the controller.
-    """
-
-    method: Literal["pid", "on_off"] = "pid"
-    """pid: a PID with doses. on_off: open from band_ppm below the set point up to it."""
-
-    kp_per_ppm: Annotated[float, Meta(ge=0, le=100)] = 0.003
-    """Gain of the PID: share of time with an open valve, for each ppm below the set point."""
-
-    ti_s: Annotated[float, Meta(ge=1, le=864_000)] = 2_400.0
-    """Integral time of the PID."""
-
-    td_s: Annotated[float, Meta(ge=0, le=3_600)] = 20.0
-    """Derivative time of the PID."""
-
-    set_point_weight: Fraction = 1.0
-    """Share of a set point step that the proportional part sees."""
-
-    band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 20.0
-    """Hysteresis of on_off."""
-
-    fan_band_ppm: Annotated[float, Meta(ge=0, le=10_000)] = 30.0
-    """The exhaust fan runs from this far above the set point."""
-
-    minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 4.0
-    """The shortest dose."""
-
-    minimum_off_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 2.0
-    """The shortest pause between doses."""
-
-    fan_minimum_on_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
-    """The shortest run of the fan."""
-
-    fan_minimum_off_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
-    """The shortest pause of the fan."""
-
-    autotune_open_s: Annotated[float, Meta(ge=1, le=600)] = 120.0
-    """The longest dose of the autotune."""
-
-    override_s: Seconds = 600.0
-    """How long an override holds."""
 
 
 class InterlockOptions(Section, frozen=True):

@@ -13,7 +13,7 @@ from growd.config.loops import loop_faults
 from growd.config.output_checks import output_faults, output_names, shared_devices
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
-from growd.variables import FAN, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -153,14 +153,14 @@ def _too_fast(path: OptionPath, light: Light) -> Iterator[Finding]:
 
 def _limits(chamber: Chamber) -> Iterator[Finding]:
     """The limits of interlocks fit each other, the autotune dose and the ranges of the sensors."""
-    limits, open_s = chamber.options.interlock, chamber.options.carbon_dioxide.autotune_open_s
+    limits, open_s = chamber.options.interlock, chamber.loop_options(CARBON_DIOXIDE).autotune_on_s
     if limits.dose_litres is not None and limits.valve_flow_l_min is None:
         path = chamber.path("interlock", "dose_litres")
         yield Finding(path, "needs valve_flow_l_min, the flow of the open valve")
     for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.own_variables else ():
         most = getattr(limits, option)
-        if open_s > most:
-            path = chamber.path("carbon_dioxide", "autotune_open_s")
+        if open_s is not None and open_s > most:
+            path = chamber.path("control", CARBON_DIOXIDE, "autotune_on_s")
             yield Finding(path, f"{open_s:g} is above [interlock] {option}, {most:g}")
     for number, sensor in enumerate(chamber.options.sensor if chamber.own_variables & {VALVE, FAN} else ()):
         range_ppm = sensor.range_ppm or _DEFAULT_RANGE_PPM

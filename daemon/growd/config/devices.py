@@ -1,4 +1,4 @@
-"""Sections of what is wired: sensors, the lamp, relays."""
+"""Sections of what is wired: sensors and the lamp."""
 
 from __future__ import annotations
 
@@ -8,16 +8,13 @@ from msgspec import Meta, field
 
 from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
 from growd.device_kinds import LAMP_CHANNELS, NOT_OF_DRIVERS, SENSOR_KINDS
-from growd.variables import FAN, VALVE
 
 if TYPE_CHECKING:
     SensorKindName: TypeAlias = str
     ChannelName: TypeAlias = str
-    SwitchedVariable: TypeAlias = str
 else:
     SensorKindName = Literal[tuple(SENSOR_KINDS)]
     ChannelName = Literal[LAMP_CHANNELS]
-    SwitchedVariable = Literal[VALVE, FAN]
 
 
 class Sensor(Section, frozen=True):
@@ -266,40 +263,6 @@ class Light(Section, frozen=True):
 
     stale_after_s: Patience = 10.0
     """Without a newer command the lamp goes dark after this time."""
-
-    override_s: Seconds = 600.0
-    """How long an override holds."""
-
-
-class RelayOptions(Section, frozen=True):
-    """A relay on a pin, for a valve or a fan: on from a command of one half.
-
-    It is in its safe state without a command for stale_after_s, while growd is not running, and while the
-    variable in `needs` is not known. Commands cannot change that.
-    """
-
-    name: Name
-    """Name in topics and services."""
-
-    pin: Pin
-    """Pin (BCM number)."""
-
-    variable: SwitchedVariable
-    """What it switches: a CO2 valve or an exhaust fan."""
-
-    active: Literal["high", "low"] = "high"
-    """Pin level that switches the relay on."""
-
-    safe: Literal["off", "on"] = "off"
-    """Safe state. The safe state of a valve is off."""
-
-    needs: str | None = None
-    """The relay is in its safe state while this variable is not known; "" is none. Default:
-    air_carbon_dioxide for a valve, none for a fan. growd refuses a valve without a CO2 sensor unless this is
-    "", and then warns."""
-
-    stale_after_s: Patience = 10.0
-    """Without a newer command the relay goes to its safe state after this time."""
 
     override_s: Seconds = 600.0
     """How long an override holds."""

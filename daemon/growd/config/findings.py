@@ -20,6 +20,7 @@ OptionPath: TypeAlias = tuple[str | int, ...]
 """A place in the tree of the configuration: ("light", "channel", 0, "pin")."""
 
 _CHAMBER = "chamber"
+_CONTROL = "control"
 
 
 class ConfigError(ValueError):
@@ -52,6 +53,7 @@ class Finding:
     def where(self) -> str:
         """The section, and the option in it."""
         depth = 3 if self.path[:1] == (_CHAMBER,) else 1
+        depth += self.path[depth - 1 : depth] == (_CONTROL,)  # a section for each variable
         section = ".".join(map(str, self.path[:depth]))
         parts = [part for part in self.path[depth:] if self.is_numbered or isinstance(part, str)]
         number = next((index for index, part in enumerate(parts) if isinstance(part, int)), None)

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from growd.config.base import Fraction, Seconds, Section
-from growd.config.control import CarbonDioxide
 from growd.config.findings import Finding
 from growd.loops import loop_kind
-from growd.variables import CARBON_DIOXIDE, ILLUMINANCE, VARIABLES, similar_variable
+from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +39,7 @@ class LoopGains(Section, frozen=True):
 class LoopOptions(Section, frozen=True):
     """Control of one variable that a sensor measures and outputs move, such as [control.air_temperature].
 
-    What is not given is as in the table of docs/control.md. [carbon_dioxide] is the short form of
-    [control.air_carbon_dioxide].
+    What is not given is as in the table of docs/control.md.
     """
 
     method: Literal["pid", "on_off", "dose"] | None = None
@@ -112,10 +110,6 @@ def loop_faults(chamber: Chamber) -> Iterator[Finding]:
             yield Finding((*path, "feed_forward"), "is for a PID, and this variable is controlled by doses")
     for variable in chamber.loops:
         yield from _without_flow(chamber, variable)
-    short = of_carbon_dioxide(chamber.options.carbon_dioxide)
-    if CARBON_DIOXIDE in chamber.options.control and short != of_carbon_dioxide(CarbonDioxide()):
-        reason = "is the short form of [control.air_carbon_dioxide]; remove one of them"
-        yield Finding(chamber.path("carbon_dioxide"), reason)
 
 
 def _unusable(chamber: Chamber, variable: str) -> str:
@@ -138,18 +132,3 @@ def _without_flow(chamber: Chamber, variable: str) -> Iterator[Finding]:
     for path, output in chamber.outputs_by_path.items():
         if variable in output.moved and output.flow_ml_min is None:
             yield Finding((*path, "flow_ml_min"), f"is missing; {output.name} gives doses for {variable}")
-
-
-def of_carbon_dioxide(short: CarbonDioxide) -> LoopOptions:
-    """What [carbon_dioxide] says, as [control.air_carbon_dioxide]."""
-    return LoopOptions(
-        method=short.method,
-        kp=short.kp_per_ppm,
-        ti_s=short.ti_s,
-        td_s=short.td_s,
-        set_point_weight=short.set_point_weight,
-        band=short.band_ppm,
-        lowers_band=short.fan_band_ppm,
-        autotune_on_s=short.autotune_open_s,
-        override_s=short.override_s,
-    )

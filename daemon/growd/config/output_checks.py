@@ -1,4 +1,4 @@
-"""Checks of outputs: options that do not go together, for [[output]] and its short form [[relay]]."""
+"""Checks of outputs: options that do not go together, for [[output]]."""
 
 from __future__ import annotations
 
@@ -43,13 +43,10 @@ _NOT_OF_CHANNELS: Final = (
 def output_names(chamber: Chamber) -> Iterator[Finding]:
     """Outputs with the name of another device. The rest of the file may be wrong."""
     options = chamber.options
-    yield from once(chamber.path("relay"), "name", [relay.name for relay in options.relay])
     yield from once(chamber.path("output"), "name", [output.name for output in options.output])
     sensors = {sensor.name for sensor in options.sensor} | {"light"}
-    relays = {relay.name for relay in options.relay}
     for path, output in (chamber.outputs_by_path | chamber.channels_by_path).items():
-        is_relay = path[-2] == "relay"
-        if output.name in (sensors if is_relay else sensors | relays):
+        if output.name in sensors:
             reason = f"{output.name} is the name of another device; choose another"
             yield Finding((*path, "name"), reason)
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 ENVIRONMENT_PREFIX: Final = "GROWD_"
 _log = logging.getLogger(__name__)
 _SEPARATOR: Final = "__"
-_OUTPUT_SECTIONS: Final = ("gpio", "light", "output", "relay", "simulator")
+_OUTPUT_SECTIONS: Final = ("gpio", "light", "output", "simulator")
 _ANY_KIND: Final[dict[type[Any], str]] = {Sensor: next(iter(SENSOR_KINDS)), Output: OUTPUT_KINDS[0]}
 _NO_LAMP: Final = Light(enabled=False)
 _SECRET: Final = ("url",)

@@ -12,14 +12,13 @@ from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.conditions import Condition
 from growd.config.control import (
-    CarbonDioxide,
     DerivedOptions,
     FilterOptions,
     InterlockOptions,
     LightPlan,
     Recipe,
 )
-from growd.config.devices import Light, RelayOptions, Sensor
+from growd.config.devices import Light, Sensor
 from growd.config.loops import LoopOptions
 from growd.config.mqtt import Mqtt
 from growd.config.outputs import Output
@@ -56,9 +55,6 @@ class ChamberOptions(Section, frozen=True):
     output: tuple[Output, ...] = ()
     """The outputs."""
 
-    relay: tuple[RelayOptions, ...] = ()
-    """Short forms of outputs: the relays of a CO2 valve and of an exhaust fan."""
-
     filter: FilterOptions = FilterOptions()
     """From raw values to measured values."""
 
@@ -75,9 +71,6 @@ class ChamberOptions(Section, frozen=True):
 
     light_plan: LightPlan = LightPlan()
     """The day of a set point of light_daily_integral."""
-
-    carbon_dioxide: CarbonDioxide = CarbonDioxide()
-    """Control of CO2."""
 
     control: dict[Name, LoopOptions] = msgspec.field(default_factory=dict)
     """Control of single variables."""

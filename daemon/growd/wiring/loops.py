@@ -15,7 +15,7 @@ from growd.control.step_test import RANGES
 from growd.control.watched_loops import Loop, output_loop
 from growd.loops import CONTACT_CYCLE_S, loop_kind, switching_s
 from growd.output_roles import OutputClass
-from growd.variables import CARBON_DIOXIDE, FAN, VALVE
+from growd.variables import CARBON_DIOXIDE, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -203,14 +203,8 @@ def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
     outputs = [each for each in chamber.outputs if each.own_variable == variable]
     if all(each.can_dim for each in outputs):
         return 0.0, 0.0
-    short = chamber.options.carbon_dioxide
-    if variable == VALVE:
-        on_s, off_s = short.minimum_on_s, short.minimum_off_s
-    elif variable == FAN:
-        on_s, off_s = short.fan_minimum_on_s, short.fan_minimum_off_s
-    else:
-        role = outputs[0].role
-        on_s, off_s = switching_s(role.output_class if role else None)
+    role = outputs[0].role
+    on_s, off_s = switching_s(role.output_class if role else None)
     return (
         max(on_s, *(each.minimum_on_s for each in outputs)),
         max(off_s, *(each.minimum_off_s or 0.0 for each in outputs)),
@@ -232,8 +226,7 @@ def _needs_tuning(chamber: Chamber, variable: str) -> str:
         return ""
     options = chamber.loop_options(variable)
     if loop_settings(chamber, variable, Pumps()).doses is None:
-        section = "carbon_dioxide" if variable == CARBON_DIOXIDE else f"control.{variable}"
-        return f"the gains in [{section}]"
+        return f"the gains in [control.{variable}]"
     given = (options.ml_per_unit_litre, options.lowering_ml_per_unit_litre)
     return "" if any(given) else f"the volumes of doses in [control.{variable}]"
 

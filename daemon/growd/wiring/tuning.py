@@ -70,7 +70,8 @@ def _test(
     variable = controller.variable
     options, doses = chamber.loop_options(variable), controller.settings.doses
     if variable == CARBON_DIOXIDE:
-        most = options.autotune_on_s or 120.0
+        limits = chamber.options.interlock
+        most = options.autotune_on_s or min(120.0, limits.valve_open_s, limits.no_rise_open_s)
         return partial(PulseTest, most_open_s=most), most, "a quarter of an hour"
     if doses is not None:
         ml_per_unit = doses.ml_per_unit if raises else doses.lowering_ml_per_unit
