@@ -281,3 +281,15 @@ def test_a_day_that_cannot_be_drawn_is_refused_with_the_remedy(
     assert message in done.stderr
     assert "Traceback" not in done.stderr
     assert not (tmp_path / "day.svg").exists()
+
+
+def test_the_files_to_read_in_a_day_are_as_many_as_the_page_says():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    part = text.partition("## To read in a day\n")[2].partition("\n## ")[0]
+    files = [DOCS / target for target in re.findall(r"\]\(([^)]+\.py)\)", part)]
+    lines = sum(len(file.read_text(encoding="utf-8").splitlines()) for file in files)
+    said = re.search(r"(\d+) files, ([\d ]+) lines", part)
+    assert said is not None
+    assert int(said[1]) == len(files)
+    assert abs(int(said[2].replace(" ", "")) - lines) < 200
+    assert lines <= 9_000
