@@ -69,7 +69,7 @@ async def test_photos_of_a_form_are_saved_with_the_entry_and_served_as_pictures(
     assert (first["type"], second["type"]) == ("image/jpeg", "image/webp")
     for is_delivered in (False, True):
         if is_delivered:
-            async with in_tasks(daemon.api.journal.delivery):
+            async with in_tasks(daemon.api.journal.delivery.work):
                 await delivered(daemon.api.journal)
         for photo, plain in ((first, plain_jpeg()), (second, plain_webp())):
             place = photo["address"].removeprefix(daemon.api.prefix)
@@ -260,7 +260,7 @@ async def test_many_entries_at_once_are_all_saved(daemon, rig):
     answers = await asyncio.gather(*posts)
     assert {answer.status for answer in answers} == {200}
     assert rig.folders() == sorted(answer.json["id"] for answer in answers)
-    async with in_tasks(daemon.api.journal.delivery):
+    async with in_tasks(daemon.api.journal.delivery.work):
         await delivered(daemon.api.journal)
     listed = (await daemon.ask("GET", f"{CALL}?limit=1000")).json["entries"]
     assert {entry["text"] for entry in listed} == {f"{number}" for number in range(30)}
@@ -271,7 +271,7 @@ async def test_pages_of_the_list_have_each_entry_once(daemon, rig):
     for number, time in enumerate(times):
         await daemon.ask("POST", CALL, json={"text": f"{number}", "time": time})
         if number == 6:
-            async with in_tasks(daemon.api.journal.delivery):
+            async with in_tasks(daemon.api.journal.delivery.work):
                 await delivered(daemon.api.journal)
     found, end, more = [], "", True
     while more:

@@ -96,11 +96,11 @@ async def growd(rig: Rig, stored: StoredPast, folder: Path) -> AsyncIterator[Shi
             rig.bus,
             ENVIRONMENT,
             library=Library(fetch, None, UTC),
-            journal=RunJournal(local, outbox, maker, ENVIRONMENT, documents.look_now),
+            journal=RunJournal(local, outbox, maker, ENVIRONMENT, documents.work.wake),
             about=lambda: circumstances(config(), rig.bus, ENVIRONMENT),
         )
         recorder = Recorder(rig.bus, outbox, maker, [ENVIRONMENT], config().store)
-        async with in_tasks(outbox, recorder, documents, runner):
+        async with in_tasks(outbox, recorder, documents.work, runner):
             await until(lambda: runner.is_loaded)  # it reads the file, while no time of the clock passes
             yield shipper
             await outbox.flush()

@@ -22,8 +22,8 @@ from growd.bus.errors import (
 )
 from growd.store.entries import entry_folder
 from growd.store.entries import journal as journal_module
-from growd.store.entries.delivery import RETRIES
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, PhotoError
+from growd.store.work import RETRIES
 from support.full_disk import full_disk
 from support.journal import content, delivered, journal_rig, kept, listed, wanted
 from support.photos import SECRET, jpeg, plain_jpeg, plain_png, plain_webp, png, webp
@@ -80,7 +80,7 @@ async def test_a_photo_has_the_same_address_before_and_after_and_no_metadata(rig
         assert "no database is running" in missing
         assert (more, found[0]["waiting"], found[0]["photos"][1]["waiting"]) == (False, True, True)
         rig.is_away = False
-        journal.delivery.look_now()
+        journal.delivery.work.wake()
         await delivered(journal)
         assert await content(journal, entry, "photo-1.jpg") == plain_jpeg(6)
         assert await content(journal, entry, "photo-2.png") == plain_png()
@@ -157,7 +157,7 @@ async def test_a_database_that_is_made_anew_gets_what_waits(rig):
         await asyncio.sleep(0)
         while not journal.delivery.fault.failures and journal.delivery.waiting:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        journal.delivery.look_now()
+        journal.delivery.work.wake()
         await delivered(journal)
         assert await content(journal, entry, "photo-1.jpg") == plain_jpeg()
 
@@ -248,7 +248,7 @@ async def test_it_tries_again_after_a_delay_that_grows_and_logs_once(rig, caplog
             await rig.clock.until(lambda: rig.clock._sleepers)
             await rig.clock.advance(delay)
         rig.is_away = False
-        journal.delivery.look_now()
+        journal.delivery.work.wake()
         await delivered(journal)
         await rig.clock.until(lambda: not journal.delivery.fault.failures)
         assert journal.node.details()["problems"] == []

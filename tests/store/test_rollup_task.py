@@ -13,7 +13,8 @@ from growd.bus import Bus
 from growd.bus.params import Parameters
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, RollupError
 from growd.store.rollups.state import RollupState
-from growd.store.rollups.task import FIRST_S, RETRIES, RollupTask
+from growd.store.rollups.task import FIRST_S, RollupTask
+from growd.store.work import RETRIES
 from support.clock import ManualClock
 from support.program import home_on, started
 from support.running import running
@@ -80,7 +81,7 @@ class Rig:
 async def rigged() -> AsyncIterator[Rig]:
     clock = ManualClock(START)
     rig = Rig(clock)
-    async with running(clock, rig.task):
+    async with running(clock, rig.task.work):
         yield rig
 
 

@@ -16,7 +16,8 @@ from growd.store.errors import CouchRefusedError, CouchUnavailableError, DesignF
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
 from growd.store.points import PointMaker
-from growd.store.run_documents import RETRIES, RunDocuments
+from growd.store.run_documents import RunDocuments
+from growd.store.work import RETRIES
 from support.clock import ManualClock
 from support.couch_client import FILES
 from support.outbox import opened
@@ -68,8 +69,8 @@ class Rig:
         )
         async with opened(self.local, self.clock) as outbox:
             maker = PointMaker(self.local.device)
-            self.journal = RunJournal(self.local, outbox, maker, "environment_1", self.documents.look_now)
-            async with running(self.clock, self.documents):
+            self.journal = RunJournal(self.local, outbox, maker, "environment_1", self.documents.work.wake)
+            async with running(self.clock, self.documents.work):
                 yield self.documents
 
     async def waiting(self) -> int:
@@ -140,7 +141,7 @@ async def test_it_tries_again_after_a_delay_that_grows(rig, caplog):
             await rig.clock.advance(1)
             await rig.clock.until(lambda tries=tries: rig.prepared == tries)
         rig.is_away = False
-        rig.documents.look_now()  # the database is up again
+        rig.documents.work.wake()  # the database is up again
         await rig.brought()
     assert len([record for record in caplog.records if "waits for the database" in record.message]) == 1
 

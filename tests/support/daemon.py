@@ -206,7 +206,7 @@ async def serving(
 ) -> AsyncIterator[Daemon]:
     """A daemon on a port of the loopback interface; 0 is any free one. `clock` is that of streams.
 
-    The journal of a `rig` sends its entries only if the caller runs `api.journal.delivery`.
+    The journal of a `rig` sends its entries only if the caller runs `api.journal.delivery.work`.
     """
     store, database = MemoryStore(), Database()
     bus = Bus(RealClock(), Parameters(store=store))

@@ -82,7 +82,7 @@ class JournalRig:
         journal = self.journal(bus or Bus(self.clock))
         try:
             await journal.load()
-            async with in_tasks(journal.delivery):
+            async with in_tasks(journal.delivery.work):
                 yield journal
         finally:
             journal.node.close()

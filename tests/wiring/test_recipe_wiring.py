@@ -81,7 +81,7 @@ async def test_each_environment_keeps_set_points_by_hand_as_it_is_configured(tmp
         bus = Bus(clock)
         for environment in settings.chambers():
             declare_environment(bus, environment, [])
-        database, documents = SimpleNamespace(recipe=None), SimpleNamespace(look_now=None)
+        database, documents = SimpleNamespace(recipe=None), SimpleNamespace(work=SimpleNamespace(wake=None))
         runners = recipe_runners(
             lambda settings=settings: settings,
             bus,

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
+from growd.runtime.task_fault import TaskFault
 from growd.store.errors import CouchConflictError, StoreError
-from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY, RETRIES
+from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY
+from growd.store.work import RETRIES, DatabaseWork
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Awaitable, Callable
 
-    from growd.runtime.clock import Cancellable, Clock
+    from growd.runtime.clock import Clock
     from growd.store.couch import Couch, Document
     from growd.store.local import LocalStore
 
@@ -53,33 +54,8 @@ class FigureKeeper:
         self._database = database
         self._make = make
         self._is_delivered = is_delivered
-        self._timer: Cancellable | None = None
-        self._wake = asyncio.Event()
-        self._wake.set()  # some may be due from before
-
-    def look_now(self) -> None:
-        """The database has a new document of a run, or is up again."""
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Make figures that are due until cancelled."""
-        failures = 0
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            wait: float | None
-            try:
-                wait = await self._make_all()
-            except StoreError as error:
-                if not failures:
-                    _log.warning("the figures of a run wait for the database: %s", error)
-                failures += 1
-                wait = RETRIES.after(failures)
-            else:
-                failures = 0
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer = None if wait is None else self._clock.call_later(wait, self._wake.set)
+        fault = TaskFault(_log, "the figures of a run wait for the database", "the runs have their figures")
+        self.work = DatabaseWork(clock, self._make_all, fault)
 
     async def _make_all(self) -> float | None:
         """Make all that are due; in how many seconds to look again, None for only after a call."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.runtime.pauses import Pauses
-from growd.store.errors import CouchConflictError, CouchRefusedError, StoreError
+from growd.runtime.task_fault import TaskFault
+from growd.store.errors import CouchConflictError, CouchRefusedError
+from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:
     import sqlite3
@@ -28,7 +28,6 @@ FIGURES_KEY: Final = "figures of a run/"
 SETTLED_S: Final = 10.0
 """How long after the end of a run its last points are on the disk."""
 
-RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 _log = logging.getLogger(__name__)
 
 
@@ -51,35 +50,13 @@ class RunDocuments:
     ) -> None:
         self._local = local
         self._couch = couch
-        self._clock = clock
         self._database = database
         self._prepare = prepare
         self._written = written
-        self._wake = asyncio.Event()
-        self._wake.set()  # some may wait from before
-
-    def look_now(self) -> None:
-        """There is a new document, or the database is up again."""
-        self._wake.set()
-
-    async def run(self) -> None:
-        """Write waiting documents until cancelled."""
-        failures = 0
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._write_all()
-            except StoreError as error:
-                if not failures:
-                    _log.warning("the record of a recipe run waits for the database: %s", error)
-                failures += 1
-                retry = self._clock.call_later(RETRIES.after(failures), self._wake.set)
-                await self._wake.wait()
-                retry.cancel()
-            else:
-                failures = 0
-                self._written()
+        fault = TaskFault(
+            _log, "the record of a recipe run waits for the database", "the database has the recipe runs"
+        )
+        self.work = DatabaseWork(clock, self._write_all, fault)
 
     async def _write_all(self) -> None:
         waiting = await self._local.read(_waiting)
@@ -95,6 +72,7 @@ class RunDocuments:
                 await self._local.write(functools.partial(_delete, key=key, text=text))
         if refusal is not None:
             raise refusal
+        self._written()
 
     async def _write(self, document: dict[str, Any]) -> None:
         """Raises `CouchError`."""

@@ -250,7 +250,7 @@ class App:
         retention = configured_retention(
             config, bus, local, database, storage=storage, rollups=rollups.feed, zone=zone
         )
-        keeping = {"rollups": rollups.run, "retention": retention.run}
+        keeping = {"rollups": rollups.work.run, "retention": retention.run}
         await start(_running(bus, {"replication": replicator.run, **keeping}))
         self._reloader.offer(*RELOADABLE, apply=storage.reconfigure)
         self._reloader.offer("retention", apply=retention.reconfigure)
@@ -308,7 +308,7 @@ class App:
     ) -> None:
         """Start recipes, and the figures of their runs."""
         start = stack.enter_async_context
-        documents = run_documents(bus, local, database, figures.look_now)
+        documents = run_documents(bus, local, database, figures.work.wake)
         runners = recipe_runners(
             lambda: self._reloader.config,
             bus,
@@ -319,15 +319,13 @@ class App:
             documents=documents,
             why_held=lambda: self._hold.reason if self._hold is not None else "",
         )
-        recipes = {}
+        tasks = {"recipe_run documents": documents.work.run, "figures of runs": figures.work.run}
         for runner in runners:
-            recipes[runner.node.name] = runner.run
+            tasks[runner.node.name] = runner.run
             for each in derived:
                 if each.environment == runner.environment:
                     each.outlook_by(runner.set_point_at)
-        await start(
-            _running(bus, {"recipe_run documents": documents.run, "figures of runs": figures.run, **recipes})
-        )
+        await start(_running(bus, tasks))
 
     def _own_folder(self) -> contextlib.AbstractContextManager[object]:
         """Lock the data folder, and write the outputs that `growd safe` has to know into it. Blocking."""

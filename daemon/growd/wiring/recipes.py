@@ -49,7 +49,7 @@ def recipe_runners(
             present,
             bus,
             fetch=database.recipe,
-            journal=RunJournal(local, outbox, maker, environment, documents.look_now),
+            journal=RunJournal(local, outbox, maker, environment, documents.work.wake),
             set_points=SetPointKeeper(local, environment) if keeps else None,
             zone=zone,
             why_held=why_held,
@@ -97,5 +97,5 @@ def run_documents(
         prepare=database.prepare,
         written=written,
     )
-    database.when_up(documents.look_now)
+    database.when_up(documents.work.wake)
     return documents

@@ -86,7 +86,7 @@ def figure_keeper(
         make=make,
         is_delivered=is_delivered,
     )
-    database.when_up(keeper.look_now)
+    database.when_up(keeper.work.wake)
     return keeper
 
 

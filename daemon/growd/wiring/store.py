@@ -108,7 +108,7 @@ class Storage:
                     parts.start("shipper", self.shipper.run)
                     parts.start("recorder", self._recorder.run)
                     parts.start("losses", self.losses.run)
-                    parts.start("journal", self.journal.delivery.run)
+                    parts.start("journal", self.journal.delivery.work.run)
                     yield
             finally:
                 self._record("stop", "growd stopped", clock.time())
@@ -169,7 +169,7 @@ class Storage:
             prepare=self._prepare,
             ship=lambda: self.shipper.reading(),  # noqa: PLW0108  it is made later
         )
-        database.when_up(journal.delivery.look_now)
+        database.when_up(journal.delivery.work.wake)
         return journal
 
     def _new_recorder(self) -> Recorder:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections import Counter
 from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.runtime.pauses import Pauses
 from growd.runtime.task_fault import TaskFault
 from growd.store.attachments import Attachment
 from growd.store.errors import (
@@ -20,6 +18,7 @@ from growd.store.errors import (
     StoreError,
 )
 from growd.store.outcomes import is_stored, is_transient, reason_of
+from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from growd.store.entries.entry import JournalEntry, Photo
     from growd.store.entries.entry_folder import EntryFolder
 
-RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 _PIECE: Final = 64 * 1024
 _ATTEMPTS: Final = 3  # failures of an entry while the database answers, before its parts are sent apart
 _MOST_FAILURES: Final = 3  # of entries, one after the other, before the rest waits
@@ -89,39 +87,20 @@ class EntryDelivery:
         self._is_prepared = False
         self._failures: Counter[str] = Counter()  # by entry
         self._apart: set[str] = set()  # entries whose parts are sent one by one
-        self._wake = asyncio.Event()
+        self.work = DatabaseWork(clock, self._send_all, self.fault)
 
     def add(self, *entries: JournalEntry) -> None:
         """These wait in the folder."""
         self.waiting |= {entry.id: entry for entry in entries}
         self.waiting_bytes += sum(photo.size for entry in entries for photo in entry.photos)
-        self._wake.set()
-
-    def look_now(self) -> None:
-        """The database is up again."""
-        self._wake.set()
+        self.work.wake()
 
     def retry(self) -> int:
         """Send refused entries again; how many."""
         number = len(self.refused)
         self.refused.clear()
-        self._wake.set()
+        self.work.wake()
         return number
-
-    async def run(self) -> None:
-        """Send entries until cancelled."""
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._send_all()
-            except StoreError as error:
-                self.fault.failed(error)
-                retry = self._clock.call_later(RETRIES.after(self.fault.failures), self._wake.set)
-                await self._wake.wait()
-                retry.cancel()
-            else:
-                self.fault.succeeded()
 
     async def _send_all(self) -> None:
         """Raises the last error of an entry, after the others were sent."""

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from growd.bus.errors import counted
-from growd.runtime.pauses import Pauses
 from growd.runtime.task_fault import TaskFault
 from growd.runtime.text import duration
-from growd.store.errors import CouchRefusedError, CouchUnavailableError, StoreError
+from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd.store.rollups.document import WIDTHS
 from growd.store.rollups.feed import DAY
 from growd.store.rollups.writing import HOUR_WIDTH
+from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 FIRST_S: Final = 60.0
 """After the start, which has more to do than this."""
 
-RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 _FAILURES: Final = 3  # in a row, before they are shown: the database may just be busy
 _log = logging.getLogger(__name__)
 
@@ -62,12 +60,12 @@ class RollupTask:
         self._clock = bus.clock
         self._prepare = prepare
         self._delay = delay
-        self._wake = asyncio.Event()
         self._started = self._clock.time()
         self._is_running = False
         self._fault = TaskFault(
             _log, "rollups wait for the database", "rollups are written again", shown_after=_FAILURES
         )
+        self.work = DatabaseWork(bus.clock, self._look, self._fault, first_s=FIRST_S)
         feed.on_progress = self._progressed
         self.node = bus.node("rollups")
         self.node.describe("rollups", lambda: msgspec.to_builtins(self.status()))
@@ -76,24 +74,7 @@ class RollupTask:
     def look_now(self) -> None:
         """The database is up again: do not wait for the next attempt."""
         if self._fault.failures:
-            self._wake.set()
-
-    async def run(self) -> None:
-        """Bring the rollups up to date after each hour, until cancelled."""
-        await self._wait(FIRST_S)
-        while True:
-            self._is_running = True
-            try:
-                await self._catch_up()
-            except StoreError as error:
-                self._fault.failed(error)
-                pause = RETRIES.after(self._fault.failures)
-            else:
-                self._fault.succeeded()
-                pause = self._until_next()
-            finally:
-                self._is_running = False
-            await self._wait(pause)
+            self.work.wake()
 
     def status(self) -> RollupStatus:
         """The present state."""
@@ -107,6 +88,16 @@ class RollupTask:
             fault=str(self._fault),
         )
 
+    async def _look(self) -> float:
+        """Bring the rollups up to date; seconds until the points of the next hour are there."""
+        self._is_running = True
+        try:
+            await self._catch_up()
+        finally:
+            self._is_running = False
+        hour = WIDTHS[HOUR_WIDTH]
+        return hour - (self._clock.time() - self._delay()) % hour
+
     async def _catch_up(self) -> None:
         if self._fault.failures or not self.feed.points.is_known:
             try:
@@ -114,19 +105,6 @@ class RollupTask:
             except CouchRefusedError as error:  # an account that may not set it up; all may be there
                 _log.debug("can't set up the database for rollups: %s", error)
         await self.feed.catch_up()
-
-    async def _wait(self, seconds: float) -> None:
-        self._wake.clear()
-        timer = self._clock.call_later(seconds, self._wake.set)
-        try:
-            await self._wake.wait()
-        finally:
-            timer.cancel()
-
-    def _until_next(self) -> float:
-        """Seconds until the points of the next hour are there."""
-        hour = WIDTHS[HOUR_WIDTH]
-        return hour - (self._clock.time() - self._delay()) % hour
 
     def _progressed(self, *, is_written: bool) -> None:
         """Reading changes shows that the database answers, not that it takes rollups."""

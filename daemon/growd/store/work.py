@@ -1,0 +1,70 @@
+"""Work on the database in the background: a step when it is woken or due, and again after a failure."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final
+
+from growd.runtime.pauses import Pauses
+from growd.store.errors import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from growd.runtime.clock import Clock
+    from growd.runtime.task_fault import TaskFault
+
+RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
+
+
+class DatabaseWork:
+    """Does `step` when it is woken, when it is due, and after a pause if it raised `StoreError`.
+
+    `step` returns in how many seconds it is due again, None for only when it is woken. The first step is due
+    after `first_s` seconds of the clock.
+    """
+
+    def __init__(
+        self,
+        clock: Clock,
+        step: Callable[[], Awaitable[float | None]],
+        fault: TaskFault,
+        *,
+        retries: Pauses = RETRIES,
+        first_s: float = 0.0,
+    ) -> None:
+        self.fault = fault
+        self._clock = clock
+        self._step = step
+        self._retries = retries
+        self._wait_s: float | None = first_s
+        self._wake = asyncio.Event()
+
+    def wake(self) -> None:
+        """There is something to do, or the database is up again: do not wait any longer."""
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        while True:
+            await self._rest()
+            try:
+                self._wait_s = await self._step()
+            except StoreError as error:
+                self.fault.failed(error)
+                self._wait_s = self._retries.after(self.fault.failures)
+            else:
+                self.fault.succeeded()
+
+    async def _rest(self) -> None:
+        timer = None
+        if self._wait_s == 0:
+            self._wake.set()
+        elif self._wait_s is not None:
+            timer = self._clock.call_later(self._wait_s, self._wake.set)
+        try:
+            await self._wake.wait()
+        finally:
+            if timer is not None:
+                timer.cancel()
+        self._wake.clear()
