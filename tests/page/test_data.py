@@ -15,6 +15,7 @@ from support.page import address, connected, in_browser
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Route
 
+    from support.page import Client
     from support.program import Program
 
 pytestmark = in_browser
@@ -84,13 +85,14 @@ async def test_it_says_how_long_points_are_kept(shared: Program, browser: Browse
 
 
 async def test_it_says_when_deleting_begins_if_there_are_old_points(
-    shared: Program, browser: Browser
+    shared: Program, browser: Browser, client: Client
 ) -> None:
     old = {"category": "measured", "variable": "air_temperature", "is_manual": False}
 
     async def answer(route: Route) -> None:
         await route.fulfill(json={"rows": [{"id": "old", "key": [], "value": old}]})
 
+    await client.until(lambda: client.get("node/retention"), lambda nodes: nodes["retention"]["begins_at"])
     async with opened(browser, "about:blank") as tab:
         await tab.page.route("**/_view/by_timestamp?*", answer)
         await tab.page.goto(address(shared, "data"))

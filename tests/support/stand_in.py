@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Coroutine[Any, Any, None]]
 
 READ_LIMIT = 2**16
+_TURNS_OF_A_CONNECTION = 3
+"""Of the event loop, until a connection that the system has accepted comes to `_accept`."""
 
 
 class StandIn:
@@ -59,6 +61,8 @@ class StandIn:
         if self._server is not None:
             self._server.close()
             self._server = None
+            for _ in range(_TURNS_OF_A_CONNECTION):
+                await asyncio.sleep(0)
         for task in self._tasks:
             task.cancel()
         ended = await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -77,10 +81,9 @@ class StandIn:
         await asyncio.gather(*self._tasks)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.append(writer)
         if self._server is None:  # it came during `down`
-            writer.transport.abort()
             return
         self.connections += 1
-        self._writers.append(writer)
         play = self._serve(reader, writer)
         self._tasks.append(asyncio.create_task(play, name=f"stand-in {self.connections}"))
