@@ -34,6 +34,7 @@ settings.load_profile("quick")
 
 # What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` runs them.
 SLOW = {
+    "long": "takes seconds: whole programs, or days of simulated control",
     "soak": "weeks of simulated operation, with faults",
     "kill": "kills a process at many moments, or restarts whole programs",
     "watchdog": "lets loops and processes hang until the watchdog ends them",

@@ -102,6 +102,7 @@ class TestDecision:
         assert status != 0
         assert "[http] access: must be set" in printed
 
+    @pytest.mark.long
     @pytest.mark.parametrize(("option", "status"), [("false", 403), ("true", 201)])
     async def test_it_warns_in_one_sentence_of_what_is_open(self, tmp_path, option, status):
         values = ("http.host=0.0.0.0", "http.access=open", f"couchdb.client_design_documents={option}")

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 ENV = "environment_1"
 FAILED = AlertOptions(name="failed", kind="device_failed", for_s=0.0, repeat_s=3_600.0)
 

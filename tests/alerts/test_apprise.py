@@ -21,6 +21,8 @@ from support.tls_door import CA_FILE, server_context
 if TYPE_CHECKING:
     from support.mail import Mailbox
 
+pytestmark = pytest.mark.long
+
 SENDER = Sender("grøwd", "0123456789ab")
 TIME = 1_700_000_000.0
 ALERT = Alert(

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.program import Program
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 CONFIGURATION = """
 [simulator]

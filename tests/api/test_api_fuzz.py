@@ -12,6 +12,8 @@ from growd.api.operations import Limits
 from support.daemon import serving_in_a_thread
 from support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.long
+
 EXAMPLES = 4  # for each operation, beside the boundary cases that the document names
 
 

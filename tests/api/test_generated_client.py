@@ -167,6 +167,7 @@ def parameters(function: Callable[..., Any]) -> set[str]:
     return {*inspect.signature(function).parameters} - {"client", "body"}
 
 
+@pytest.mark.long
 async def test_every_operation_works_in_a_generated_client(importable: Path, database_server: DatabaseServer):
     async with (
         home_on(database_server, shared=True) as home,

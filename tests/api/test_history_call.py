@@ -66,6 +66,7 @@ async def test_events_alone_read_no_points(daemon, stored):
     assert stored.history.buckets.read_rows == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "text",
     [
@@ -115,6 +116,7 @@ REFUSALS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("query", REFUSALS)
 async def test_an_invalid_query_is_refused_with_field_and_value(daemon, query):
     answer = await daemon.ask("GET", f"{CALL}?{query}")

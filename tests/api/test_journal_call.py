@@ -19,6 +19,8 @@ from support.raw_http import raw_client
 from support.running import in_tasks
 from support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.long
+
 CALL = "/journal/environment_1"
 
 

@@ -102,6 +102,7 @@ def named(answer: Answer) -> list[str]:
 # Lists, and all spellings of their paths
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("path", "member"),
     [("/param", KP), ("/service", f"{ENV}/start_recipe"), ("/topic", LUX), ("/node", f"{ENV}/recipe_runner")],

@@ -17,6 +17,8 @@ from support.chambers import COPIED, PHOTO, fill, fill_folder, folder_content, g
 from support.full_disk import full_disk
 from support.program import GROWD, home_on, started
 
+pytestmark = pytest.mark.long
+
 HOP_BY_HOP = {"Host", "Connection", "Transfer-Encoding", "Content-Length", "Accept-Encoding"}
 
 

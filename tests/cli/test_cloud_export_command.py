@@ -107,6 +107,7 @@ async def test_a_server_without_databases_of_the_cloud_is_named(tmp_path, cloud)
     assert (result.exit_code, result.stderr) == (0, "growd: new: 0 points\n")
 
 
+@pytest.mark.long
 async def test_a_full_disk_is_named_and_the_same_command_resumes(tmp_path, cloud):
     random = Random(3)
     stored = [one | {"value": random.random()} for one in points(5_000, RECENT, chambers=1, every_s=1.0)]

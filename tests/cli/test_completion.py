@@ -77,6 +77,7 @@ async def script(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.long
 @needs_bash
 async def test_bash_completes_commands_and_the_names_of_the_daemon(daemon: Daemon, script: Path):
     assert await completed(script, "growd", "to") == ["topic"]

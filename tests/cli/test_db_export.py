@@ -122,6 +122,7 @@ CHOICES = [
 ]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("view", ["by_variable", "by_timestamp"])
 async def test_options_choose_the_points(database_server, tmp_path, small_pages, view):
     async with stored(database_server, points()) as database:
@@ -184,6 +185,7 @@ async def cut_and_resumed(server, database, file, *arguments, requests):
             cuts += 1
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 async def test_an_interrupted_export_loses_and_doubles_no_point(database_server, tmp_path, small_pages, kind):
     file = tmp_path / "a"

@@ -16,6 +16,8 @@ from support.own_packages import EXAMPLE, unpacked, wheel_of, written
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture(scope="module")
 def example(tmp_path_factory):

@@ -242,6 +242,7 @@ FORMS = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", FORMS)
 async def test_a_dump_is_imported_once(database_server, tmp_path, form):
     documents = [point(_id=f"{1474484000 + n}.5-{n}", value=n) for n in range(1_203)]

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.terminal import Printed
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 async def daemon(database_server: DatabaseServer, tmp_path: Path) -> AsyncIterator[Daemon]:

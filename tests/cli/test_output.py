@@ -66,6 +66,7 @@ def test_json_is_the_same_document_without_control_characters():
     assert json.loads(text) == {"x": HOSTILE, "y": "\U000e0001"}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("form", [(), ("--json",)])
 async def test_no_command_prints_names_of_clients_as_they_are(tmp_path, form):
     async with started(tmp_path / "data") as program:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from support.database import DatabaseServer
 
+pytestmark = pytest.mark.long
+
 TESTED = ["light_intensity_white", "heater", "circulation"]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from support.program import Program
     from support.terminal import Printed
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 ACID = """
 [[output]]
 name = "acid"

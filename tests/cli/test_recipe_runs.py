@@ -7,9 +7,12 @@ from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 
 import aiohttp
+import pytest
 
 from support.program import home_on, started
 from support.terminal import typed
+
+pytestmark = pytest.mark.long
 
 GERMINATION = {"duration": 3, "time_units": "days", "name": "germination"}
 RECIPE = {

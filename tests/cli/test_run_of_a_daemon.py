@@ -6,6 +6,8 @@ import asyncio
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 from growd import __version__
 from support.program import home_on, started
 from support.runs import ExportedRun
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.database import DatabaseServer
+
+pytestmark = pytest.mark.long
 
 
 async def test_a_run_is_listed_shown_and_exported(tmp_path: Path, database_server: DatabaseServer) -> None:

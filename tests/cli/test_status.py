@@ -462,6 +462,7 @@ async def test_a_missing_login_is_exit_status_4():
     assert "without a login" in printed.err
 
 
+@pytest.mark.long
 async def test_the_whole_program_shows_its_status_and_is_ready(
     tmp_path: Path, database_server: DatabaseServer
 ):

@@ -85,6 +85,7 @@ def test_a_zone_that_this_machine_does_not_know_is_named():
             zone_of(client)
 
 
+@pytest.mark.long
 async def test_commands_on_a_machine_in_another_zone_use_that_of_the_daemon(tmp_path):
     zone = ZoneInfo(AHEAD)
     earlier, later = (

@@ -89,6 +89,7 @@ async def test_each_message_is_a_line_of_json(daemon: Daemon):
     ]
 
 
+@pytest.mark.long
 async def test_echo_of_a_silent_topic_says_that_it_waits(daemon: Daemon):
     async with begun("topic", "echo", CO2, "-n", "1", "--url", daemon.origin) as echo:
         words = await line_of(echo.stderr)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.program import Program
 
-pytestmark = pytest.mark.asyncio(loop_scope="module")
+pytestmark = [pytest.mark.long, pytest.mark.asyncio(loop_scope="module")]
 
 EXAMPLES = ROOT / "docs" / "examples"
 E1 = "environment_1"

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from growd_client import VariableHistory
     from support.database import DatabaseServer
 
+pytestmark = pytest.mark.long
+
 E1 = "environment_1"
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+import pytest
 from aiohttp import web
 
 from growd.server.errors import ApiError
@@ -17,7 +18,8 @@ from support.couch_client import Client, client_of
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    import pytest
+
+pytestmark = pytest.mark.long
 
 
 @asynccontextmanager

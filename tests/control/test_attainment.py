@@ -39,6 +39,8 @@ from growd_hwsim.tank import TankParameters
 from support.clock import ManualClock
 from support.running import running
 
+pytestmark = pytest.mark.long
+
 SOON_S = MISSED_S + 180
 RULES = [rule for rule in DEFAULT_ALERTS if rule.kind == "set_point_missed"]
 

@@ -21,6 +21,8 @@ from growd.bus.messages import Quality
 from growd.control.pulse_test import PulseTest, Response, TuneError
 from growd_hwsim.parameters import ChamberParameters
 
+pytestmark = pytest.mark.long
+
 CONTROLLER = f"{ENVIRONMENT}/controllers/{CO2}"
 TUNED = [f"{CONTROLLER}/{name}" for name in ("kp", "ti", "td")]
 TUNED += [f"{ENVIRONMENT}/controllers/{VALVE}/{name}" for name in ("minimum_on", "minimum_off")]

@@ -383,6 +383,7 @@ async def controlled(setting, *steps, seconds=1200, fan=None, **options):
     return courses, fans_on
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("response_s", [0.0, 20.0])
 async def test_the_chamber_reaches_its_set_points_without_overshoot(response_s):
     (up, further, down), _ = await controlled(Setting(response_s=response_s), 1000.0, 1500.0, 800.0)
@@ -393,12 +394,14 @@ async def test_the_chamber_reaches_its_set_points_without_overshoot(response_s):
         assert course[-60:] == pytest.approx([set_point] * 60, abs=30 + 0.03 * set_point)
 
 
+@pytest.mark.long
 async def test_a_fan_that_a_client_runs_leaves_no_lasting_error():
     gains = Gains(0.003, 600.0)
     (course,), _ = await controlled(Setting(), 1000.0, seconds=3_000, fan=1.0, gains=gains)
     assert sum(course[-120:]) / 120 == pytest.approx(1000, abs=30)
 
 
+@pytest.mark.long
 async def test_on_off_control_stays_near_the_set_point_without_the_fan():
     (course,), fans_on = await controlled(Setting(), 1000.0, seconds=3_600, method="on_off")
     assert course[-360:] == pytest.approx([1000] * 360, abs=150)

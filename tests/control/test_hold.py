@@ -311,6 +311,7 @@ async def test_a_hold_that_cannot_be_removed_stays(tmp_path):
         assert on.is_safe()
 
 
+@pytest.mark.long
 async def test_a_failed_output_is_named_in_the_answer(tmp_path):
     async with at_work(tmp_path) as on:
         on.rig.machine.faults.inject(Fault("refused", f"gpio-{VALVE.pin}"))

@@ -58,6 +58,7 @@ def tank(**start):
     return ChamberParameters(tank=TankParameters(**{f"start_{name}": value for name, value in start.items()}))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "parameters", [{}, {"heater_w": 60.0}, {"air_heat_capacity_j_k": 3_000.0, "heater_w": 500.0}]
 )

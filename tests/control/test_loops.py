@@ -27,6 +27,8 @@ from growd.variables import (
 from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.tank import TankParameters
 
+pytestmark = pytest.mark.long
+
 HEATER = output("air_heater", TEMPERATURE)
 COOLER = output("air_cooler", TEMPERATURE, lowers=True)
 EXHAUST = output(FAN, CARBON_DIOXIDE, TEMPERATURE, HUMIDITY, lowers=True)

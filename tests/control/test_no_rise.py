@@ -119,6 +119,7 @@ def loop_of(case, from_h=0.0):
     return Loop(controller() if controller else None, from_h=from_h, **options)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("case", "night_ppm"),
     [("as it is", None), ("doors", 450.0), ("ten times as large", 450.0), ("on and off", 900.0)],
@@ -167,6 +168,7 @@ def test_no_set_point_hides_an_empty_bottle(set_point, share):
     assert took < 20 * 60.0  # and before `dose_per_hour` shuts it
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
 def test_low_set_points_are_no_false_alarm(case):
     loop = loop_of(case)

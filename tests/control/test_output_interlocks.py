@@ -297,6 +297,7 @@ class TestStillRising:
             assert (await on.call(f"{self.NAME}/reset"))["success"]
             assert not on.has_tripped(self.NAME)
 
+    @pytest.mark.long
     async def test_a_cooler_that_hides_a_welded_heater_is_told(self):
         async with on_stage(*self.OUTPUTS) as on:
             await on.clock.advance(KNOWN_S)
@@ -313,6 +314,7 @@ class TestStillRising:
             await by_hand(on, "air_cooler", 0)
             assert not any("welded" in text for text in status(on).warnings)
 
+    @pytest.mark.long
     async def test_the_heat_of_the_lamp_is_no_welded_heater(self):
         async with on_stage(*self.OUTPUTS, sensors=(AIR,), light=Light()) as on:
             on.change(wall_heat_capacity_j_k=1_400.0, outer_conductance_w_k=4.0)
@@ -358,6 +360,7 @@ class TestStillRising:
 
 
 class TestHumidifierWithoutEffect:
+    @pytest.mark.long
     async def test_an_empty_humidifier_is_off_until_a_reset(self):
         async with on_stage(output("air_humidifier")) as on:
             await on.clock.advance(KNOWN_S)
@@ -369,6 +372,7 @@ class TestHumidifierWithoutEffect:
             assert not runs(on, "air_humidifier")
             assert "it may be empty or broken" in reason(on, "air_humidity_no_rise")
 
+    @pytest.mark.long
     async def test_a_humidifier_that_works_does_not_trip(self):
         async with on_stage(output("air_humidifier")) as on:
             await on.clock.advance(KNOWN_S)
@@ -562,6 +566,7 @@ class TestFillingWithoutEffect:
                 await post(on, LEVEL, level, 60)
             assert runs(on, "water_drain")
 
+    @pytest.mark.long
     async def test_a_tank_that_is_filled_and_then_held_never_trips(self):
         async with on_stage(output("water_fill"), sensors=(LEVEL,)) as on:
             level = 60.0
@@ -581,6 +586,7 @@ class TestLongestRun:
             await by_hand(on, "water_circulation", 1, 1_000)
             assert runs(on, "water_circulation")
 
+    @pytest.mark.long
     @pytest.mark.parametrize("pump", ["water_fill", "water_drain", "water_irrigation"])
     async def test_a_pump_runs_for_its_longest_time_only(self, pump):
         async with on_stage(output(pump, needs=""), sensors=(AIR,)) as on:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 from wear import DAY, LIMITS, OUTPUTS, STARTS_PER_H, climate, worn
 
 from growd.config import Chamber
 from growd.variables import CARBON_DIOXIDE, VALVE
+
+pytestmark = pytest.mark.long
 
 HOUR_S = 3_600.0
 SHIPPED, ON_RELAYS = climate(), climate("relay")

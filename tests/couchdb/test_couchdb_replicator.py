@@ -106,6 +106,7 @@ async def test_documents_are_chosen_and_pass_the_front_door(
         assert [row["id"] for row in rows] == ["a", "b", "c", "odd"]
 
 
+@pytest.mark.long
 @DIRECTIONS
 async def test_a_running_replication_goes_on_after_a_kill_of_the_embedded_database(
     tmp_path: Path, far: End, direction: str

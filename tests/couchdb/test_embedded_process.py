@@ -72,6 +72,7 @@ def close_stdin(process: subprocess.Popen[str]) -> None:
     process.stdin.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", [subprocess.Popen.terminate, interrupt, close_stdin])
 async def test_it_ends_while_feeds_are_open(
     own_server: EmbeddedProcess, end: Callable[[subprocess.Popen[str]], None]

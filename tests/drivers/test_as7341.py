@@ -45,6 +45,7 @@ def test_light_of_any_colour_is_measured_within_a_fifth(source, ppfd):
     assert Bench().read(**{source: ppfd}) == pytest.approx(ppfd, rel=0.2)
 
 
+@pytest.mark.long
 @given(st.lists(st.tuples(st.floats(0, 900), st.floats(0, 400), st.floats(0, 400)), min_size=1, max_size=4))
 def test_any_light_after_any_other_is_read(lights):
     bench = Bench()

@@ -18,6 +18,8 @@ from support.own_packages import EXAMPLE, KIND, importable, unpacked, wheel_of
 if TYPE_CHECKING:
     from growd_hwsim.driver_bench import TrialSubject
 
+pytestmark = pytest.mark.long
+
 ON_A_BUS = [
     name
     for name, kind in SENSOR_KINDS.items()

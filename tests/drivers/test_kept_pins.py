@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
     from growd_drivers.pins import Library
 
+pytestmark = pytest.mark.long
+
 PIN = 12
 FOR_EVER_S = 3_600.0
 THREADS = 8

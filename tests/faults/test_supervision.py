@@ -92,6 +92,7 @@ async def test_a_hanging_thread_is_replaced_by_a_new_one(caplog, opened):
         assert [thread.name for thread in threading.enumerate()].count("i2c-1") == 1
 
 
+@pytest.mark.long
 async def test_a_hanging_thread_does_not_delay_the_end(monkeypatch):
     monkeypatch.setattr("growd.wiring.chamber.DEVICE_TIMEOUT_S", 0.05)
     bus, complaints = Bus(RealClock()), []

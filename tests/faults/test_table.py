@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
     from support.scene import Moment, Scene
 
+pytestmark = pytest.mark.long
+
 OK, DEGRADED, FAILED, WARM = "ok", "degraded", "failed", "warm-up"
 NOTHING, TRUTH, OLD, LIE = "nothing", "the truth", "an old value", "a lie"
 

@@ -143,6 +143,7 @@ async def test_a_set_point_takes_effect_and_comes_back_to_its_author(tmp_path: P
         assert topic.last.quality is Quality.STALE
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("topic", "body", "why"),
     [

@@ -14,6 +14,8 @@ from growd_machine.installation.tree import launcher_text
 if TYPE_CHECKING:
     from pathlib import Path
 
+pytestmark = pytest.mark.long
+
 GROWD = (sys.executable, "-m", "growd_cli")
 
 

@@ -381,6 +381,7 @@ async def test_each_frozen_loop_starves_the_watchdog(tmp_path: Path, database_se
         await stopping
 
 
+@pytest.mark.long
 async def test_a_hung_growd_is_killed_with_its_database_and_restarted_with_safe_outputs(
     tmp_path: Path,
 ):

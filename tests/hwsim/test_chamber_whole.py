@@ -16,6 +16,8 @@ from growd_hwsim.parameters import ChamberParameters
 from growd_hwsim.tank import TankParameters
 from support.machine import SleepingTime
 
+pytestmark = pytest.mark.long
+
 
 class Played:
     """A chamber whose actuators move at random, and the water that they gave it."""

@@ -71,6 +71,7 @@ def test_a_wheel_is_installed_beside_the_versions(machine, example):
     assert install(machine) == ["remove drivers of earlier installations"]
 
 
+@pytest.mark.long
 def test_a_package_stays_without_a_network_and_without_its_wheel_file(machine, example, tmp_path):
     own = tmp_path / example.name
     shutil.copy(example, own)

@@ -99,6 +99,7 @@ class Skipping(RealClock):
         self.now += seconds
 
 
+@pytest.mark.long
 def test_a_service_that_does_not_answer_is_an_error(tmp_path: Path):
     clock = Skipping()
     began = clock.monotonic()

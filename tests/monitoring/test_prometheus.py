@@ -88,6 +88,7 @@ def test_the_rules_know_each_variable_that_is_calculated():
     assert all(known[name] >= sources for name, sources in calculated.items())
 
 
+@pytest.mark.long
 @needs["promtool"]
 def test_each_alert_fires_in_its_time_and_only_then():
     assert "SUCCESS" in promtool("test", "rules", "rules_test.yml")
@@ -171,6 +172,7 @@ def queries() -> dict[str, str]:
     return {each: filled(each, **values).replace("[1d:1m]", "[1m:1s]") for each in expressions}
 
 
+@pytest.mark.long
 @needs["prometheus"]
 async def test_every_query_has_an_answer(tmp_path: Path):
     assert len(queries()) > 30

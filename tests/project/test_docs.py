@@ -159,6 +159,7 @@ def _unknown_options(command: click.Command, words: list[str]) -> Iterator[str]:
     yield from (word for word in words[:end] if re.match("--[a-z]", word) and word.split("=")[0] not in known)
 
 
+@pytest.mark.long
 def test_growd_is_installed_as_the_page_about_the_raspberry_pi_says(tmp_path: Path):
     """The commands as they are, with this checkout as the address; apt and root are left out."""
     if not (ROOT / ".git").exists() or shutil.which("git") is None:
@@ -255,6 +256,7 @@ LONG = (
 )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("content", "arguments", "message"),
     [

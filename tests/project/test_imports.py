@@ -45,6 +45,7 @@ UNNEEDED = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", UNNEEDED)
 def test_a_command_imports_nothing_unneeded(module: str):
     program = f"import sys, json, {module}; print(json.dumps(list(sys.modules)))"

@@ -13,6 +13,8 @@ import pytest
 
 from support.checkout import ROOT, SCRIPTS, STANDINS, Checkout
 
+pytestmark = pytest.mark.long
+
 SHELL_SCRIPTS = [script for script in SCRIPTS if not script.endswith(".py")]
 SHELL_SCRIPTS += [
     "docs/examples/harvest.sh",

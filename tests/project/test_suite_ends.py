@@ -9,8 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).parents[2]
 HANGING = """

@@ -151,6 +151,7 @@ ALWAYS = [
 ]
 
 
+@pytest.mark.long
 async def test_the_bytes_are_those_of_the_list_function(both):
     compared, noted = both
     loop = asyncio.get_running_loop()

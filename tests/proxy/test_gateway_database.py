@@ -181,6 +181,7 @@ class TestFeeds:
 
 
 class TestLarge:
+    @pytest.mark.long
     @pytest.mark.timeout(240)
     async def test_bulk_docs_of_50_mb(self, client, database_server):
         docs = [{"_id": f"doc{n}", "text": f"{n:04}" * 250_000} for n in range(50)]

@@ -13,6 +13,8 @@ from support.recipes import BEGAN, LIGHT, TEMPERATURE
 from support.running import running
 from support.waiting import PATIENCE_S
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600.0
 AT = BEGAN + 10 * HOUR  # 2023-11-15 08:13:20 UTC
 WHEN = "2023-11-15 08:13:20"

@@ -18,6 +18,8 @@ import pytest
 from growd.recipes.interpreter import interpret
 from recipes.killed_run import BEGAN, PERIOD_S
 
+pytestmark = pytest.mark.long
+
 PROGRAM = Path(__file__).parent / "killed_run.py"
 KILLS = 20
 SEED = 41

@@ -99,6 +99,7 @@ async def test_an_empty_database(stored):
     assert (found.variables, found.outputs, found.events, found.gaps) == ([], [], [], [])
 
 
+@pytest.mark.long
 async def test_many_points_of_both_databases_come_in_the_order_of_their_times(stored):
     """An hour of 1 s values and a fan that runs every other second, over the borders of pages."""
     await stored.store(

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from support.history import StoredPast
     from support.rig import Rig
 
+pytestmark = pytest.mark.long
+
 LASTED_S = 1_200.0
 TOLERANCE = {  # noise and rounding of the simulated chips
     "air_carbon_dioxide": lambda _: 10.01,

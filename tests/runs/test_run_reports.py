@@ -27,6 +27,8 @@ from support.history import ENVIRONMENT, measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, set_point, value
 from support.terminal import typed
 
+pytestmark = pytest.mark.long
+
 HOSTILE = "<script>alert(1)</script>\"'&\u0000"
 VOID = {"meta", "img"}
 PICTURE = ReadPhoto("image/png", 4, b"\x89PNG")

@@ -150,6 +150,7 @@ async def test_its_process_gives_way_to_everything_else(rig):
     assert resource.prlimit(pid, resource.RLIMIT_DATA)[1] < 1 << 30
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("act", "said"),
     [

@@ -168,6 +168,7 @@ async def test_time_does_not_pass_its_end(clock):
     await late
 
 
+@pytest.mark.long
 def test_its_speed_is_a_bound_and_the_reached_one_is_told():
     clock = SimulatedClock(200.0)
 

@@ -28,6 +28,8 @@ from support.daemon import LIGHT, NAMES, open_connections, serving
 from support.tls_door import TLS, client_context
 from support.waiting import until
 
+pytestmark = pytest.mark.long
+
 NODES = b"GET /_svc/api/0.0.1/node HTTP/1.1\r\nHost: x\r\n\r\n"
 UPGRADE = NODES[:-2] + b"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n"
 STREAM = b"GET /_svc/api/0.0.1/topic_stream/%b HTTP/1.1\r\nHost: x\r\n\r\n" % LIGHT.encode()

@@ -107,11 +107,13 @@ def test_the_points_are_written_by_the_storage_rule(tried, folder):
     assert [row["value"] for row in rows if row["variable"] == "recipe_start"] == ["short"]
 
 
+@pytest.mark.long
 def test_another_seed_is_another_run(tried):
     runs = [summary_of(tried("--json", "--days", 0.005, "--seed", seed)) for seed in (0, 0, 7)]
     assert runs[0] == runs[1] != runs[2]
 
 
+@pytest.mark.long
 async def test_the_same_seed_gives_the_same_bytes_in_each_process(folder):
     found = await asyncio.gather(*(written(folder, hash_seed) for hash_seed in ("1", "2")))
     assert found[0] == found[1]

@@ -121,6 +121,7 @@ def test_a_damaged_part_is_not_continued(tmp_path):
         ArchiveWriter(file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(60))
 def test_any_changed_byte_is_found(path, seed):
     content = bytearray(path.read_bytes())

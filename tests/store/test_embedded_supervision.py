@@ -173,6 +173,7 @@ def is_asked() -> bool:
     return any(task.get_name() == "embedded database: question" for task in asyncio.all_tasks())
 
 
+@pytest.mark.long
 async def test_a_child_that_hangs_is_killed_and_replaced(tmp_path, caplog):
     clock = ManualClock()
     embedded = database(SERVER, tmp_path / "data", clock=clock)

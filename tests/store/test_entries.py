@@ -38,6 +38,7 @@ async def rig(database_server, tmp_path):
         yield rig
 
 
+@pytest.mark.long
 async def test_an_entry_comes_into_the_database_whole_and_in_one_revision(rig):
     async with rig.opened() as journal:
         entry = await kept(journal, "tray 1", jpeg(), png(), webp(), measurements={"plant_height": 12.34})
@@ -91,6 +92,7 @@ async def test_a_photo_has_the_same_address_before_and_after_and_no_metadata(rig
         assert {name: after[name] for name in keep} == {name: found[0][name] for name in keep}
 
 
+@pytest.mark.long
 async def test_entries_wait_over_restarts_and_come_once(rig):
     rig.is_away = True
     for number in range(3):

@@ -41,7 +41,7 @@ TIMEOUT_S = 0.5  # of the client; late answers come later
 # Each of the delays costs the timeout, so there are fewer of them.
 OFTEN = [*fault_proxy.CUTS, *fault_proxy.ANSWERS, *fault_proxy.UNWELL]
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(180)]
 
 
 class Store:

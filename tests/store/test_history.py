@@ -227,6 +227,7 @@ class TestEvents:
         await past.store(measured("pruned", "ann: two leaves", T, category="event"))
         assert [event["kind"] for event in (await past.ask(T, T + 60))["events"]] == ["pruned"]
 
+    @pytest.mark.long
     async def test_the_newest_of_very_many(self, past):
         kinds = ("fault", "note")
         await past.store(

@@ -20,6 +20,8 @@ from growd.store.rollups.document import WIDTHS, RollupSeries
 from growd.store.rollups.state import EVERY_SERIES
 from support.history import measured, stored_past
 
+pytestmark = pytest.mark.long
+
 HOUR, DAY, MONTH = 3_600, 86_400, 2_592_000
 T = 1_790_000_000 // MONTH * MONTH  # a span of each width begins here
 NOW = T + 45 * DAY + 5 * HOUR + 1_234

@@ -23,6 +23,8 @@ from support.power import Disk, Entry, sqlite_library
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+pytestmark = pytest.mark.long
+
 WRITER = Path(__file__).with_name("recorded_writer.py")
 KINDS = ("none", "all", "some first", "any")
 CUTS_OF_EACH = 2  # of the four kinds, by turns, at each barrier

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from growd.store.rollups.document import Rollup
     from support.database import DatabaseServer
 
+pytestmark = pytest.mark.long
+
 HOUR = 3_600
 SEALED = START + DAY
 

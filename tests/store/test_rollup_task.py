@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 import aiohttp
+import pytest
 
 from growd.bus import Bus
 from growd.bus.params import Parameters
@@ -189,6 +190,7 @@ async def test_the_node_has_the_state_of_both_databases():
         }
 
 
+@pytest.mark.long
 async def test_growd_rolls_up_its_points(tmp_path: Path, database_server):
     """A whole growd, with an hour in a second and points that leave soon."""
     options = ("--set", "simulator.speed=3600", "--set", "store.max_age_s=60")

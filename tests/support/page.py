@@ -27,7 +27,7 @@ VIEWS: Final = ("now", "charts", "recipes", "devices", "journal", "data")
 SIMULATED: Final = ("--profile", "sim", "--speed", "10")
 """Readings, and the faults of sensors, come ten times as soon."""
 
-in_browser: Final = [needs_browser, pytest.mark.timeout(180)]
+in_browser: Final = [needs_browser, pytest.mark.browser, pytest.mark.timeout(180)]
 """The marks of tests of the page."""
 
 

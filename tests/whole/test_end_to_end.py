@@ -105,6 +105,7 @@ async def test_the_device_measures_and_follows_the_light(tmp_path: Path, home: H
     assert processes_that_name(tmp_path) == []
 
 
+@pytest.mark.long
 async def test_a_kill_during_a_recipe_loses_and_repeats_nothing(tmp_path: Path, home: Home):
     options = ("--profile", "sim", "--speed", "20", *home.arguments)
     async with started(tmp_path, *options) as program, aiohttp.ClientSession(headers=home.headers) as session:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.program import Program
 
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
 LIBRARIES = ("gpiod", "RPi.GPIO")
 STALLING = Path(__file__).parents[1] / "support" / "stalling.py"

@@ -37,6 +37,8 @@ from support.recipes import MemoryJournal, MemorySetPoints
 from support.rig import START, rigged
 from support.running import in_tasks
 
+pytestmark = pytest.mark.long
+
 ENVIRONMENT = "environment_1"
 LEAST_PH, MOST_MS_CM = 4.8, 3.7
 BEYOND_CEILING_PPM = 500.0

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.program import Home, Program
 
+pytestmark = pytest.mark.long
+
 CHAMBER = """
 [simulator]
 enabled = false

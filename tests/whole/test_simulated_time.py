@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from growd.runtime.clock import Clock
 
+pytestmark = pytest.mark.long
+
 SPEED = 500
 
 

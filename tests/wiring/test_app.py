@@ -311,6 +311,7 @@ async def test_another_name_serves_old_clients(tmp_path: Path, database_server: 
                 assert response.status == 200
 
 
+@pytest.mark.long
 async def test_a_database_that_is_missing_at_a_later_start_is_a_warning(
     tmp_path: Path, database_server: DatabaseServer, monkeypatch: pytest.MonkeyPatch, caplog
 ):
@@ -575,6 +576,7 @@ async def test_outputs_are_safe_before_parts_end(
     assert seen == [1]
 
 
+@pytest.mark.long
 async def test_a_set_point_of_co2_opens_the_valve_until_it_is_reached_and_stops_the_fan(
     with_relays: Callable[..., App],
 ):

@@ -10,6 +10,8 @@ from growd_cli.status_table import report
 from support.rig import rigged
 from support.scene import UNHINDERED
 
+pytestmark = pytest.mark.long
+
 AIR = Sensor(name="air", kind="scd30")
 LUX = Sensor(name="lux", kind="bh1750", bus=3, interval_s=1.0)
 VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
     from support.program import Program
 
+pytestmark = pytest.mark.long
+
 VALVE, OPEN, SHUT = 23, 0, 1
 CONFIG = """
 [simulator]

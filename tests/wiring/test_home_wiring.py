@@ -33,6 +33,7 @@ SETTINGS = (
 offline_app = functools.partial(App, database_wait_s=0.0)
 
 
+@pytest.mark.long
 async def test_a_simulated_chamber_is_published_and_takes_a_set_point_and_a_command(tmp_path: Path):
     async with broker(tmp_path) as port:
         config = await asyncio.to_thread(load, profile_path("climate"), (*SETTINGS, f"mqtt.port={port}"))

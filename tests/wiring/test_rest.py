@@ -186,6 +186,7 @@ OBSTACLES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", OBSTACLES)
 def test_a_start_that_fails_leaves_the_outputs_safe_and_growd_safe_makes_them_so(
     name: str, pins: LastingPins, data: Path
@@ -424,6 +425,7 @@ async def opened(pins: LastingPins, program: Program) -> None:
             await asyncio.sleep(0.1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("ends_by", ["SIGKILL", "SIGSTOP"])
 async def test_after_a_kill_and_an_abort_growd_safe_and_any_start_make_the_outputs_safe(
     ends_by: str, tmp_path: Path, database_server: DatabaseServer

@@ -27,6 +27,8 @@ from support.memory import ShortMemory
 if TYPE_CHECKING:
     from growd.config import Config
 
+pytestmark = pytest.mark.long
+
 STEPS = 700
 READ = {
     "air_temperature": (10.0, 50.0, 25.0),

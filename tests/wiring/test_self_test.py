@@ -18,6 +18,8 @@ from growd_hwsim.fault_kinds import ACTUATOR, NETWORK, PIN, kinds_at
 from support.memory import ShortMemory
 from support.rig import rigged
 
+pytestmark = pytest.mark.long
+
 E = "environment_1"
 BEGIN, STOP = f"{E}/self_test/begin", f"{E}/self_test/stop"
 

@@ -15,6 +15,8 @@ from growd.bus.messages import Quality
 from growd.control.derived.daylight import BIN_S, BINS, SUNNIER, DaylightProfile
 from growd.control.planning.light_day import DAY_S, LightStep, Window, level_for, level_in_the_dark, light_mol
 
+pytestmark = pytest.mark.long
+
 HOUR_S = 3_600.0
 LUX = "e/desired/light_illuminance"
 

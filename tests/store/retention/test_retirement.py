@@ -26,6 +26,7 @@ async def bench(database_server) -> AsyncIterator[RollupBench]:
         yield bench
 
 
+@pytest.mark.long
 async def test_measured_values_and_commands_of_a_day_are_deleted_and_their_rollups_stay(
     bench, database_server
 ):

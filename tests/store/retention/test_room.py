@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from support.database import DatabaseServer
 
+pytestmark = pytest.mark.long
+
 MANY = 2_000
 
 
