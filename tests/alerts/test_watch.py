@@ -504,6 +504,7 @@ async def test_short_room_for_the_database_raises_an_alert():
         assert await it.look() == [("start", worst)]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "trouble"), [("outbox", {"waiting": 10_001}), ("database", {"shipping": "no answer"})]
 )

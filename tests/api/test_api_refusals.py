@@ -162,6 +162,7 @@ def post_head(daemon, path, *headers, declared="application/json"):
 
 
 class TestBrokenBodies:
+    @pytest.mark.long
     @pytest.mark.parametrize("at_once", [True, False])
     async def test_malformed_chunks(self, at_once):
         limits = Limits(body_stall_s=0.05)  # what comes behind a malformed chunk is not read as a body

@@ -454,6 +454,7 @@ class TestBounds:
             message = await ros.socket.receive(PATIENCE_S)
             assert (message.type, message.data) == (WSMsgType.PONG, b"there?")
 
+    @pytest.mark.long
     async def test_a_client_that_answers_no_ping_is_disconnected(self):
         async with (
             serving(limits=Limits(heartbeat_s=1.0)) as daemon,

@@ -109,6 +109,7 @@ async def test_names_with_shell_characters_are_not_completed(daemon: Daemon, scr
     assert await completed(script, "growd", "param", "get", *url, *login, "mine/") == []
 
 
+@pytest.mark.long
 @needs_bash
 async def test_without_a_daemon_completion_is_empty_and_silent(script: Path):
     with socket.socket() as silent:

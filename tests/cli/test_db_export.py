@@ -495,6 +495,7 @@ async def test_a_wide_table_has_columns_for_each_environment(database_server):
     assert first == "2023-11-14T22:14:00.000Z,20.5,30"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 async def test_an_interrupted_wide_table_loses_and_doubles_no_row(
     database_server, tmp_path, small_pages, monkeypatch, kind

@@ -173,6 +173,7 @@ def refused(status: str, code: str) -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
+@pytest.mark.long
 @KINDS
 async def test_a_silent_connection_without_heartbeats_is_dead(kind: str):
     server, requests = scripted(HEAD + event(1.0) + b"id: open\n\n", HEAD + event(2.0) + b"id: open\n\n")
@@ -254,6 +255,7 @@ def test_pauses_grow_until_an_event_is_understood():
     assert 0.5 <= pause_after(message) <= 1.0
 
 
+@pytest.mark.long
 @KINDS
 async def test_refusals_for_good_end_a_stream(kind: str):
     later = [refused("404 Not Found", "not_found")] * 20

@@ -139,6 +139,7 @@ async def test_the_program_of_the_page_runs_a_statement(answers, tmp_path):
     assert (process.returncode, b"136" in printed) == (0, True)
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 async def test_spark_gives_the_same_hours(answers, tmp_path):
     spark = pytest.importorskip("pyspark", reason="PySpark from PyPI is missing: pip install pyspark")

@@ -279,6 +279,7 @@ async def test_a_calibration_that_is_being_saved_refuses_others_and_an_open_valv
         assert on.rig.machine.sensor("scd30").memory.calibration_ppm == 0
 
 
+@pytest.mark.long
 async def test_an_mhz19_needs_twenty_minutes_and_refuses_an_automatic_baseline():
     async with stage(chamber(MHZ19)) as on:
         on.air(470)

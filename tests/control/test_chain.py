@@ -80,6 +80,7 @@ async def test_a_recipe_lights_the_lamp(rig):
     assert rig.duty == {"white": 0.4, "red": 0.7, "blue": 0.2}
 
 
+@pytest.mark.long
 async def test_the_lamp_is_dark_at_once_when_the_recipe_ends(rig):
     await rig.clock.advance(100)
     await rig.clock.settle()

@@ -50,6 +50,7 @@ async def stage(**options):
         yield Stage(rig)
 
 
+@pytest.mark.long
 async def test_a_lasting_difference_is_told_once_and_its_end_too():
     async with stage() as on:
         events = on.rig.bus.node("listener").subscribe("environment_1/events", depth=100)

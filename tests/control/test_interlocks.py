@@ -150,6 +150,7 @@ class TestDosePerHour:
     NAME = "dose_per_hour"
     LIMITS = replace(UNHINDERED, dose_s=120)
 
+    @pytest.mark.long
     async def test_the_valve_stays_shut_after_the_dose_of_an_hour(self):
         async with stage(chamber(interlock=self.LIMITS, relays=(VALVE,))) as on:
             on.change(valve_flow_l_min=0.01)

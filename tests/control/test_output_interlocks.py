@@ -174,6 +174,7 @@ class TestHeaterOverTemperature:
 class TestHeaterWithoutEffect:
     NAME = "air_temperature_no_rise"
 
+    @pytest.mark.long
     async def test_a_broken_heater_is_off_until_a_reset_also_after_a_restart(self):
         memory = ShortMemory()
         async with on_stage(output("air_heater"), memory=memory) as on:
@@ -222,6 +223,7 @@ class TestHeaterWithoutEffect:
                     await on.clock.advance(3_600)
                     assert not on.has_tripped(self.NAME)
 
+    @pytest.mark.long
     async def test_a_heater_of_the_water_without_effect_is_off(self):
         async with on_stage(output("water_heater"), sensors=(WARMTH,)) as on:
             on.want("water_heater", 1)
@@ -706,6 +708,7 @@ class TestDosing:
             assert on.has_tripped(name)
             assert not runs(on, "nutrient_a")
 
+    @pytest.mark.long
     async def test_a_pump_that_is_left_out_for_a_start_has_its_limit_afterwards(self):
         memory = ShortMemory()
         options = InterlockOptions(mixing_pause_s=1, dosing_ml_per_hour=40.0)

@@ -397,6 +397,7 @@ async def test_an_autotune_and_a_session_exclude_each_other():
         assert "the calibration of acid" in answer["message"]
 
 
+@pytest.mark.long
 async def test_a_calibration_is_due_again_after_its_time_or_its_volume():
     base = replaced(BASE, drives=(), needs="", calibrate_every_l=0.1)
     outputs = (replaced(BLIND, calibrate_every_days=10.0), base)

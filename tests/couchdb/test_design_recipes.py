@@ -36,6 +36,7 @@ async def test_valid_recipes_and_those_of_unknown_formats_are_stored(
     assert (await couch("PUT", f"{recipes}/r", recipe)).status == 201
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("recipe", "pointer"), MALFORMED)
 async def test_the_error_for_a_malformed_recipe_names_the_place(
     couch: Client, recipes: str, recipe: dict[str, Any], pointer: str

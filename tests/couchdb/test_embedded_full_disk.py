@@ -86,6 +86,7 @@ async def test_a_database_that_could_not_be_opened_opens_once_the_disk_has_room(
             assert (await node("GET", "/db/doc")).status == 200
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("question", "name"), [(VIEW, "rows"), (FIND, "docs")])
 async def test_an_index_that_cannot_be_written_answers_with_an_error_and_later_with_all_rows(
     own_server: EmbeddedProcess, tmp_path: Path, question: tuple[str, ...], name: str

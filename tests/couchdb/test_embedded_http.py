@@ -378,6 +378,7 @@ async def test_the_requests_of_couchdbs_replicator(node: Client, store: str) -> 
     assert leaves.json[0]["ok"]["_rev"] == "2-2"
 
 
+@pytest.mark.long
 async def test_fifty_megabytes_of_bulk_docs(node: Client, store: str) -> None:
     docs = [{"_id": f"{n:03}", "text": "x" * 1_000_000} for n in range(50)]
     answer = await node("POST", f"{store}/_bulk_docs", {"docs": docs})

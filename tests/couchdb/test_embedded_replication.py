@@ -364,6 +364,7 @@ async def test_a_changed_document_starts_its_replication_again(
     assert await ids(node, copy) == ["d0", "d3", "of the second"]
 
 
+@pytest.mark.long
 async def test_a_database_that_was_lost_gets_everything_again(
     node: Client, numbers: str, copy: str, begin: Begin
 ) -> None:

@@ -201,6 +201,7 @@ def test_the_life_of_the_package(chroot):
     assert not (chroot.root / "etc/systemd/system/multi-user.target.wants/growd.service").is_symlink()
 
 
+@pytest.mark.parametrize("system", ["trixie"], indirect=True)
 def test_the_configuration_of_growd_install_stays_without_a_question(chroot):
     configuration = chroot.root / "etc/growd/growd.toml"
     configuration.parent.mkdir()
@@ -209,6 +210,7 @@ def test_the_configuration_of_growd_install_stays_without_a_question(chroot):
     assert configuration.read_text(encoding="utf-8") == "# mine\n"
 
 
+@pytest.mark.parametrize("system", ["trixie"], indirect=True)
 def test_dpkg_killed_while_it_unpacks_can_install_again(chroot):
     chroot.install()
     appeared = "[ -e /usr/lib/growd/bin/growd.dpkg-new ]"
@@ -219,6 +221,7 @@ def test_dpkg_killed_while_it_unpacks_can_install_again(chroot):
     chroot.install()
 
 
+@pytest.mark.parametrize("system", ["trixie"], indirect=True)
 def test_an_installation_of_growd_install_is_refused(chroot):
     (chroot.root / "opt/growd").mkdir(parents=True)
     (chroot.root / "opt/growd/installed.json").write_text("{}", encoding="utf-8")

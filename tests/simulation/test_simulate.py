@@ -30,6 +30,7 @@ def summary_of(done):
     return msgspec.convert(lines_of(done)[-1]["summary"], Summary)
 
 
+@pytest.mark.long
 def test_a_run_ends_with_its_summary(tried):
     done = tried("--json", "--fault", FAULT)
     assert done.exit_code == 0, done.output

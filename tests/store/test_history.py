@@ -42,6 +42,7 @@ def of(answer, variable, category="measured"):
 
 
 class TestSeries:
+    @pytest.mark.long
     async def test_random_points_are_counted_exactly(self, past):
         chance = random.Random(1)
         points = [(round(T + chance.random() * 5_000, 6), round(chance.gauss(20, 5), 2)) for _ in range(700)]

@@ -494,6 +494,7 @@ async def test_the_local_database_may_go_down_and_come_up(
                 await until_state(replication, "running")
 
 
+@pytest.mark.long
 async def test_an_embedded_database_continues_after_a_restart_on_another_port(site: Site, tmp_path):
     node = shutil.which("node") or "node"
     async with Database(files=FILES, data=tmp_path / "embedded", design_name="svc", node=node) as database:

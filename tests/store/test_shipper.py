@@ -487,6 +487,7 @@ class Time:
         return self.now
 
 
+@pytest.mark.long
 async def test_long_outages_and_idle_times_do_not_trip_the_watchdog(rig):
     time = Time()
     liveness = Liveness(monotonic=time)

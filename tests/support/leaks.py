@@ -47,9 +47,9 @@ def end_children(before: Holdings) -> None:
 def open_sockets() -> set[str]:
     """The sockets of this process, by inode."""
     links = set()
-    for entry in Path("/proc/self/fd").iterdir():
+    for number in os.listdir("/proc/self/fd"):  # noqa: PTH208  twice for each test: as fast as can be
         try:
-            target = str(entry.readlink())
+            target = os.readlink(f"/proc/self/fd/{number}")  # noqa: PTH115  likewise
         except OSError:
             continue  # the folder's own descriptor
         if target.startswith("socket:"):

@@ -377,6 +377,6 @@ async def test_a_thousand_random_calls_do_no_harm():
 
 @pytest.mark.fuzz
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("seed", range(2, 11))  # ten thousand calls with the first life
+@pytest.mark.parametrize("seed", range(2, 5))
 async def test_other_random_calls_do_no_harm(seed):
     await lived(seed, calls=1_000)

@@ -103,6 +103,7 @@ def test_a_dose_of_autotune_that_an_interlock_would_end_is_refused(tmp_path):
         load(file)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("option", ["valve_open_s", "no_rise_open_s"])
 async def test_the_usual_dose_of_autotune_ends_before_the_interlocks_would_end_it(option):
     limits = InterlockOptions(**{option: 60.0})

@@ -202,6 +202,7 @@ class TestSeveralSensorsOfOneVariable:
             assert rig.device("samplers/air")["state"] == "failed"
             assert rig.device("samplers/spare")["state"] == "ok"
 
+    @pytest.mark.long
     async def test_the_median_outvotes_one_that_drifts(self):
         config = replace(self.CONFIG, combine={"air_carbon_dioxide": "median"})
         async with rigged(config) as rig:

@@ -322,6 +322,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("old", MISTAKES)
 def test_a_mistake_of_a_driver_fails_its_trial(old, board):
     new, trial, words = MISTAKES[old]

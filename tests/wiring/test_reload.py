@@ -134,6 +134,7 @@ async def at_a_terminal(*arguments: str) -> AsyncIterator[tuple[Process, int]]:
         process._transport.close()  # type: ignore[attr-defined]
 
 
+@pytest.mark.long
 async def test_sighup_reloads_the_file_and_without_its_terminal_stops_growd(
     tmp_path: Path, heeded_signals: None, database_server: DatabaseServer
 ):
