@@ -65,8 +65,7 @@ class Recording:
 class ReplayedChamber(SimulatedChamber):
     """A chamber whose sensors measure recorded values. The recording starts with the chamber.
 
-    A reading holds for `gap_s` seconds; then there is `NothingRecordedError`. `gap_s` after the last reading
-    the recording starts again if `loop` is set.
+    A reading holds for `gap_s` seconds; then there is `NothingRecordedError`.
     """
 
     is_recorded = True
@@ -80,12 +79,10 @@ class ReplayedChamber(SimulatedChamber):
         seed: int = 0,
         time_of_day_s: float = 8 * 3600.0,
         gap_s: float = GAP_S,
-        loop: bool = False,
     ) -> None:
         super().__init__(monotonic, parameters, seed=seed, time_of_day_s=time_of_day_s)
         self._recording = recording
         self._gap_s = gap_s
-        self._loop = loop
 
     def air(self) -> Air:
         """The recorded air, or that of the model for variables that are not recorded."""
@@ -121,8 +118,7 @@ class ReplayedChamber(SimulatedChamber):
 
     def _time(self) -> float:
         """Seconds since the first reading of the recording."""
-        elapsed = self._monotonic() - self._start
-        return elapsed % (self._recording.length_s + self._gap_s) if self._loop else elapsed
+        return self._monotonic() - self._start
 
 
 def load_recording(path: Path) -> Recording:

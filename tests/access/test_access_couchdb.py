@@ -122,11 +122,6 @@ class TestRoles:
         for name in (RESET.replace("/", "%2F"), f"/{RESET}", f"environments/{RESET}"):
             assert (await daemon.call(name, login)).status == 403
 
-    async def test_other_names_of_roles(self, users):
-        async with guarded_daemon(users.url, reader_role="viewer") as daemon:
-            assert (await daemon.read(await users.add("viewer"))).status == 200
-            assert (await daemon.read(await users.add("growd_reader"))).status == 403
-
 
 class TestLogins:
     async def test_a_wrong_password_and_an_unknown_name_are_told_alike(self, daemon, users):
@@ -261,11 +256,6 @@ class TestSession:
             other, operator = await users.add("other"), await users.add("growd_operator")
             assert await told(daemon, other) == (other[0], "reader")
             assert await told(daemon, operator) == (operator[0], "operator")
-
-    async def test_other_names_of_roles_are_told_as_the_usual_ones(self, users):
-        async with guarded_daemon(users.url, operator_role="gardener") as daemon:
-            login = await users.add("gardener")
-            assert await told(daemon, login) == (login[0], "operator")
 
 
 async def told(daemon, login=None, **options):

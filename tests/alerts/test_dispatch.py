@@ -10,6 +10,7 @@ import pytest
 from growd.alerts.backlog import Backlog
 from growd.alerts.dispatch import (
     HOUR_S,
+    MOST_PER_HOUR,
     PAUSES,
     Delivery,
     DeliveryError,
@@ -141,10 +142,13 @@ async def test_a_restored_connection_is_used_at_once():
 
 
 async def test_alerts_above_the_hourly_limit_wait_and_share_a_message():
-    async with delivering(most_per_hour=2) as (delivery, line, clock):
-        for name in ("a", "b", "c", "d"):
+    async with delivering() as (delivery, line, clock):
+        for number in range(MOST_PER_HOUR):
+            delivery.put(AlertPhase.START, alert(f"a{number}"))
+            await clock.advance(60)
+        for name in ("c", "d"):
             delivery.put(AlertPhase.START, alert(name))
             await clock.advance(60)
-        assert line.sent() == [[("a", "start")], [("b", "start")]]
+        assert len(line.sent()) == MOST_PER_HOUR
         await clock.advance(HOUR_S)
-        assert line.sent()[2:] == [[("c", "start"), ("d", "start")]]
+        assert line.sent()[MOST_PER_HOUR:] == [[("c", "start"), ("d", "start")]]

@@ -68,7 +68,7 @@ def config(replay: str = "") -> Config:
         sensor=SENSORS,
         light=Light(enabled=True),
         filter=FilterOptions(weight=1.0),
-        simulator=Simulator(replay=replay, replay_gap_s=900.0),
+        simulator=Simulator(replay=replay),
         store=Store(minimum_interval_s=1.0, maximum_interval_s=60.0),
     )
 

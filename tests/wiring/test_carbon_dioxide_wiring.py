@@ -33,7 +33,7 @@ async def control_of(config):
 
 async def test_its_parameters_are_those_of_the_configuration():
     settings = LoopOptions(
-        method="on_off", kp=0.01, ti_s=500.0, td_s=5.0, set_point_weight=0.5, band=11.0, lowers_band=44.0,
+        method="on_off", kp=0.01, ti_s=500.0, td_s=5.0, band=11.0, lowers_band=44.0,
         override_s=60.0,
     )  # fmt: skip
     outputs = (replace(VALVE, minimum_on_s=7.0, minimum_off_s=8.0), FAN)
@@ -41,7 +41,7 @@ async def test_its_parameters_are_those_of_the_configuration():
     told = bus.parameters.get("environment_1/controllers")
     assert CO2 in parts
     assert told["air_carbon_dioxide"] == {
-        "on_off": True, "kp": 0.01, "ti": 500.0, "td": 5.0, "weight": 0.5, "band": 11.0, "fan_band": 44.0,
+        "on_off": True, "kp": 0.01, "ti": 500.0, "td": 5.0, "weight": 1.0, "band": 11.0, "fan_band": 44.0,
         "override": 60.0, "override_left": 0.0,
     }  # fmt: skip
     assert told["air_carbon_dioxide_valve_on"].items() >= {"minimum_on": 7.0, "minimum_off": 8.0}.items()

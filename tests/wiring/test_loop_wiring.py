@@ -50,7 +50,7 @@ async def test_each_measured_and_driven_variable_has_a_controller():
 
 async def test_the_options_of_a_loop_are_its_parameters():
     options = LoopOptions(
-        method="on_off", kp=0.1, ti_s=50.0, td_s=1.0, set_point_weight=0.5, band=0.7, lowers_band=0.9,
+        method="on_off", kp=0.1, ti_s=50.0, td_s=1.0, band=0.7, lowers_band=0.9,
         feed_forward=0.2, night=LoopGains(kp=0.05), lowering=LoopGains(ti_s=70.0), override_s=60.0,
     )  # fmt: skip
     cooler = Output(name="cooler", drives=("air_temperature",), direction="lowers", pin=7)
@@ -59,7 +59,7 @@ async def test_the_options_of_a_loop_are_its_parameters():
     )
     bus, _ = await control_of(config)
     assert bus.parameters.get(f"{CONTROLLERS}/air_temperature") == {
-        "on_off": True, "kp": 0.1, "ti": 50.0, "td": 1.0, "weight": 0.5, "band": 0.7, "lowers_band": 0.9,
+        "on_off": True, "kp": 0.1, "ti": 50.0, "td": 1.0, "weight": 1.0, "band": 0.7, "lowers_band": 0.9,
         "feed_forward": 0.2, "night_kp": 0.05, "night_ti": 50.0, "night_td": 1.0,
         "lowering_kp": 0.1, "lowering_ti": 70.0, "lowering_td": 1.0, "override": 60.0, "override_left": 0.0,
     }  # fmt: skip

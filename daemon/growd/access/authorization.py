@@ -58,7 +58,12 @@ ROLES: Final = {
     Permission.OPERATING: "operator",
     Permission.ADMINISTRATION: "admin",
 }
-"""What clients are told, whatever the roles are called in the database."""
+"""What clients are told."""
+
+
+def role_of(permission: Permission) -> str:
+    """The role in the database that has a permission."""
+    return f"growd_{ROLES[permission]}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,16 +187,12 @@ class Authorization:
         return await self._sessions.who(credentials, address_of(request))
 
     def _permits(self, session: Session, needed: Permission) -> bool:
-        return SERVER_ADMIN in session.roles or not session.roles.isdisjoint(self._roles()[needed - 1 :])
-
-    def _roles(self) -> tuple[str, str, str]:
-        """The role for each permission."""
-        section = self._section
-        return section.reader_role, section.operator_role, section.administrator_role
+        enough = {role_of(permission) for permission in Permission if permission >= needed}
+        return SERVER_ADMIN in session.roles or not session.roles.isdisjoint(enough)
 
     def _require(self, session: Session, needed: Permission) -> None:
         if not self._permits(session, needed):
-            role, permission = self._roles()[needed - 1], needed.name.lower()
+            role, permission = role_of(needed), needed.name.lower()
             sentence = f"{session.name} lacks the role {role}, required for {permission}"
             raise ApiError(HTTPStatus.FORBIDDEN, "forbidden", sentence)
 

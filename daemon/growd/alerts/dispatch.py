@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 PAUSES: Final = Pauses(5.0, 900.0)
 HOUR_S: Final = 3_600.0
+MOST_PER_HOUR: Final = 30
 _log = logging.getLogger(__name__)
 
 
@@ -41,7 +42,7 @@ class Delivery:
 
     Alerts within `group_s` share one message. A failed message is repeated, with all alerts that came
     meanwhile, after a delay that doubles from 5 s to 15 min; a random part of up to a half is subtracted.
-    Beyond `most_per_hour` messages wait. `clock` is real time, as for the receiver; `wall` is the time of the
+    Beyond `MOST_PER_HOUR` messages wait. `clock` is real time, as for the receiver; `wall` is the time of the
     alerts in UNIX seconds. `on_change` is called when there is something to be saved.
     """
 
@@ -64,7 +65,7 @@ class Delivery:
         self._wanted = asyncio.Event()
         self._again = asyncio.Event()
         self._sending = asyncio.Lock()
-        self._sent_at: deque[float] = deque(maxlen=settings.most_per_hour)
+        self._sent_at: deque[float] = deque(maxlen=MOST_PER_HOUR)
         self._fault = TaskFault(
             _log,
             f"can't send alerts on the channel {settings.name}",
@@ -151,7 +152,7 @@ class Delivery:
         self._fault.succeeded()
 
     def _until_allowed(self) -> float:
-        if len(self._sent_at) < self.settings.most_per_hour:
+        if len(self._sent_at) < MOST_PER_HOUR:
             return 0.0
         return max(0.0, self._sent_at[0] + HOUR_S - self._clock.monotonic())
 

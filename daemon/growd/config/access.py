@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from growd.config.base import Name, Section
+from growd.config.base import Section
 from growd.config.findings import Finding
 
 if TYPE_CHECKING:
@@ -22,16 +22,6 @@ class Access(Section, frozen=True):
 
     open_reading: bool = False
     """Allow reading (GET, streams included) without a login."""
-
-    reader_role: Name = "growd_reader"
-    """Role for reading: values, streams, metrics."""
-
-    operator_role: Name = "growd_operator"
-    """Role for operating: set points, parameters, recipes."""
-
-    administrator_role: Name = "growd_admin"
-    """Role for administrative services: those with a lasting effect, and those that reset a safety
-    function."""
 
     outage_s: Annotated[float, Meta(ge=0, le=604_800)] = 3_600.0
     """How long the last good answer remains valid while the database does not answer. After that growd

@@ -132,9 +132,6 @@ class Notify(Section, frozen=True):
     group_s: Annotated[float, Meta(ge=0, le=600)] = 5.0
     """Alerts within this time share one message."""
 
-    most_per_hour: Annotated[int, Meta(ge=1, le=3_600)] = 30
-    """Largest number of messages in an hour. Further alerts wait and share one message."""
-
 
 _RULES_WITH: Final = {
     "variable": ("out_of_band", "set_point_missed", "no_value", "sensors_apart"),

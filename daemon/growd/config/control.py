@@ -109,9 +109,6 @@ class DerivedOptions(Section, frozen=True):
     base_temperature_degc: Annotated[float, Meta(ge=-20, le=30)] = 10.0
     """Base temperature of growing degree days: about 10 for maize and tomatoes, 4 for lettuce."""
 
-    photoperiod_umol: Annotated[float, Meta(gt=0, le=1_000)] = 2.0
-    """PPFD from which on it is day for the plants."""
-
 
 class LightPlan(Section, frozen=True):
     """The day of a set point of light_daily_integral. docs/control.md describes the plan."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from growd.config.base import Fraction, Seconds, Section
+from growd.config.base import Seconds, Section
 from growd.config.findings import Finding
 from growd.loops import loop_kind
 from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
@@ -54,9 +54,6 @@ class LoopOptions(Section, frozen=True):
 
     td_s: DerivativeTime | None = None
     """Derivative time of the PID."""
-
-    set_point_weight: Fraction = 1.0
-    """Share of a set point step that the proportional part sees."""
 
     band: Band | None = None
     """Hysteresis of on_off; an error that needs no dose."""

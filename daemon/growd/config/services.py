@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import msgspec
 from msgspec import Meta
 
-from growd.config.base import Name, NameOrNone, Port, Seconds, Section
+from growd.config.base import Name, NameOrNone, Port, Section
 from growd.config.findings import ConfigError
 
 MessageTypeName = Literal[
@@ -176,9 +176,6 @@ class Store(Section, frozen=True):
     max_age_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
     """A batch is sent when its oldest point has this age."""
 
-    watched_age_s: Annotated[float, Meta(gt=0, le=3_600)] = 5.0
-    """The same while somebody reads the points through the front door."""
-
     budget_mb: Annotated[float, Meta(ge=10, le=1_000_000)] = 256.0
     """Space on disk for points that wait while the database is away."""
 
@@ -233,12 +230,6 @@ class Simulator(Section, frozen=True):
     replay: str = ""
     """Recording that drives the chamber in place of the model: a CSV file, or a run that `growd run export`
     wrote."""
-
-    replay_loop: bool = False
-    """Start the recording again at its end."""
-
-    replay_gap_s: Seconds = 900.0
-    """How long a value of the recording holds."""
 
     door_hours: tuple[Annotated[float, Meta(ge=0, lt=24)], ...] = ()
     """Hours of each day at which the door is opened."""

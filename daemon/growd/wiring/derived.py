@@ -42,7 +42,6 @@ class DerivedOfChamber:
             stale_after_s=chamber.stale_after_s,
             lamp=chamber.lamp_light,
             base_degc=options.base_temperature_degc,
-            photoperiod_umol=options.photoperiod_umol,
             daylight_lux=self._elsewhere_lux if ILLUMINANCE in chamber.measured else None,
             full_lux=self._full_lux,
             zone=zone,

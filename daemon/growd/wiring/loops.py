@@ -101,7 +101,6 @@ def loop_settings(chamber: Chamber, variable: str, pumps: Pumps) -> LoopSettings
         _given(options.kp, kind.kp),
         _given(options.ti_s, kind.ti_s),
         _given(options.td_s, kind.td_s),
-        options.set_point_weight,
     )
     method = options.method or kind.method
     lowering = _gains(options.lowering, gains)

@@ -140,8 +140,6 @@ def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
         ChamberParameters(door_hours=simulator.door_hours),
         seed=simulator.seed,
         time_of_day_s=_since_midnight(config, clock),
-        gap_s=simulator.replay_gap_s,
-        loop=simulator.replay_loop,
     )
 
 

@@ -33,7 +33,6 @@ RELOADABLE: Final = (
     "store.batch",
     "store.max_batch",
     "store.max_age_s",
-    "store.watched_age_s",
     "store.minimum_interval_s",
     "store.maximum_interval_s",
     "store.variable",
@@ -264,5 +263,4 @@ def _batches(settings: config.Store) -> dict[str, Any]:
         "batch": settings.batch,
         "max_batch": settings.max_batch,
         "max_age": settings.max_age_s,
-        "watched_age": settings.watched_age_s,
     }

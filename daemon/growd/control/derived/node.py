@@ -91,7 +91,6 @@ class Derivations:
         stale_after_s: Callable[[str], float] = lambda _: 30.0,
         lamp: LampLight | None = None,
         base_degc: float = 10.0,
-        photoperiod_umol: float = 2.0,
         daylight_lux: Callable[[], float] | None = lambda: 0.0,
         full_lux: Callable[[], float] = lambda: 0.0,
         zone: tzinfo | None = None,
@@ -116,7 +115,7 @@ class Derivations:
         self._levels = bus.topics.get(light_channels(environment))
         self._set_point_at: Callable[[str, float], float | None] = self._present_set_point
         self._planned_mol: Callable[[], float | None] = lambda: None
-        self.light = LightOfDay(self._clock, zone, photoperiod_umol)
+        self.light = LightOfDay(self._clock, zone)
         self.daylight = DaylightProfile(zone)
         self._degree_days = DegreeDays(base_degc)
         self._summed = self._saved = self._clock.monotonic()

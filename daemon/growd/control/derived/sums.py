@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 DAY_S: Final = 86_400.0
 _UMOL: Final = 1e-6  # mol
+DAY_UMOL: Final = 2.0
+"""PPFD from which on it is day for plants, in umol/m2/s."""
+
 _MOST_DEGREE_DAYS: Final = 1e5
 
 
@@ -25,10 +28,9 @@ class LightOfDay:
     made up: it counts as missing.
     """
 
-    def __init__(self, clock: Clock, zone: tzinfo | None, threshold_umol: float) -> None:
+    def __init__(self, clock: Clock, zone: tzinfo | None) -> None:
         self._clock = clock
         self._zone = zone
-        self._threshold = threshold_umol
         self._wall = SteadyWallClock(clock)
         self._photons, self._lit, self._missing = (OnTimeOfDay(zone) for _ in range(3))
         self._add_missing(self.time_of_day_s)  # before growd ran for the first time
@@ -66,7 +68,7 @@ class LightOfDay:
     def add(self, ppfd: float, seconds: float) -> None:
         """Add the light (umol/m2/s) of the seconds that end now."""
         self._photons.add(ppfd * seconds * _UMOL, self.wall)
-        self._lit.add(seconds if ppfd >= self._threshold else 0.0, self.wall)
+        self._lit.add(seconds if ppfd >= DAY_UMOL else 0.0, self.wall)
 
     def add_unknown(self, seconds: float) -> None:
         """Add seconds that end now, whose light is not known."""

@@ -185,7 +185,7 @@ def _words(entry: dict[str, Any]) -> str:
 
 
 def _written(document: Document) -> float:
-    """When it was written; notes of an older growd have only their time."""
+    """When it was written; notes of another program have only their time."""
     written = document.get("written")
     return written if isinstance(written, int | float) else float(document["timestamp"])
 
