@@ -1,0 +1,77 @@
+"""Background work on the database: when its steps are done."""
+
+from __future__ import annotations
+
+import logging
+
+from growd.runtime.task_fault import TaskFault
+from growd.store.errors import CouchUnavailableError
+from growd.store.work import RETRIES, DatabaseWork
+from support.clock import ManualClock
+from support.running import running
+
+
+class Steps:
+    """The steps of a task: when they were done, and how they end."""
+
+    def __init__(self, clock: ManualClock) -> None:
+        self.clock = clock
+        self.at: list[float] = []
+        self.again_s: float | None = None
+        self.error: Exception | None = None
+        self.fault = TaskFault(logging.getLogger("test"), "it fails", "it works")
+        self.work = DatabaseWork(clock, self.step, self.fault)
+        self.is_woken_meanwhile = False
+
+    async def step(self) -> float | None:
+        self.at.append(self.clock.monotonic())
+        if self.is_woken_meanwhile:
+            self.is_woken_meanwhile = False
+            self.work.wake()
+        if self.error is not None:
+            raise self.error
+        return self.again_s
+
+    async def after(self, seconds: float) -> list[float]:
+        """When steps were done in the next seconds, counted from now."""
+        now, known = self.clock.monotonic(), len(self.at)
+        await self.clock.advance(seconds)
+        return [at - now for at in self.at[known:]]
+
+
+async def test_it_begins_at_once_and_then_waits_to_be_woken():
+    steps = Steps(ManualClock())
+    async with running(steps.clock, steps.work):
+        assert len(steps.at) == 1
+        assert await steps.after(86_400) == []
+        steps.work.wake()
+        assert await steps.after(10) == [0.0]
+
+
+async def test_it_comes_again_when_it_is_due_or_woken_before():
+    steps = Steps(ManualClock())
+    steps.again_s = 60.0
+    async with running(steps.clock, steps.work):
+        assert await steps.after(130) == [60.0, 120.0]
+        steps.work.wake()
+        assert await steps.after(65) == [0.0, 60.0]
+
+
+async def test_a_call_during_a_step_is_not_lost():
+    steps = Steps(ManualClock())
+    steps.is_woken_meanwhile = True
+    async with running(steps.clock, steps.work):
+        assert len(steps.at) == 2
+
+
+async def test_a_failure_is_tried_again_after_pauses_that_grow_and_end_with_the_first_success():
+    steps = Steps(ManualClock())
+    steps.error = CouchUnavailableError("away")
+    async with running(steps.clock, steps.work):
+        first_s = RETRIES.first_s
+        assert await steps.after(3 * first_s + 1) == [first_s, 3 * first_s]
+        assert (steps.fault.failures, str(steps.fault)) == (3, "away")
+        steps.error = None
+        steps.work.wake()
+        assert await steps.after(3_600) == [0.0]
+        assert not steps.fault.failures
