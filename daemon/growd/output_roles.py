@@ -25,6 +25,9 @@ from growd.variables import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+ON_FROM: Final = 0.5
+"""A switch is on from this command on: it may come from a slider."""
+
 
 class OutputClass(StrEnum):
     """What an output is for the interlocks."""

@@ -84,6 +84,15 @@ def test_the_reach_of_a_lamp():
     assert chamber(light=light).reach() == {"light_illuminance": (0, 9_000), "light_intensity_red": (0, 1)}
 
 
+def test_a_lamp_that_cannot_be_dimmed_tells_recipes_from_where_it_is_on():
+    channels = (ChannelOptions(name="red", pin=4), ChannelOptions(name="white", pin=5, mix=0.8))
+    lamp = Light(channel=channels, switched=True, full_scale_lux=9_000)
+    assert chamber(light=lamp).reach_of_recipes()["light_illuminance"] == (0, 9_000, "", 4_500)
+    assert chamber(light=lamp).reach()["light_illuminance"] == (0, 9_000)
+    dimmed = Light(channel=channels, full_scale_lux=9_000)
+    assert chamber(light=dimmed).reach_of_recipes()["light_illuminance"] == (0, 9_000)
+
+
 def test_the_reach_of_co2_is_its_ceiling():
     limits = InterlockOptions(ceiling_ppm=2_000)
     reach = chamber(AIR, output=(VALVE, FAN), interlock=limits).reach()

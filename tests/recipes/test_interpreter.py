@@ -127,6 +127,18 @@ def test_unreachable_set_points_get_one_warning_per_variable():
     assert check({"format": "simple", "operations": operations}) == []
 
 
+def test_light_below_that_from_which_a_switched_lamp_is_on_is_a_warning():
+    def warnings(lux):
+        reach = {"light_illuminance": (0, 20_000, "", 10_000)}
+        operations = [[0, "light_illuminance", lux], [60, "light_illuminance", 0]]
+        return check({"format": "simple", "operations": operations}, reach)
+
+    (finding,) = warnings(8_000)
+    assert (finding.severity, finding.pointer) == (Severity.WARNING, "/operations/0")
+    assert "on from 10000" in finding.sentence
+    assert warnings(0) == warnings(10_000) == []
+
+
 def test_a_set_point_beyond_a_limit_of_interlocks_is_an_error_with_the_limit():
     operations = [[0, "water_potential_hydrogen", 5.8], [5, "water_potential_hydrogen", 3]]
     reach = {"water_potential_hydrogen": (5.0, 7.5, "the limits")}

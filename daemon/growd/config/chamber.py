@@ -14,7 +14,7 @@ from growd.config.loops import LoopOptions
 from growd.config.outputs import PWM_PINS, Output
 from growd.device_kinds import LUX_PER_UMOL, PHOTONS, SENSOR_KINDS
 from growd.loops import loop_kind
-from growd.output_roles import OutputClass
+from growd.output_roles import ON_FROM, OutputClass
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,
@@ -47,6 +47,15 @@ class SetPointLimits(NamedTuple):
     lowest: float
     highest: float
     note: str
+
+
+class SwitchedLight(NamedTuple):
+    """The set points of a lamp that can't be dimmed, which is on from `on_from`."""
+
+    lowest: float
+    highest: float
+    note: str
+    on_from: float
 
 
 @dataclass(frozen=True)
@@ -340,9 +349,17 @@ class Chamber:
             reach[CARBON_DIOXIDE] = (0.0, self.options.interlock.ceiling_ppm)
         return reach
 
-    def reach_of_recipes(self) -> dict[str, tuple[float, float] | SetPointLimits]:
+    def reach_of_recipes(self) -> dict[str, tuple[float, float] | SetPointLimits | SwitchedLight]:
         """The same with the limits that no recipe may go beyond."""
-        return {**self.reach(), **self.set_point_limits}
+        return {**self.reach(), **self._reach_of_switched_lamp(), **self.set_point_limits}
+
+    def _reach_of_switched_lamp(self) -> dict[str, SwitchedLight]:
+        """The light of a lamp with no channel that can be dimmed."""
+        if not self.light.enabled or set(self.switched_channels) != set(self.lamp_channels):
+            return {}
+        full = self.light.full_scale_lux
+        on_from = full * ON_FROM / max(self.lamp_mix.values(), default=1.0)
+        return {ILLUMINANCE: SwitchedLight(0.0, full, "", on_from)}
 
     def needed(self) -> dict[str, set[str]]:
         """The variables that must be known while an output is on, each with the outputs that need it."""

@@ -13,7 +13,7 @@ from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
 from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
-from growd.output_roles import HARMFUL, ROLES, OutputClass
+from growd.output_roles import HARMFUL, ON_FROM, ROLES, OutputClass
 from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ PERIOD_S: Final = 1.0
 RAMP_STEP_S: Final = 0.1  # while an output moves
 RETRIES: Final = Pauses(PERIOD_S, 10.0)
 SAFE_LEVEL: Final = 0.0
-ON_FROM: Final = 0.5  # a switch is on from this command on: it may come from a slider
 DECIMALS: Final = 4  # of a level: finer than any PWM, so noise is not a change
 CHANGED_S: Final = 0.25  # a dose whose end moves by less, as messages wait, has the same end
 ENDING_S: Final = 0.25  # a command to end a dose so late is the end that it has anyway

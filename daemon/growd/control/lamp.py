@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.control.actuation import DECIMALS, ON_FROM, RETRIES, SAFE_LEVEL, Actuator, uncounted
+from growd.control.actuation import DECIMALS, RETRIES, SAFE_LEVEL, Actuator, uncounted
 from growd.control.ramps import Ramp
 from growd.control.topics import CHANNEL_LEVELS, LIGHT_CHANNELS, commanded, light_channels
-from growd.output_roles import PATIENT
+from growd.output_roles import ON_FROM, PATIENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

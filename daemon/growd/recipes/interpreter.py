@@ -33,9 +33,9 @@ MAX_BYTES: Final = 4_000_000
 """Size limit of a recipe as JSON, so that the document of its run stays below CouchDB's 8 MB
 (docs.couchdb.org/en/3.5.x/config/couchdb.html#couchdb/max_document_size)."""
 
-Reach = Mapping[str, tuple[float, float] | tuple[float, float, str]]
+Reach = Mapping[str, tuple[float, float] | tuple[float, float, str] | tuple[float, float, str, float]]
 """The lowest and highest set point that the actuators of an environment can reach, by variable. With a note,
-which says why, others are refused.
+which says why, others are refused. The last number is of a lamp that can't be dimmed: it is on from there.
 """
 
 FORMATS: Final[Mapping[str, RecipeFormat]] = {
@@ -184,13 +184,20 @@ def _check_reach(form: RecipeFormat, recipe: dict[str, Any], reach: Reach) -> It
             )
         elif words := beyond(reach, variable, value):
             reported.add(variable)
-            yield error(place, words) if len(reach[variable]) > 2 else warning(place, words)  # noqa: PLR2004
+            is_refused = any(reach[variable][2:3])
+            yield error(place, words) if is_refused else warning(place, words)
 
 
 def beyond(reach: Reach, variable: str, value: float) -> str:
     """The words on a set point that the actuators can't reach; "" if they can, or nothing drives it."""
-    low, high, *note = reach.get(variable, (value, value))
+    found = reach.get(variable, (value, value))
+    low, high = found[:2]
+    note = found[2] if len(found) > 2 else ""  # noqa: PLR2004  see `Reach`
+    on_from = found[3] if len(found) > 3 else 0.0  # noqa: PLR2004
+    if 0 < value < on_from:
+        remedy = f"it can't be dimmed, and is on from {on_from:g}"
+        return f"{variable} of {value:g} may leave the lamp dark: {remedy}"
     if low <= value <= high:
         return ""
-    why = f": these are {note[0]}" if note else ""
+    why = f": these are {note}" if note else ""
     return f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}{why}"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from growd.config.outputs import OwnOutput
 from growd.control.errors import DEVICE_ERRORS
 from growd.device_kinds import OWN_OUTPUTS
+from growd.output_roles import ON_FROM
 from growd.own_kinds import reason_of
 from growd.runtime.text import words_of
 from growd_drivers.errors import DriverError, HardwareUnavailableError, SettingError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from growd_drivers.kinds import OutputKind
 
 T = TypeVar("T")
-_ON_FROM: Final = 0.5
 _LATE_S: Final = 0.5  # the clock of a device may differ by so much
 _MOST_HUNG: Final = 2
 """How many calls of a driver may hang for good. Each takes a thread of its bus, which has few."""
@@ -94,7 +94,7 @@ class OwnOutputDriver:
 
     def write(self, level: float, valid_s: float) -> float | None:
         """Drive it at a level, 0..1, for a time. Raises `DriverError`."""
-        wanted = level if self._can_dim else float(level >= _ON_FROM)
+        wanted = level if self._can_dim else float(level >= ON_FROM)
         given = (wanted, valid_s) if self._takes_valid_s else (wanted,)
         began = self._monotonic()
         was_on_s = self._guard.call(lambda: self._checked(self._driver.write(*given)))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Final
 
-from growd.control.actuation import ON_FROM
 from growd.control.topics import LIGHT_CHANNELS, commanded, desired
+from growd.output_roles import ON_FROM
 from growd.variables import CARBON_DIOXIDE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
