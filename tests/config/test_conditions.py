@@ -35,6 +35,8 @@ def refused(*conditions, outputs=(HEATER, FAN), light=None):
         ({"variable": "air_temprature"}, "did you mean air_temperature?"),
         ({"variable": "water_level"}, "no sensor measures water_level"),
         ({"variable": "air_cooler"}, "there is no output for air_cooler"),
+        ({"above": 300.0}, "above: 300 is beyond the range of air_temperature"),
+        ({"above": None, "below": -300.0}, "below: -300 is beyond the range of air_temperature"),
     ],
 )
 def test_a_condition_that_cannot_work_is_refused(change, sentence):
