@@ -5,12 +5,21 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from growd.config import Config, ConfigError, InterlockOptions, Light, Output, Sensor, refuse
+from growd.config import (
+    Config,
+    ConfigError,
+    InterlockOptions,
+    Light,
+    Output,
+    Sensor,
+    refuse,
+)
 from growd.config.alerts import AlertOptions
 from growd.config.conditions import Condition
 from growd.config.device_checks import device_inconsistencies
 from growd.config.doubts import DOUBTS
 from growd.variables import hysteresis_of_band
+from growd.wiring.config_checks import check_config
 
 AIR = Sensor(name="air", kind="scd30")
 HEATER = Output(name="heater", pin=17, variable="air_heater")
@@ -41,6 +50,14 @@ def refused(*conditions, outputs=(HEATER, FAN), light=None):
 )
 def test_a_condition_that_cannot_work_is_refused(change, sentence):
     assert sentence in refused(replace(WARM, **change))
+
+
+@pytest.mark.parametrize("limit", [{"above": 300.0}, {"below": -300.0}])
+def test_an_alert_that_no_reading_can_start_is_refused(limit):
+    alert = AlertOptions(name="warm", kind="out_of_band", variable="air_temperature", **limit)
+    (option,) = limit
+    with pytest.raises(ConfigError, match=rf"\[alert\] {option}: warm: -?300 is beyond the range"):
+        check_config(Config(sensor=(AIR,), alert=(alert,)))
 
 
 def test_the_lamp_is_held_off_only():

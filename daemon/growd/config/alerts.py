@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 from msgspec import Meta
 
 from growd.config.base import Name, Section
-from growd.config.findings import Finding, of_other_kinds
+from growd.config.findings import Finding, beyond_range, of_other_kinds
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -243,6 +243,7 @@ def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
         width = alert.above - alert.below
         if 2 * hysteresis >= width:
             yield "hysteresis", f"{hysteresis:g} is too large for the band, which is {width:g} wide"
+    yield from beyond_range(alert.variable, above=alert.above, below=alert.below)
     if alert.deviation is not None and hysteresis >= alert.deviation:
         yield "hysteresis", f"{hysteresis:g} is not less than deviation, {alert.deviation:g}"
 

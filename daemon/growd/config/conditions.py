@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta
 
 from growd.config.base import Name, Section
-from growd.config.findings import Finding
+from growd.config.findings import Finding, beyond_range
 from growd.device_kinds import LAMP_CHANNELS
 from growd.variables import VARIABLES, similar_variable
 
@@ -79,16 +79,8 @@ def _limit(path: OptionPath, condition: Condition) -> Iterator[Finding]:
         yield Finding(
             (*path, given[-1] if given else "above"), f"needs one of above, below and on, not {found}"
         )
-    if (known := VARIABLES.get(condition.variable)) is None:
-        return
-    is_never = {
-        "above": condition.above is not None and condition.above > known.maximum,
-        "below": condition.below is not None and condition.below < known.minimum,
-    }
-    for option in (name for name, never in is_never.items() if never):
-        limits = f"{known.minimum:g} to {known.maximum:g} {known.unit}"
-        reason = f"{getattr(condition, option):g} is beyond the range of {condition.variable}, {limits}"
-        yield Finding((*path, option), f"{reason}, so it would never hold anything")
+    for option, reason in beyond_range(condition.variable, above=condition.above, below=condition.below):
+        yield Finding((*path, option), reason)
 
 
 def _held(chamber: Chamber, path: OptionPath, condition: Condition) -> Iterator[Finding]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from growd.variables import VARIABLES
+
 if TYPE_CHECKING:
     import pathlib
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -88,6 +90,18 @@ def of_other_kinds(
         if entry.kind not in kinds and getattr(entry, option) != defaults[option]:
             reason = f"{entry.name} is {article} {entry.kind}; this is for {', '.join(kinds)} only: remove it"
             yield Finding((*path, option), reason)
+
+
+def beyond_range(variable: str, *, above: float | None, below: float | None) -> Iterator[tuple[str, str]]:
+    """The option, and why it is wrong, for each limit that no reading of a variable can pass."""
+    known = VARIABLES.get(variable)
+    if known is None:
+        return
+    limits = f"the range of {variable}, {known.minimum:g} to {known.maximum:g} {known.unit}"
+    if above is not None and above > known.maximum:
+        yield "above", f"{above:g} is beyond {limits}: no reading is above it"
+    if below is not None and below < known.minimum:
+        yield "below", f"{below:g} is beyond {limits}: no reading is below it"
 
 
 def once(path: OptionPath, option: str, values: Sequence[object]) -> Iterator[Finding]:
