@@ -155,6 +155,14 @@ def test_an_unknown_kind_is_refused_with_the_list_of_kinds(tmp_path):
     assert str(caught.value) == f"{file}:3: [sensor] it.kind: must be one of {known}, got 'dht22'; {remedy}"
 
 
+@pytest.mark.parametrize(("written", "meant"), [("scd41", "scd4x"), ("SHT31", "sht3x"), ("ezo-ph", "ezo_ph")])
+def test_a_kind_that_is_almost_known_is_named(tmp_path, written, meant):
+    file = tmp_path / "growd.toml"
+    file.write_text(f'[[sensor]]\nname = "it"\nkind = "{written}"\n')
+    with pytest.raises(ConfigError, match=rf"did you mean {meant}\?$"):
+        load(file, environ={})
+
+
 def test_names_of_parts_are_spelled_out():
     assert [with_article(part) for part in ("SCD30", "BH1750", "TSL2591", "MH-Z19")] == [
         *("an SCD30", "a BH1750", "a TSL2591", "an MH-Z19"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
+from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import OUTPUTS, SENSORS, offers
 from growd.runtime.text_file import read_text
 
@@ -77,7 +79,9 @@ def hint_for(path: OptionPath, expected: str, value: Any) -> str:
     if isinstance(value, str) and (hint := _text_hint(option, expected, value)):
         return hint
     if option == "kind" and ("sensor" in path or "output" in path):
-        return _installed_kinds("sensor" in path) + _OTHER_KINDS
+        return _meant_kind(value, is_sensor="sensor" in path) or (
+            _installed_kinds("sensor" in path) + _OTHER_KINDS
+        )
     if path == ("chamber",) and isinstance(value, list):
         return "; name the chamber in the section, such as [[chamber.shelf_2.sensor]]"
     return ""
@@ -108,6 +112,13 @@ def _as_name(text: str) -> str:
     spelled = "".join(_LETTERS.get(letter, letter) for letter in unicodedata.normalize("NFC", text.strip()))
     plain = unicodedata.normalize("NFKD", spelled).encode("ascii", "ignore").decode()
     return re.sub(r"[^\w.-]+", "_", plain).strip("_")
+
+
+def _meant_kind(value: object, *, is_sensor: bool) -> str:
+    """The kind that is written almost like this, such as scd4x for "SCD41"; "" if there is none."""
+    name = str(value).lower().replace("-", "_")
+    meant = get_close_matches(name, SENSOR_KINDS if is_sensor else OUTPUT_KINDS, 1, 0.75)
+    return f"; did you mean {meant[0]}?" if meant else ""
 
 
 def _installed_kinds(is_sensor: bool) -> str:  # noqa: FBT001  of one group or the other
