@@ -39,6 +39,7 @@ _REFUSED: Final = frozenset({401, 403, _NOT_FOUND})  # a database, and not a doc
 # One document may be the cause if a whole batch gets one of these: JSON that the database does not accept, or
 # a document or body that is too large (docs.couchdb.org/en/3.5.x/config/couchdb.html, `max_document_size`).
 _ABOUT_CONTENT: Final = frozenset({400, 413})
+WATCHED_AGE_S: Final = 5.0  # when a batch leaves while a client reads
 CATCH_UP_S: Final = 0.5  # how long a reader waits for points that are not in the database yet
 
 _ATTEMPTS: Final = 3  # answers 500 in a row before the documents are suspected, not the server
@@ -50,7 +51,7 @@ class Shipper:
 
     A batch leaves when `batch` points wait or the oldest has waited `max_age` seconds of the clock: a batch
     costs the card the same few blocks, whatever its size. While a client reads the points (`reading`), it
-    leaves after `watched_age` seconds. After an outage, batches have `max_batch` points. `prepare` (the
+    leaves after `WATCHED_AGE_S` seconds. After an outage, batches have `max_batch` points. `prepare` (the
     bootstrap) runs before the first batch, and again if the database is gone. Pauses after failures are in
     real seconds.
 
@@ -76,7 +77,6 @@ class Shipper:
         batch: int = 500,
         max_batch: int = 500,
         max_age: float = 600.0,
-        watched_age: float = 5.0,
         pauses: Pauses = PAUSES,
     ) -> None:
         self.fault = TaskFault(
@@ -96,7 +96,6 @@ class Shipper:
         self._batch = batch
         self._max_batch = max_batch
         self._max_age = max_age
-        self._watched_age = watched_age
         self._readers = 0
         self._oldest_since: float | None = None  # since when a point waits
         self._caught_up = asyncio.Event()
@@ -108,10 +107,10 @@ class Shipper:
         self._is_due = True
         self._wake = asyncio.Event()
 
-    def reconfigure(self, *, batch: int, max_batch: int, max_age: float, watched_age: float) -> None:
+    def reconfigure(self, *, batch: int, max_batch: int, max_age: float) -> None:
         """Change batch sizes and ages; batches that are due by them leave."""
         self._batch, self._max_batch = batch, max_batch
-        self._max_age, self._watched_age = max_age, watched_age
+        self._max_age = max_age
         self._outbox.added.set()
 
     async def run(self) -> None:
@@ -158,7 +157,7 @@ class Shipper:
 
     @contextlib.asynccontextmanager
     async def reading(self, begins_now: bool = False) -> AsyncIterator[None]:  # noqa: FBT001, FBT002
-        """A client reads the points, and must see those that are older than `watched_age` seconds.
+        """A client reads the points, and must see those that are older than `WATCHED_AGE_S` seconds.
 
         Enters once they are delivered, at the latest after `CATCH_UP_S` real seconds. For a feed that
         `begins_now`, they leave only after that time, so that the feed sees them arrive.
@@ -170,7 +169,7 @@ class Shipper:
         else:
             self._outbox.added.set()  # the waiting points are due sooner now
         try:
-            if not begins_now and self._is_behind(self._watched_age) and not self.fault.failures:
+            if not begins_now and self._is_behind(WATCHED_AGE_S) and not self.fault.failures:
                 self._caught_up.clear()
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(CATCH_UP_S):
@@ -191,7 +190,7 @@ class Shipper:
             await added.wait()
         self._oldest_since = self._clock.monotonic()
         while self._outbox.sendable < self._batch and not self._is_due:
-            age = min(self._watched_age, self._max_age) if self._readers else self._max_age
+            age = min(WATCHED_AGE_S, self._max_age) if self._readers else self._max_age
             left = self._oldest_since + age - self._clock.monotonic()
             if left <= 0:
                 return
