@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from msgspec.structs import replace
 
@@ -110,6 +112,8 @@ async def test_the_usual_dose_of_autotune_ends_before_the_interlocks_would_end_i
     config = Config(sensor=(AIR,), output=(VALVE,), light=Light(enabled=False), interlock=limits)
     async with rigged(config) as rig:
         status = StatusNode(rig.bus, ["environment_1"])
+        chamber = rig.machine.chamber
+        chamber.parameters = dataclasses.replace(chamber.parameters, valve_flow_l_min=0.01)
         await rig.clock.advance(30)
         before = rig.bus.parameters.get(f"{CO2}/kp")
         assert (await rig.bus.services.get(f"{CO2}/autotune").call())["success"]
