@@ -34,7 +34,7 @@ IN_A_RUN = "replay.csv"
 """The recording in the file of a run."""
 
 GAP_S = 900.0
-"""How long a reading holds by default: three intervals of five minutes."""
+"""How long a reading holds: three intervals of five minutes."""
 
 _LONGEST_LINE = 100_000
 _HEADERS = (["timestamp", "variable", "value"], ["timestamp_utc", "variable", "value"])
@@ -49,8 +49,6 @@ class Recording:
             name: (array("d", [time - first for time in times]), values)
             for name, (times, values) in series.items()
         }
-        self.length_s = max(times[-1] for times, _ in self._series.values())
-        """Seconds from the first reading to the last."""
 
     def __contains__(self, variable: str) -> bool:
         return variable in self._series
@@ -65,7 +63,7 @@ class Recording:
 class ReplayedChamber(SimulatedChamber):
     """A chamber whose sensors measure recorded values. The recording starts with the chamber.
 
-    A reading holds for `gap_s` seconds; then there is `NothingRecordedError`.
+    A reading holds for `GAP_S` seconds; then there is `NothingRecordedError`.
     """
 
     is_recorded = True
@@ -78,11 +76,9 @@ class ReplayedChamber(SimulatedChamber):
         *,
         seed: int = 0,
         time_of_day_s: float = 8 * 3600.0,
-        gap_s: float = GAP_S,
     ) -> None:
         super().__init__(monotonic, parameters, seed=seed, time_of_day_s=time_of_day_s)
         self._recording = recording
-        self._gap_s = gap_s
 
     def air(self) -> Air:
         """The recorded air, or that of the model for variables that are not recorded."""
@@ -112,7 +108,7 @@ class ReplayedChamber(SimulatedChamber):
         if variable not in self._recording:
             return otherwise
         value, age_s = self._recording.at(variable, time)
-        if age_s > self._gap_s:
+        if age_s > GAP_S:
             raise NothingRecordedError
         return value
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 
+import pytest
+
 from growd.runtime.task_fault import TaskFault
 from growd.store.errors import CouchUnavailableError
 from growd.store.work import RETRIES, DatabaseWork
@@ -75,3 +77,13 @@ async def test_a_failure_is_tried_again_after_pauses_that_grow_and_end_with_the_
         steps.work.wake()
         assert await steps.after(3_600) == [0.0]
         assert not steps.fault.failures
+
+
+async def test_it_begins_again_after_an_error_of_another_kind():
+    steps = Steps(ManualClock())
+    steps.error = KeyError("a bug")
+    for lives in (1, 2):
+        with pytest.raises(KeyError):
+            async with running(steps.clock, steps.work):
+                pass
+        assert len(steps.at) == lives

@@ -21,7 +21,7 @@ class DatabaseWork:
     """Does `step` when it is woken, when it is due, and after a pause if it raised `StoreError`.
 
     `step` returns in how many seconds it is due again, None for only when it is woken. The first step is due
-    after `first_s` seconds of the clock.
+    after `first_s` seconds of the clock, also when the task starts again after another error.
     """
 
     def __init__(
@@ -30,14 +30,12 @@ class DatabaseWork:
         step: Callable[[], Awaitable[float | None]],
         fault: TaskFault,
         *,
-        retries: Pauses = RETRIES,
         first_s: float = 0.0,
     ) -> None:
         self.fault = fault
         self._clock = clock
         self._step = step
-        self._retries = retries
-        self._wait_s: float | None = first_s
+        self._first_s = first_s
         self._wake = asyncio.Event()
 
     def wake(self) -> None:
@@ -46,22 +44,23 @@ class DatabaseWork:
 
     async def run(self) -> None:
         """Work until cancelled."""
+        wait_s: float | None = self._first_s
         while True:
-            await self._rest()
+            await self._rest(wait_s)
             try:
-                self._wait_s = await self._step()
+                wait_s = await self._step()
             except StoreError as error:
                 self.fault.failed(error)
-                self._wait_s = self._retries.after(self.fault.failures)
+                wait_s = RETRIES.after(self.fault.failures)
             else:
                 self.fault.succeeded()
 
-    async def _rest(self) -> None:
+    async def _rest(self, wait_s: float | None) -> None:
         timer = None
-        if self._wait_s == 0:
+        if wait_s == 0:
             self._wake.set()
-        elif self._wait_s is not None:
-            timer = self._clock.call_later(self._wait_s, self._wake.set)
+        elif wait_s is not None:
+            timer = self._clock.call_later(wait_s, self._wake.set)
         try:
             await self._wake.wait()
         finally:
