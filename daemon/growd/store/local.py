@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from growd.bus.parameter_rules import MAX_BYTES, MAX_PARAMETERS
 from growd.runtime.worker import Worker
 from growd.store.block_file import Presence, sync_folder
-from growd.store.damage import SMALLEST, find_damage, has_schema, quarantine_file, salvage, with_head_of
+from growd.store.damage import SMALLEST, find_damage, quarantine_file, salvage
 from growd.store.encoding import point_from_json, to_json
 from growd.store.errors import LocalStoreError
 from growd.store.point_log import LOG_NAME
@@ -289,18 +289,16 @@ def _replace(path: Path, damage: str) -> str:
 
     The new one is complete before that: a power cut meanwhile loses nothing.
     """
-    new, copy = _name_of_new(path), path.with_name(f"{path.name}.copy")
+    new = _name_of_new(path)
     new.unlink(missing_ok=True)
     with closing(_connect(new)) as connection:
         connection.execute("BEGIN IMMEDIATE")
         _create(connection)
         connection.execute("COMMIT")
-        source = path if has_schema(path) else with_head_of(new, path, copy)
         connection.execute("BEGIN IMMEDIATE")
-        saved = {table: _take_over(connection, source, table) for table in _TABLES}
+        saved = {table: _take_over(connection, path, table) for table in _TABLES}
         _note_loss(connection, f"{path.name} was damaged")
         connection.execute("COMMIT")
-    copy.unlink(missing_ok=True)
     sync_folder(path.parent)
     kept = quarantine_file(path)
     new.rename(path)  # after a power cut before this, `_open` does it
