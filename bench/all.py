@@ -1,6 +1,6 @@
 """Run all benchmarks of this folder, or the named ones, and print their tables as one Markdown document.
 
-`--write docs/performance.md` replaces the tables between the two marks of that file. `--compare` with this
+`--write bench/RESULTS.md` replaces the tables between the two marks of that file. `--compare` with this
 file prints a line for each row that became worse by more than noise: a tenth, or the spread of the rounds if
 that is larger. It compares ratios, or values if a row has no ratio, which needs the same machine.
 The exit status is 1 if a benchmark failed, a target was not met or a row became worse; standard error says

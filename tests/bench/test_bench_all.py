@@ -142,5 +142,5 @@ def test_a_row_is_worse_if_it_lost_more_than_noise(now: Row, before: Row, worse:
 
 
 def test_the_figures_of_the_documentation_are_read():
-    figures = every.read_figures((BENCH.parent / "docs" / "performance.md").read_text(encoding="utf-8"))
+    figures = every.read_figures((BENCH / "RESULTS.md").read_text(encoding="utf-8"))
     assert {name.partition(":")[0] for name in figures} >= {"api", "bus", "hostile", "idle", "streams"}
