@@ -67,7 +67,7 @@ class Shell:
         self._folder = folder
 
     def databases(self) -> list[str]:
-        return [self.own["POINTS"], self.own["EVENTS"], self.own["RECIPES"], f"points_{self.own['DEVICE']}"]
+        return [self.own["POINTS"], self.own["EVENTS"], self.own["RECIPES"]]
 
     async def run(self, *blocks: str) -> str:
         """Their output. A command that fails fails the test."""
@@ -272,38 +272,6 @@ async def test_a_reader_cannot_write(shell: Shell, cloud: Client):
         assert (answer.status, answer.json["reason"]) == (403, "only devices write points")
 
 
-@needs_couchdb
-async def test_in_the_other_layout_a_device_sees_only_its_own_database(shell: Shell, cloud: Client):
-    password = await set_up(shell)
-    device = shell.own["DEVICE"]
-    await shell.run(block_with("ask() {"), f"DEVICE={device}", block_with("design/single.json"))
-    database = f"/points_{device}"
-    async with client_of(cloud.url, (device, password)) as account:
-        made = points(device, 7, 8)
-        outcomes = (await account("POST", f"{database}/_bulk_docs", {"docs": made})).json
-        assert all("ok" in outcome for outcome in outcomes)
-        row = await first_row(account, f"{database}/_design/device/_view/by_variable", made[-1]["value"])
-        assert row["value"] == {"timestamp": 1_700_000_001.0, "value": 8}
-    stranger = PointMaker.new_device()
-    account_of = {"name": stranger, "password": "pass", "roles": ["device"], "type": "user"}
-    await cloud("PUT", f"/_users/org.couchdb.user:{stranger}", account_of)
-    try:
-        async with client_of(cloud.url, (stranger, "pass")) as account:
-            assert (await account("GET", f"{database}/_all_docs")).status == 403
-    finally:
-        await delete_account(cloud, stranger)
-
-
-async def first_row(account: Client, view: str, value: float) -> dict[str, Any]:
-    """The first row, once it has this value: a node of a cluster may answer before it has the document."""
-    async with asyncio.timeout(30):
-        while True:
-            found = (await account("GET", view, group_level=3)).json["rows"]
-            if found and found[0]["value"]["value"] == value:
-                return dict(found[0])
-            await asyncio.sleep(0.05)
-
-
 def test_files_are_valid_and_named_in_the_readme():
     readme = (CLOUD / "README.md").read_text()
     for file in CLOUD.rglob("*.json"):
@@ -314,7 +282,7 @@ def test_files_are_valid_and_named_in_the_readme():
     assert settings["cluster"]["n"] == "1"
 
 
-@pytest.mark.parametrize("design", ["device", "fleet", "single"])
+@pytest.mark.parametrize("design", ["device", "fleet"])
 async def test_the_views_have_measured_and_desired_points_only(couch: Client, database: str, design: str):
     document = json.loads((CLOUD / "design" / f"{design}.json").read_text(encoding="utf-8"))
     document.pop("options", None)  # this database is not partitioned
