@@ -132,7 +132,7 @@ def rows(printed: str) -> list[Any]:
 @needs_couchdb
 async def test_every_command_of_the_readme_works(shell: Shell, cloud: Client):
     blocks = shell_blocks()
-    assert len(blocks) == 14
+    assert len(blocks) == 13
     await shell.run(*blocks)
     answer = await cloud("GET", f"/{shell.own['POINTS']}")
     assert answer.json["props"] == {"partitioned": True}
