@@ -51,7 +51,7 @@ HEADINGS: Final = ("name", "type", "range", "default", "about")
 
 def fields_of(client: DaemonClient, resource: str, name: str) -> list[FieldInfo]:
     """The fields of a topic's type or the arguments of a service, in order; none if OpenAPI lacks them."""
-    paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any]).get("paths", {})
+    paths: dict[str, Any] = client.get("openapi.json", kind=dict[str, Any], query="chamber").get("paths", {})
     found: dict[str, Any] = paths.get(f"/{resource}/{quote(name.removeprefix('/'))}", {})
     if resource == "topic":
         schema = found.get("get", {}).get("x-message", {})

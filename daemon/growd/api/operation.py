@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST_FIELDS: Final = 500
 """Of a query: a stream may have 200 topics. Parsing more would hold up everything else."""
-_FLAGS: Final = {"": True, "true": True, "false": False}  # "?generic" is "?generic=true"
+_FLAGS: Final = {"": True, "true": True, "false": False}  # "?chamber" is "?chamber=true"
 _JSON_TYPES: Final[dict[type[Any], str]] = {list: "array", dict: "object"}
 
 

@@ -137,7 +137,7 @@ class Api:
         self._calls: set[asyncio.Task[Any]] = set()
         self._descriptions: dict[
             bool, bytes
-        ] = {}  # the OpenAPI document, generic or with this chamber's names
+        ] = {}  # the OpenAPI document, with this chamber's names or without
         self._described = (-1, -1)  # the changes of topics and services that they contain
 
     def offer(self, operations: Iterable[Operation]) -> None:
@@ -451,19 +451,19 @@ class Api:
 
     # the API itself
 
-    def document(self, *, generic: bool = False) -> dict[str, Any]:
-        """The OpenAPI document; a `generic` one has no paths of this chamber's services and topics."""
-        described = document(self.operations, self.prefix, None if generic else self.bus)
+    def document(self, *, chamber: bool = False) -> dict[str, Any]:
+        """The OpenAPI document; with `chamber` also the paths of this chamber's services and topics."""
+        described = document(self.operations, self.prefix, self.bus if chamber else None)
         return described if self.access is None else secured(described)
 
     async def get_openapi(self, call: Call) -> web.StreamResponse:
         now = (self.bus.topics.changes, self.bus.services.changes)
         if self._described != now:
             self._descriptions, self._described = {}, now
-        generic = call.query["generic"]
-        if generic not in self._descriptions:
-            self._descriptions[generic] = msgspec.json.encode(self.document(generic=generic))
-        return JsonAnswer(self._descriptions[generic])
+        chamber = call.query["chamber"]
+        if chamber not in self._descriptions:
+            self._descriptions[chamber] = msgspec.json.encode(self.document(chamber=chamber))
+        return JsonAnswer(self._descriptions[chamber])
 
 
 _TIMEOUT: Final = Field("timeout", Kind.FLOAT64, 0, unit="s", default=0.0, doc="longest time to wait")
@@ -578,7 +578,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET", "openapi.json", "", "This document", Api.get_openapi,
-        query=(Field("generic", Kind.BOOL, default=False, doc="without the names of this chamber"),),
+        query=(Field("chamber", Kind.BOOL, default=False, doc="with the services and topics of this chamber"),),
     ),
 )  # fmt: skip
 
