@@ -578,7 +578,7 @@ OPERATIONS: Final = (
     ),
     Operation(
         "GET", "openapi.json", "", "This document", Api.get_openapi,
-        query=(Field("chamber", Kind.BOOL, default=False, doc="with the services and topics of this chamber"),),
+        query=(Field("chamber", Kind.BOOL, default=False, doc="with the names of this chamber"),),
     ),
 )  # fmt: skip
 
