@@ -93,7 +93,9 @@ class Devices:
     async def replicate(self, url: str, logins: dict[str, tuple[str, str]], database: str) -> None:
         """Write the document of each device's replication of points (growd.store.replication_documents)."""
         local = ReplicationServer(self.node.url, (ADMIN, self.node.password))
-        options = Replication(url=url, points_database=database, events="off", recipes="off")
+        options = Replication(
+            url=url, prefix=database.removesuffix("environmental_data_point"), events="off", recipes="off"
+        )
         for name in self.names:
             (job,) = configured_jobs(options, Databases(points=f"source_{name}"), name)
             document = job.document(local, ReplicationServer(url, logins[name]))

@@ -124,7 +124,7 @@ class _Chamber:
 
     def __init__(self, database: Database, local: LocalStore, scale: Scale) -> None:
         self._database, self._data, self._scale = database, local.path.parent, scale
-        self._options = Retention(budget_mb=scale.room / 1e6, disk_share=1.0, free_mb=0.0)
+        self._options = Retention(budget_mb=scale.room / 1e6)
         self._clock = _PassedTime()
         self._maker = PointMaker(local.device)
         self._shortage = self._worst = Shortage.NONE

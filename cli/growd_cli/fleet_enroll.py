@@ -47,7 +47,6 @@ _INSTALLED: Final = Path("/") / CONFIGURATION / "growd.toml"
 _CREDENTIALS: Final = Path("/") / CONFIGURATION / "credentials" / "cloud"
 _FIRST_REPORT_S: Final = 120.0  # with the restart of growd and its database
 _PAUSE_S: Final = 0.5
-_OF_ONE_SERVER: Final = ("points_database", "events_database", "recipes_database")
 
 
 class _Enrolled(msgspec.Struct):
@@ -165,16 +164,15 @@ class _Place:
 
     def changed(self, present: Config, url: str, group: str, ca: Path | None) -> str:
         """The text of the configuration for the cloud at `url`. Raises `ConfigError`."""
-        was, usual = present.replication, Replication()
+        was = present.replication
         own = str(_CREDENTIALS.name if self.config is None else self.credentials)
         options = {"url": url, "credentials_file": own}
         if group or was.group:
             options["group"] = group
         if ca is not None or was.ca_file:
             options["ca_file"] = "" if ca is None else str(ca.absolute())
-        for name in _OF_ONE_SERVER:  # the receiver has databases of these names only
-            if getattr(was, name) != getattr(usual, name):
-                options[name] = getattr(usual, name)
+        if was.prefix:
+            options["prefix"] = ""  # the receiver has databases without one
         text = with_texts(read_text(self.file), "replication", options)
         with tempfile.NamedTemporaryFile("w", suffix=".toml", encoding="utf-8") as trial:
             trial.write(text)

@@ -34,7 +34,12 @@ FREE_OF_ADDRESS: Final = 2_000
 """Failed logins of one address, which many devices may share. One account still has to wait after four."""
 
 _LIMITS: Final = SessionLimits(
-    remembered=50_000, at_once=16, waiting=1_024, answer_s=REMEMBERED_S, question_s=30.0
+    remembered=50_000,
+    at_once=16,
+    waiting=1_024,
+    answer_s=REMEMBERED_S,
+    outage_s=REMEMBERED_S,
+    question_s=30.0,
 )
 _READERS: Final = frozenset({"reader", "_admin"})
 _DEVICE_DIGITS: Final = 12
@@ -54,7 +59,7 @@ class Logins:
         self._url = url
         self._quorum = quorum
         self._secret = os.urandom(32)
-        self._sessions = Sessions(self._ask, Access(outage_s=REMEMBERED_S), attempts, monotonic, _LIMITS)
+        self._sessions = Sessions(self._ask, Access(), attempts, monotonic, _LIMITS)
 
     async def close(self) -> None:
         """End all questions."""

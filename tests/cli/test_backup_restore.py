@@ -343,11 +343,7 @@ async def test_what_a_running_growd_acknowledged_is_in_the_backup(database_serve
         "--set",
         "store.batch=3",
         "--set",
-        "store.max_batch=3",
-        "--set",
         "store.max_age_s=1",
-        "--set",
-        "store.commit_interval_s=0.1",
     )
     acknowledged = []
 

@@ -202,9 +202,7 @@ async def test_an_unknown_and_an_expired_code_change_nothing_on_the_device(fleet
 
 @needs_cloud
 async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet: Fleet):
-    elsewhere = (
-        '[replication]\nurl = "http://old.example"\npoints_database = "points_{device}"\nca_file = ""\n'
-    )
+    elsewhere = '[replication]\nurl = "http://old.example"\nprefix = "old_"\nca_file = ""\n'
     device = fleet.device(elsewhere)
     code = await fleet.code()
     refused = await fleet.enroll(device, code)
@@ -213,7 +211,7 @@ async def test_a_device_that_replicates_is_enrolled_again_only_on_request(fleet:
     assert device.config.read_text() == elsewhere
     assert (await fleet.enroll(device, code, "--again")).exit_code == 0
     options = await device.replication()
-    assert (options.url, options.points_database) == (fleet.cloud.url, "environmental_data_point")
+    assert (options.url, options.prefix) == (fleet.cloud.url, "")
     assert device.login()[0] == device.id
     refused = await fleet.enroll(device, await fleet.code(), "--again")  # somebody may have copied its id
     assert f"the device {device.id} has an account; revoke it first" in refused.stderr

@@ -144,7 +144,7 @@ def test_a_variable_with_one_underscore_too_few_gets_the_right_name():
 def test_a_wrong_variable_or_setting_is_named(file: Path):
     file.write_text("[http]\nport = 1\n[retention]\nkeep_days = -1\n")
     assert findings(file, "http.port=x", GROWD_STORE__BATCH="0", GROWD_HTTPS__PORT="1")[1:] == [
-        "GROWD_STORE__BATCH: [store] batch: must be a whole number from 1 to 10000, got 0",
+        "GROWD_STORE__BATCH: [store] batch: must be a whole number from 1 to 500, got 0",
         "--set http.port: [http] port: must be a whole number from 0 to 65535, got 'x'",
         "4: [retention] keep_days: must be a number from 0 to 36500, got -1",
     ]

@@ -54,7 +54,7 @@ class Shell:
         tag = secrets.token_hex(4)
         self.own = {
             "CLOUD": server.url,
-            "POINTS": f"cloud_{tag}_points",
+            "POINTS": f"cloud_{tag}_environmental_data_point",
             "EVENTS": f"cloud_{tag}_events",
             "RECIPES": f"cloud_{tag}_recipes",
             "DEVICE": PointMaker.new_device(),
@@ -238,7 +238,12 @@ async def test_an_enrolled_device_replicates_into_its_partition(shell: Shell, cl
     password = await set_up(shell)
     device = shell.own["DEVICE"]
     await here.couch.bulk_docs(here.names.points, points(device, *range(20)))
-    wanted = Replication(url=cloud.url, points_database=shell.own["POINTS"], events="off", recipes="off")
+    wanted = Replication(
+        url=cloud.url,
+        prefix=shell.own["POINTS"].removesuffix("environmental_data_point"),
+        events="off",
+        recipes="off",
+    )
     options = {"credentials": (device, password), "pace": ReplicationPace(look_s=0.1)}
     replication = Replicator(Bus(RealClock()), here, wanted, device, **options)
     try:

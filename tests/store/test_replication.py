@@ -76,8 +76,9 @@ class Site:
         self.far = far
         self.far_server = far_server
         self.device = PointMaker.new_device()
-        self.points = f"cloud_{secrets.token_hex(6)}_points"
-        self.recipes = f"cloud_{secrets.token_hex(6)}_recipes"
+        self.prefix = f"cloud_{secrets.token_hex(6)}_"
+        self.points = f"{self.prefix}environmental_data_point"
+        self.recipes = f"{self.prefix}recipes"
         self.devices = [self.device]
 
     def replication(
@@ -86,12 +87,7 @@ class Site:
         """Points only by default, into the databases of this test."""
         parts = {"credentials": self.far_server.auth, "trust": None, "pace": QUICK}
         parts |= {name: options.pop(name) for name in list(options) if name in parts}
-        options = {
-            "points_database": self.points,
-            "recipes_database": self.recipes,
-            "recipes": "off",
-            "events": "off",
-        } | options
+        options = {"prefix": self.prefix, "recipes": "off", "events": "off"} | options
         wanted = Replication(url=url or self.far_server.url, **options)
         device = device or self.device
         return Replicator(Bus(RealClock()), database or self.database, wanted, device, **parts)
@@ -284,7 +280,7 @@ async def test_a_changed_configuration_takes_effect_at_the_next_start(site: Site
     all_of_them = {"points", "events", "recipes_down", "recipes_up"}
     first = await documents_with(lambda present: present.keys() == all_of_them, recipes="both", events="up")
     here, far = (first["events"][end]["url"].rpartition("/")[2] for end in ("source", "target"))
-    assert (here, far) == (site.database.names.events, "environmental_event")
+    assert (here, far) == (site.database.names.events, f"{site.prefix}environmental_event")
     again = await documents_with(lambda present: present.keys() == {"points"})
     assert again["points"]["_rev"] == first["points"]["_rev"]
     chosen = {"$in": ["a"]}
@@ -293,9 +289,7 @@ async def test_a_changed_configuration_takes_effect_at_the_next_start(site: Site
     )
     url = f"{site.far_server.url}/far"
     await documents_with(
-        lambda present: target(present)["url"] == f"{url}/p%2F{site.device}",
-        url=url,
-        points_database="p/{device}",
+        lambda present: target(present)["url"] == f"{url}/p_environmental_data_point", url=url, prefix="p_"
     )
     login = {"basic": {"username": "grower", "password": "secret"}}
     await documents_with(
@@ -441,16 +435,16 @@ async def has_both(couch: Couch, name: str) -> bool:
 
 
 async def test_a_missing_remote_database_is_named(site: Site):
-    replication = site.replication(points_database=f"{site.points}_x")
+    replication = site.replication(prefix=f"x_{site.prefix}")
     async with in_tasks(replication):
         await until_state(replication, "failing")
         (status,) = replication.statuses()
-        assert f"the remote server has no database {site.points}_x" in status.last_error
-        await site.far.create(f"{site.points}_x")
+        assert f"the remote server has no database x_{site.points}" in status.last_error
+        await site.far.create(f"x_{site.points}")
         try:
             await until_state(replication, "running")
         finally:
-            await site.far.delete(f"{site.points}_x")
+            await site.far.delete(f"x_{site.points}")
 
 
 async def test_a_wrong_password_is_reported_without_the_password(site: Site):

@@ -88,7 +88,7 @@ class Scheduler:
             return web.json_response({"error": "not_found", "reason": "y"}, status=404)
         if segments[1:] == ["_changes"]:
             return web.json_response({"results": [{}] * self.lag, "last_seq": 0, "pending": 0})
-        is_far = segments[0] == "cloud"
+        is_far = segments[0].startswith("cloud_")
         self.asked += is_far
         return web.json_response({"error": "x", "reason": self.reason}, status=self.far if is_far else 200)
 
@@ -122,9 +122,8 @@ async def replicating(
     wanted = Replication(
         url=scheduler.url,
         recipes="off",
-        points_database="cloud",
+        prefix="cloud_",
         events=events,
-        events_database="cloud",
         credentials_file="/etc/growd/cloud",
     )
     async with Database(files=folder, data=folder, design_name="svc", url=scheduler.url) as database:
@@ -143,7 +142,7 @@ async def test_a_job_restarts_when_the_other_server_is_back(scheduler, tmp_path)
         (status,) = replication.statuses()
         assert (status.state, status.last_error) == (
             "failing",
-            "remote server: the database answered GET /cloud with 503 x: y",
+            "remote server: the database answered GET /cloud_environmental_data_point with 503 x: y",
         )
         scheduler.far = 200
         await scheduler.after_looks(5)

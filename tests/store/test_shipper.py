@@ -259,13 +259,13 @@ async def test_points_leave_when_the_batch_is_full_or_old_enough(rig):
 
 
 async def test_new_batch_sizes_apply_to_waiting_points(rig):
-    shipper = rig.shipper(batch=5, max_age=600)
+    shipper = rig.shipper(batch=5, max_batch=2, max_age=600)
     async with in_tasks(shipper):
         await rig.clock.settle()
         await add_durably(rig.outbox, points(range(4)))
         await rig.clock.advance(20)
         assert rig.server.batches == []
-        shipper.reconfigure(batch=5, max_batch=2, max_age=30)
+        shipper.reconfigure(batch=5, max_age=30)
         await rig.clock.advance(5)
         assert rig.server.batches == []
         await rig.clock.advance(6)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 async def far(database_server: DatabaseServer) -> AsyncIterator[tuple[Couch, str]]:
     """The other server, and the name of a new database there."""
-    name = f"cloud_{secrets.token_hex(6)}"
+    name = f"cloud_{secrets.token_hex(6)}_environmental_data_point"
     async with aiohttp.ClientSession() as session:
         couch = Couch(session, database_server.url, credentials=database_server.auth)
         await couch.create(name)
@@ -47,7 +47,7 @@ async def test_the_points_of_a_chamber_arrive_at_the_other_server(
         "replication.recipes=off",
         f"replication.url={database_server.url}",
         f"replication.credentials_file={login}",
-        f"replication.points_database={name}",
+        f"replication.prefix={name.removesuffix('environmental_data_point')}",
     )
     app = App(load(None, settings), tmp_path / "data")
     ready: asyncio.Queue[Running] = asyncio.Queue()

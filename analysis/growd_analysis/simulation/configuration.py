@@ -33,7 +33,7 @@ def simulated_chamber(config: Config, environment: str) -> str:
         **sections,
         mqtt=Mqtt(host=config.mqtt.host),  # its devices need a broker
         store=config.store,
-        simulator=Simulator(door_hours=config.simulator.door_hours),
+        simulator=Simulator(),
     )
     return "".join(f"{name} = {toml(section)}\n" for name, section in _plain(alone).items())
 

@@ -90,13 +90,15 @@ class SessionLimits:
     """How many valid and invalid logins are remembered, and how many are asked for at once, or wait.
 
     The database's answer is trusted for `answer_s`, so a deleted user loses access after that time. It may
-    take `question_s`: CouchDB is slow on new and wrong passwords on purpose.
+    take `question_s`: CouchDB is slow on wrong passwords on purpose. While the database does not answer,
+    the last good answer stays valid for `outage_s`.
     """
 
     remembered: int = 1_024
     at_once: int = 4
     waiting: int = 64
     answer_s: float = 30.0
+    outage_s: float = 3_600.0
     question_s: float = 10.0
 
 
@@ -259,11 +261,11 @@ class Sessions:
             _log.warning(
                 "the database does not answer about logins: %s; known logins stay valid for %g s",
                 reason,
-                self.section.outage_s,
+                self.limits.outage_s,
             )
         now = self._monotonic()
-        if known is not None and now < known.confirmed + self.section.outage_s:
-            known.fresh = min(now + RETRY_S, known.confirmed + self.section.outage_s)
+        if known is not None and now < known.confirmed + self.limits.outage_s:
+            known.fresh = min(now + RETRY_S, known.confirmed + self.limits.outage_s)
             return known.session
         sentence = "the login can't be checked, since the database is down or starting; try again"
         return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "login_unknown", sentence, _RETRY_AFTER)

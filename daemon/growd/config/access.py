@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from ipaddress import IPv6Address, ip_address
-from typing import TYPE_CHECKING, Annotated
-
-from msgspec import Meta
+from typing import TYPE_CHECKING
 
 from growd.config.base import Section
 from growd.config.findings import Finding
@@ -22,10 +20,6 @@ class Access(Section, frozen=True):
 
     open_reading: bool = False
     """Allow reading (GET, streams included) without a login."""
-
-    outage_s: Annotated[float, Meta(ge=0, le=604_800)] = 3_600.0
-    """How long the last good answer remains valid while the database does not answer. After that growd
-    refuses the login."""
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from growd.config.root import Config
     from growd.config.services import Replication
 
-_DATABASE_NAME = re.compile(r"[a-z][a-z0-9_$()+/-]*")
 """docs.couchdb.org/en/3.5.x/api/database/common.html#put--db"""
 
 RESERVED = frozenset(
@@ -69,10 +67,6 @@ def _ids(config: Config) -> Iterator[Finding]:
 
 def _of_the_daemon(config: Config) -> Iterator[Finding]:
     yield from _intervals(config)
-    if config.store.batch > config.store.max_batch:
-        yield Finding(
-            ("store", "batch"), f"{config.store.batch} is above max_batch, {config.store.max_batch}"
-        )
     yield from faults_of_mqtt(config.mqtt)
     yield from faults_of_retention(config.retention)
     yield from _address(config.couchdb.url, "couchdb")
@@ -125,16 +119,6 @@ def _replication(replication: Replication) -> Iterator[Finding]:
         yield Finding((where, "points"), "is off, and so are events and recipes; to copy nothing, remove url")
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
-    if replication.ca_file and not replication.verify_tls:
-        yield Finding((where, "ca_file"), "has no effect with verify_tls = false; remove one of them")
-    for option in ("points_database", "events_database", "recipes_database"):
-        name = getattr(replication, option)
-        if not _DATABASE_NAME.fullmatch(name.replace("{device}", "0" * 12)):
-            yield Finding(
-                (where, option),
-                "must begin with a letter from a to z, followed by a-z, 0-9 and _$()+/-, "
-                f"or {{device}}, got {name!r}",
-            )
 
 
 def _address(url: str, section: str) -> Iterator[Finding]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
 
@@ -12,7 +12,8 @@ from growd.config.findings import Finding
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_Hour = Annotated[float, Meta(ge=0, le=24)]
+LEAST_DAYS: Final = 7.0
+"""Points younger than this are never deleted, even if room is short."""
 
 
 class Retention(Section, frozen=True):
@@ -24,29 +25,13 @@ class Retention(Section, frozen=True):
     """Measured values and commands older than this are deleted, once they are rolled up and confirmed by the
     remote server of a replication. 0 keeps all for ever."""
 
-    least_days: Annotated[float, Meta(ge=2, le=36_500)] = 7.0
-    """Points younger than this are never deleted, even if room is short."""
-
-    disk_share: Annotated[float, Meta(gt=0, le=1)] = 0.7
-    """Share of the disk that the database may take, with the room that its compaction needs. It counts for
-    the embedded database and for a CouchDB on this machine."""
-
-    free_mb: Annotated[float, Meta(ge=0, le=100_000_000)] = 500.0
-    """Free space that the database leaves on the disk, likewise. On a disk under 5 GB it is a tenth."""
-
     budget_mb: Annotated[float, Meta(ge=0, le=100_000_000)] = 0.0
-    """Room for the database with its compaction. 0: only the two limits above."""
-
-    quiet_from: _Hour = 1.0
-    """Hour of the day, in the time zone of the environment, from which points are deleted. If room is short
-    they are deleted at any time."""
-
-    quiet_to: _Hour = 5.0
-    """Hour of the day until which points are deleted. The same as quiet_from: at any time."""
+    """Room for the database with its compaction. On this machine it also takes at most seven tenths of the
+    disk, and leaves 500 MB free, on a disk under 5 GB a tenth. 0: only these limits."""
 
 
 def faults_of_retention(options: Retention) -> Iterator[Finding]:
     """Options of the section that contradict each other."""
-    if 0 < options.keep_days < options.least_days:
-        reason = f"{options.keep_days:g} is less than least_days, {options.least_days:g}"
+    if 0 < options.keep_days < LEAST_DAYS:
+        reason = f"must be 0 or from {LEAST_DAYS:g}, got {options.keep_days:g}"
         yield Finding(("retention", "keep_days"), reason)

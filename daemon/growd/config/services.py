@@ -113,9 +113,6 @@ class Replication(Section, frozen=True):
     ca_file: str = ""
     """Certificates of the trusted authorities (PEM)."""
 
-    verify_tls: bool = True
-    """Check the certificate. With false growd does not check it, and CouchDB follows its own settings."""
-
     points: Literal["up", "off"] = "up"
     """Copy measured and desired points to the remote server."""
 
@@ -129,15 +126,8 @@ class Replication(Section, frozen=True):
     environments: tuple[Name, ...] = ()
     """Copy only the points and events of these environments; empty is all."""
 
-    points_database: Annotated[str, Meta(max_length=128)] = "environmental_data_point"
-    """Database on the remote server. "{device}" stands for the id of the device and gives each device its own
-    database; without it devices share one, which may be partitioned."""
-
-    events_database: Annotated[str, Meta(max_length=128)] = "environmental_event"
-    """Database of commands, qualities and events on the remote server, named in the same way."""
-
-    recipes_database: Annotated[str, Meta(max_length=128)] = "recipes"
-    """Database of recipes on the remote server."""
+    prefix: Annotated[str, Meta(pattern="^([a-z][a-z0-9_]*)?$", max_length=32)] = ""
+    """The names of the databases on the remote server begin with it."""
 
     group: NameOrNone = ""
     """The group of the device in its fleet. Recipes that are published to this group are copied too."""
@@ -160,18 +150,12 @@ class StorageRuleOptions(Section, frozen=True):
 
 
 class Store(Section, frozen=True):
-    """When points are stored, committed to disk and sent to the database. Each batch costs the card about the
-    same, whatever its size.
+    """When points are stored and sent to the database. Each batch costs the card about the same, whatever its
+    size. New points are safe on disk within a second.
     """
 
-    commit_interval_s: Annotated[float, Meta(gt=0, le=60)] = 1.0
-    """New points are safe on disk within this time."""
-
-    batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    """A batch is sent when this many points wait."""
-
-    max_batch: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    """Largest batch, if more points wait."""
+    batch: Annotated[int, Meta(ge=1, le=500)] = 500
+    """A batch is sent when this many points wait. After an outage batches have 500 points."""
 
     max_age_s: Annotated[float, Meta(gt=0, le=86_400)] = 600.0
     """A batch is sent when its oldest point has this age."""
@@ -211,8 +195,7 @@ class Gpio(Section, frozen=True):
 class Simulator(Section, frozen=True):
     """Simulated hardware, and the speed of its time.
 
-    Each environment has its own chamber, in one common room. A recording drives the first one. The doors of
-    all chambers open together.
+    Each environment has its own chamber, in one common room. A recording drives the first one.
     """
 
     enabled: bool = True
@@ -230,6 +213,3 @@ class Simulator(Section, frozen=True):
     replay: str = ""
     """Recording that drives the chamber in place of the model: a CSV file, or a run that `growd run export`
     wrote."""
-
-    door_hours: tuple[Annotated[float, Meta(ge=0, lt=24)], ...] = ()
-    """Hours of each day at which the door is opened."""

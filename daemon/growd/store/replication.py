@@ -201,7 +201,7 @@ class Replicator:
 
     async def _verify_certificates(self, watches: list[_JobWatch]) -> None:
         """Make CouchDB check certificates, which is off by default (`couch_replicator_parse:ssl_params`)."""
-        is_asked = self._options.url.startswith("https:") and self._options.verify_tls
+        is_asked = self._options.url.startswith("https:")
         if self._is_verified or not is_asked:
             return
         couch = self._database.couch

@@ -96,8 +96,8 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
     if not options.url:
         return []
     series = (
-        ("points", options.points, names.points, options.points_database),
-        ("events", options.events, names.events, options.events_database),
+        ("points", options.points, names.points, "environmental_data_point"),
+        ("events", options.events, names.events, "environmental_event"),
     )
     jobs = [
         ReplicationJob(
@@ -105,13 +105,13 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
             device,
             goes_up=True,
             local=local,
-            remote=remote.replace("{device}", device),
+            remote=options.prefix + remote,
             selector=_of_environments(options.environments),
         )
         for name, direction, local, remote in series
         if direction == "up"
     ]
-    remote = options.recipes_database.replace("{device}", device)
+    remote = f"{options.prefix}recipes"
     directions = {"off": (), "down": (False,), "both": (False, True)}[options.recipes]
     for goes_up in directions:
         name = "recipes_up" if goes_up else "recipes_down"
@@ -142,10 +142,6 @@ def restarted(document: Document, present: Document) -> Document:
     return document | {"_rev": present["_rev"], "connection_timeout": timeout}
 
 
-def _of_environments(environments: tuple[str, ...]) -> Document:
-    return _POINTS | {"environment": {"$in": list(environments)}} if environments else _POINTS
-
-
 def _recipes_for(device: str, group: str) -> Document:
     """Recipes for all, and those whose `growd_for` names this device or its group."""
     mine = [device, *([f"group:{group}"] if group else [])]
@@ -156,3 +152,7 @@ def _recipes_for(device: str, group: str) -> Document:
 def _essence(document: Document) -> dict[str, Any]:
     left_out = ("connection_timeout", *_WRITTEN_BY_COUCHDB)
     return {name: value for name, value in document.items() if not name.startswith(left_out)}
+
+
+def _of_environments(environments: tuple[str, ...]) -> Document:
+    return _POINTS | {"environment": {"$in": list(environments)}} if environments else _POINTS

@@ -107,9 +107,9 @@ class Shipper:
         self._is_due = True
         self._wake = asyncio.Event()
 
-    def reconfigure(self, *, batch: int, max_batch: int, max_age: float) -> None:
+    def reconfigure(self, *, batch: int, max_age: float) -> None:
         """Change batch sizes and ages; batches that are due by them leave."""
-        self._batch, self._max_batch = batch, max_batch
+        self._batch = batch
         self._max_age = max_age
         self._outbox.added.set()
 

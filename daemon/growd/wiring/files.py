@@ -65,8 +65,6 @@ def read_trust(replication: Replication) -> ReplicationTrust:
     """The CA certificates that verify the other server. Blocking: reads them. Raises `ConfigError`."""
     if not replication.url.startswith("https:"):
         return ReplicationTrust()
-    if not replication.verify_tls:
-        return ReplicationTrust(context=False)
     file = replication.ca_file or ssl.get_default_verify_paths().cafile
     if not file:
         raise ConfigError("[replication] ca_file: is missing, and this system has no file of certificates")

@@ -123,7 +123,7 @@ def _modelled(config: Config, clock: Clock) -> SimulatedChamber:
     """The model. All chambers have one seed: they stand in one room and share its air."""
     return SimulatedChamber(
         clock.monotonic,
-        ChamberParameters(door_hours=config.simulator.door_hours),
+        ChamberParameters(),
         seed=config.simulator.seed,
         time_of_day_s=_since_midnight(config, clock),
     )
@@ -137,7 +137,7 @@ def _replayed(config: Config, clock: Clock) -> SimulatedChamber:
     return ReplayedChamber(
         load_recording(Path(simulator.replay)),
         clock.monotonic,
-        ChamberParameters(door_hours=simulator.door_hours),
+        ChamberParameters(),
         seed=simulator.seed,
         time_of_day_s=_since_midnight(config, clock),
     )

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 RELOADABLE: Final = (
     "store.batch",
-    "store.max_batch",
     "store.max_age_s",
     "store.minimum_interval_s",
     "store.maximum_interval_s",
@@ -79,7 +78,6 @@ class Storage:
             self._local,
             clock,
             liveness=self._bus.liveness,
-            commit_interval=settings.commit_interval_s,
             budget=settings.budget_mb,
         )
         self.journal = self._new_journal()
@@ -261,6 +259,5 @@ def _batches(settings: config.Store) -> dict[str, Any]:
     """The options of `Shipper` for batches."""
     return {
         "batch": settings.batch,
-        "max_batch": settings.max_batch,
         "max_age": settings.max_age_s,
     }

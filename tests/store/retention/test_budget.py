@@ -14,7 +14,7 @@ DISK = 16 * GB
 def test_the_narrowest_limit_counts():
     use = DiskUse(2 * GB, GB, DISK, 8 * GB)
     assert budget(Retention(), use).limit == 2 * GB + 8 * GB - 0.5 * GB
-    assert budget(Retention(disk_share=0.5), use).limit == 8 * GB
+    assert budget(Retention(), DiskUse(2 * GB, GB, DISK, 15 * GB)).limit == 0.7 * DISK
     assert budget(Retention(budget_mb=3_000.0), use).limit == 3 * GB
     assert budget(Retention(), DiskUse(2 * GB, GB, None, None)).limit == float("inf")
     assert not budget(Retention(), DiskUse(2 * GB, GB, None, None)).is_short
@@ -34,8 +34,8 @@ def test_shortage_begins_at_85_percent_and_ends_at_80():
 
 
 def test_a_small_disk_keeps_a_tenth_free():
-    assert least_free(Retention(), 16 * GB) == 500_000_000
-    assert least_free(Retention(), 2 * GB) == 200_000_000
+    assert least_free(16 * GB) == 500_000_000
+    assert least_free(2 * GB) == 200_000_000
 
 
 def test_a_compaction_is_worth_a_tenth_of_all_and_must_fit():
@@ -46,22 +46,22 @@ def test_a_compaction_is_worth_a_tenth_of_all_and_must_fit():
 
     def chosen(limit_mb: float, **options: float) -> DatabaseFile | None:
         settings = Retention(budget_mb=limit_mb, **options)
-        return worth_compacting(budget(settings, use), use, settings)
+        return worth_compacting(budget(settings, use), use)
 
     assert chosen(12_000.0) == index
     assert chosen(9_500.0) == points  # the copy of the index would be above the limit
     assert chosen(8_500.0) is None
     settled = DiskUse(8 * GB, 3 * GB, None, None, (events,))
     settings = Retention(budget_mb=12_000.0)
-    assert worth_compacting(budget(settings, settled), settled, settings) is None
+    assert worth_compacting(budget(settings, settled), settled) is None
 
 
 def test_a_compaction_may_exceed_the_limit_where_the_disk_has_room():
     index = DatabaseFile("points", "svc", 5 * GB, 3 * GB)
     settings = Retention(budget_mb=5_000.0)
     roomy, tight = (DiskUse(5 * GB, 3 * GB, DISK, free, (index,)) for free in (4 * GB, 3 * GB))
-    assert worth_compacting(budget(settings, roomy), roomy, settings) == index
-    assert worth_compacting(budget(settings, tight), tight, settings) is None
+    assert worth_compacting(budget(settings, roomy), roomy) == index
+    assert worth_compacting(budget(settings, tight), tight) is None
 
 
 def test_sparser_settings_store_at_most_one_value_in_the_interval():

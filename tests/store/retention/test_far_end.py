@@ -33,8 +33,9 @@ class Copied:
         self.bench = bench
         self.server = server
         self.device = secrets.token_hex(6)
-        self.far = f"far_{secrets.token_hex(6)}"
-        self.options = Replication(url=server.url, points_database=self.far, events="off", recipes="off")
+        prefix = f"far_{secrets.token_hex(6)}_"
+        self.far = f"{prefix}environmental_data_point"
+        self.options = Replication(url=server.url, prefix=prefix, events="off", recipes="off")
         [self.job] = configured_jobs(self.options, bench.names, self.device)
         self.far_end = FarEnd(bench.couch, self.options, bench.names, self.device)
 

@@ -56,7 +56,7 @@ async def _live(bench: RollupBench, server: DatabaseServer, local: LocalStore, d
         keeper = RetentionKeeper(
             Bus(clock),
             local,
-            Retention(least_days=2.0, budget_mb=BUDGET / 1e6, disk_share=1.0, free_mb=0.0),
+            Retention(budget_mb=BUDGET / 1e6),
             prepared=database.prepared,
             retirements=lambda _: retirements(bench, is_embedded=False, batch=1_000),
             compaction=Compaction(database),

@@ -13,8 +13,12 @@ SPARSE_S: Final = 60.0
 """While `STORING_LESS`, at most one value of each variable is stored in this time."""
 
 _MB: Final = 1_000_000
+_DISK_SHARE: Final = 0.7
+"""Share of the disk that the database may take, with the room that its compaction needs."""
+
+_FREE: Final = 500 * _MB
 _FREE_SHARE: Final = 0.1
-"""`free_mb` is at most this share of the disk."""
+"""What stays free: so many bytes, or this share of a small disk."""
 
 _ENOUGH: Final = 0.80
 _SHORT: Final = 0.85
@@ -36,7 +40,7 @@ class Shortage(IntEnum):
     """Compact the databases, also outside of the quiet hours."""
 
     RETIRING_EARLY = 2
-    """Delete points before `keep_days`, down to `least_days`."""
+    """Delete points before `keep_days`, down to `LEAST_DAYS`."""
 
     STORING_LESS = 3
     """Store measured values and commands at most once a minute."""
@@ -80,21 +84,21 @@ class Budget(NamedTuple):
 
 
 def budget(options: Retention, use: DiskUse) -> Budget:
-    """The narrowest limit: `budget_mb`, `disk_share`, and what is left above `free_mb`."""
+    """The narrowest limit: `budget_mb`, a share of the disk, and what is left above the least free space."""
     limits = {"[retention] budget_mb": options.budget_mb * _MB} if options.budget_mb else {}
     if use.disk is not None and use.free is not None:
-        limits["[retention] disk_share"] = options.disk_share * use.disk
-        limits["free space on the disk"] = use.used + use.free - least_free(options, use.disk)
+        limits[f"{_DISK_SHARE:.0%} of the disk"] = _DISK_SHARE * use.disk
+        limits["free space on the disk"] = use.used + use.free - least_free(use.disk)
     cause = min(limits, key=limits.__getitem__, default="")
     return Budget(use.used + use.room, use.used, max(0.0, limits[cause]) if cause else float("inf"), cause)
 
 
-def least_free(options: Retention, disk: int) -> float:
+def least_free(disk: int) -> float:
     """The bytes that stay free on a disk of this size."""
-    return min(options.free_mb * _MB, _FREE_SHARE * disk)
+    return min(_FREE, _FREE_SHARE * disk)
 
 
-def worth_compacting(budget: Budget, use: DiskUse, options: Retention) -> DatabaseFile | None:
+def worth_compacting(budget: Budget, use: DiskUse) -> DatabaseFile | None:
     """The file whose compaction frees most, of those whose copy has room; None if none is worth it.
 
     A copy that is above the limit for some minutes is better than never to compact, if the disk has the room.
@@ -104,5 +108,5 @@ def worth_compacting(budget: Budget, use: DiskUse, options: Retention) -> Databa
     fits = [file for file in worth if use.used + file.active <= budget.limit]
     if fits or use.free is None or use.disk is None:
         return next(iter(fits), None)
-    room = use.free - least_free(options, use.disk)
+    room = use.free - least_free(use.disk)
     return next((file for file in worth if file.active <= room), None)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
+from growd.config.retention import LEAST_DAYS
 from growd.runtime.pace import Pace
 from growd.runtime.task_fault import TaskFault
 from growd.store.errors import StoreError
@@ -33,6 +34,9 @@ _log = logging.getLogger(__name__)
 
 GRACE_S: Final = 7 * DAY_S
 """How long nothing is deleted after the first start with retention: time to choose to keep everything."""
+
+_QUIET_HOURS: Final = range(1, 5)
+"""Hours of the day, in the time zone of the environment, in which points are deleted."""
 
 LOOK_S: Final = 600.0
 """How often the room is measured, and points to delete are looked for; seconds of the clock."""
@@ -162,7 +166,7 @@ class RetentionKeeper:
         if is_over or found.is_enough:
             self._enter(Shortage.NONE)
             return self._is_quiet() and await self._retire(self._options.keep_days)
-        worth = worth_compacting(found, self._compaction.candidates(use), self._options)
+        worth = worth_compacting(found, self._compaction.candidates(use))
         if self._compaction.is_due(worth):
             self._enter(max(self._shortage, Shortage.COMPACTING))
             with self._pace.waiting("the compaction of the database"):
@@ -174,7 +178,7 @@ class RetentionKeeper:
             self._enter(min(self._shortage, Shortage.STORING_LESS))
         if self._options.keep_days:
             self._enter(max(self._shortage, Shortage.RETIRING_EARLY))
-        if self._options.keep_days and await self._retire(self._options.least_days):
+        if self._options.keep_days and await self._retire(LEAST_DAYS):
             return True
         self._enter(max(self._shortage, Shortage.STORING_LESS))
         return False
@@ -215,13 +219,8 @@ class RetentionKeeper:
         return sorted(found, key=lambda each: each[0])
 
     def _is_quiet(self) -> bool:
-        """Whether it is between `quiet_from` and `quiet_to`."""
-        start, end = self._options.quiet_from, self._options.quiet_to
-        now = datetime.fromtimestamp(self._clock.time(), self._zone)
-        hour = now.hour + now.minute / 60
-        if start <= end:
-            return start == end or start <= hour < end
-        return hour >= start or hour < end
+        """Whether it is an hour in which points are deleted."""
+        return datetime.fromtimestamp(self._clock.time(), self._zone).hour in _QUIET_HOURS
 
     def _enter(self, shortage: Shortage) -> None:
         if shortage is self._shortage:
