@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import platform
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from growd import __version__
 from growd.config import chambers_of
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from growd.parts import Surroundings
     from growd.store.database import Database
 
+INTERVAL_S: Final = 5.0
+"""Between two messages on a topic."""
+
+_DISCOVERY: Final = "homeassistant"  # the default of Home Assistant's discovery prefix
 _MOST_RECIPES = 200  # that can be chosen
 
 
@@ -34,10 +38,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
     from growd_home.layout import HomePlace, TopicNames  # noqa: PLC0415  likewise
 
     topics = TopicNames(options.topic, around.device)
-    discovery = None
-    if options.discovery:
-        host = platform.node() or around.device
-        discovery = Discovery(options.discovery, topics, host, __version__, commands=options.commands)
+    host = platform.node() or around.device
     bridge = Bridge(
         around.bus,
         around.mqtt,
@@ -46,8 +47,8 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
         look_up=around.status.look_up,
         snapshot=around.status.snapshot,
         recipes=partial(_recipe_ids, around.database),
-        interval_s=options.interval_s,
-        discovery=discovery,
+        interval_s=INTERVAL_S,
+        discovery=Discovery(_DISCOVERY, topics, host, __version__, commands=options.commands),
         commands=options.commands,
     )
     async with Supervisor(RealClock(), around.bus.liveness) as supervisor:

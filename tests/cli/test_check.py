@@ -505,10 +505,6 @@ BLIND = '[[sensor]]\nname = "lux"\nkind = "bh1750"\n'
             ],
         ),
         (
-            f"{VALVE}[interlock]\ndose_litres = 60\nvalve_flow_l_min = 1",
-            ["[interlock] dose_litres: 60 l is an hour of open valve"],
-        ),
-        (
             f'[[sensor]]\nname = "air"\nkind = "scd30"\nself_calibration = true{VALVE}',
             ["[sensor] self_calibration: air treats the lowest CO2 of a day"],
         ),

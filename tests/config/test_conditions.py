@@ -87,7 +87,6 @@ def test_a_condition_on_what_is_known_is_valid(condition):
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        ({"ml_per_hour": 5.0}, "needs flow_ml_min"),
         ({"longest_on_s": 10.0, "minimum_on_s": 60.0}, "10 is below minimum_on_s, 60"),
     ],
 )

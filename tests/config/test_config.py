@@ -322,10 +322,6 @@ def test_no_error_shows_a_password(file: Path, text: str):
         ),
         ("[interlock]\nceiling_ppm = 40000", "[interlock] ceiling_ppm"),
         ("[interlock]\nlight_hours = 25", "[interlock] light_hours"),
-        (
-            "[interlock]\ndose_litres = 2",
-            "[interlock] dose_litres: needs valve_flow_l_min, the flow of the open valve",
-        ),
         ("[light]\ngamma = 0.1", "[light] gamma"),
         *(
             (

@@ -126,7 +126,10 @@ def test_valid_outputs(tmp_path, text):
             FAN + FAN.replace('"fan"', '"second"').replace("18", "19") + "override_s = 5\n",
             "override_s: fan and second are both for air_flush_on, so they must agree",
         ),
-        (HEATER + "calibrate_every_l = 5\n", "calibrate_every_l: is for dosing pumps only; heater is none"),
+        (
+            HEATER + "calibrate_every_days = 5\n",
+            "calibrate_every_days: is for dosing pumps only; heater is none",
+        ),
         (HEATER + "mix = 0.5\n", "mix: is for a channel of the lamp, and heater is a heater"),
         (VALVE + 'kind = "http"\n', "url_on: is missing; valve is driven over http"),
         (VALVE + PLUG.replace("192", "admin:x@192"), "without a login, got http://192.168.1.40"),
@@ -245,8 +248,8 @@ def test_pins_that_share_a_pwm_channel_on_most_models_are_a_warning(tmp_path):
 
 
 def test_the_timer_of_a_tasmota_device_makes_no_output_safe_that_is_safe_when_on():
-    fan = Output(name="fan", kind="http", protocol="tasmota", variable="air_circulation", timer_s=40)
-    assert (fan.has_timer, fan.lease.renewed_s) == (True, 10)
+    fan = Output(name="fan", kind="http", protocol="tasmota", variable="air_circulation")
+    assert (fan.has_timer, fan.lease.renewed_s) == (True, 15)
     on = replace(fan, safe="on")
     assert (on.has_timer, on.lease.renewed_s) == (False, REPEAT_S)
     assert replace(on, protocol="shelly_gen2").has_timer

@@ -167,8 +167,8 @@ class TestDosePerHour:
             await on.holds_against_all(VALVE_ON, 1, VALVE, state=False, each_s=200)
             await on.until(lambda: not on.has_tripped(self.NAME), 3_600)
 
-    async def test_the_dose_is_in_litres_if_the_flow_is_configured(self):
-        limits = replace(UNHINDERED, dose_litres=0.5, valve_flow_l_min=0.25)
+    async def test_the_dose_has_its_litres_if_the_flow_is_configured(self):
+        limits = replace(UNHINDERED, dose_s=120.0, valve_flow_l_min=0.25)
         async with stage(chamber(interlock=limits)) as on:
             await on.clock.advance(KNOWN_S)
             on.want(VALVE_ON, 1)

@@ -398,8 +398,9 @@ async def test_an_autotune_and_a_session_exclude_each_other():
 
 
 @pytest.mark.long
-async def test_a_calibration_is_due_again_after_its_time_or_its_volume():
-    base = replaced(BASE, drives=(), needs="", calibrate_every_l=0.1)
+async def test_a_calibration_is_due_again_after_its_time_or_its_volume(monkeypatch):
+    monkeypatch.setattr("growd.wiring.pumps.PUMP_LITRES", 0.1)
+    base = replaced(BASE, drives=(), needs="")
     outputs = (replaced(BLIND, calibrate_every_days=10.0), base)
     async with stage(sensor=(), outputs=outputs, interlock=InterlockOptions(mixing_pause_s=1)) as on:
         await on.calibrate("acid")
@@ -407,7 +408,7 @@ async def test_a_calibration_is_due_again_after_its_time_or_its_volume():
         assert not on.due("acid")["is_due"]
         assert not on.due("base")["is_due"]
         on.rig.clock.step(11 * 86_400)
-        assert "was calibrated 11 days ago; calibrate it every 10 days and 50 l" in on.due("acid")["text"]
+        assert "was calibrated 11 days ago; calibrate it every 10 days and 0.1 l" in on.due("acid")["text"]
         assert on.due("acid")["is_due"]
         await on.rig.clock.advance(3_700)
         on.command("commanded/nutrient_ph_up", 1.0)

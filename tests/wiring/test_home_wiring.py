@@ -28,7 +28,6 @@ SETTINGS = (
     "mqtt.host=localhost",
     "mqtt.publish=true",
     "mqtt.commands=true",
-    "mqtt.interval_s=1",
 )
 offline_app = functools.partial(App, database_wait_s=0.0)
 
@@ -80,7 +79,7 @@ async def test_growd_without_a_broker_starts_and_tells_it(tmp_path: Path):
         (("mqtt.publish=true",), "[mqtt] publish: has no effect without a host"),
         (("mqtt.host=a", "mqtt.commands=true"), "[mqtt] commands: has no effect without publish = true"),
         (("mqtt.host=a", "mqtt.topic=a/+"), "[mqtt] topic: must not be empty, contain # or +"),
-        (("mqtt.host=a", "mqtt.discovery=/a"), "[mqtt] discovery: must not begin or end with /, got '/a'"),
+        (("mqtt.host=a", "mqtt.topic=/a"), "[mqtt] topic: must not begin or end with /, got '/a'"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(settings: tuple[str, ...], finding: str):

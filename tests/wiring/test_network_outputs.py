@@ -23,7 +23,7 @@ from growd_hwsim.faults import Fault
 from support.broker import broker
 from support.rig import rigged
 from support.switches import served
-from support.waiting import PATIENCE_S, until
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -86,9 +86,7 @@ async def test_the_broker_makes_an_output_safe_when_growd_is_gone(tmp_path: Path
         aiomqtt.Client("localhost", port) as device,
     ):
         await device.subscribe(PUMP.topic, qos=1)
-        config = chamber_with(
-            PUMP, mqtt=Mqtt(host="127.0.0.1", port=line.port, timeout_s=PATIENCE_S), simulator=REAL
-        )
+        config = chamber_with(PUMP, mqtt=Mqtt(host="127.0.0.1", port=line.port), simulator=REAL)
         bus = Bus(RealClock())
         async with mqtt_link(config, bus, "0123") as link:
             assert link is not None

@@ -39,11 +39,8 @@ class InterlockOptions(Section, frozen=True):
     dose_s: Annotated[float, Meta(ge=1, le=3_600)] = 1_800.0
     """Longest open time of the valve within an hour; 3600 is no limit."""
 
-    dose_litres: Annotated[float, Meta(gt=0, le=10_000)] | None = None
-    """The same limit as a volume of CO2 in an hour; needs valve_flow_l_min."""
-
     valve_flow_l_min: Annotated[float, Meta(gt=0, le=1_000)] | None = None
-    """Flow of the open valve."""
+    """Flow of the open valve, for the volumes in status and figures."""
 
     no_rise_open_s: Annotated[float, Meta(ge=30, le=86_400)] = 180.0
     """The valve is closed until a reset if it was open this long and CO2 did not rise."""
@@ -89,13 +86,6 @@ class InterlockOptions(Section, frozen=True):
 
     no_effect_doses: Annotated[int, Meta(ge=2, le=20)] = 3
     """Dosing pumps are off until a reset after this many doses with far less effect than they must have."""
-
-    @property
-    def dose_limit_s(self) -> float:
-        """The dose per hour, in seconds that a valve is open."""
-        if self.dose_litres is None or self.valve_flow_l_min is None:
-            return self.dose_s
-        return self.dose_litres / self.valve_flow_l_min * 60.0
 
 
 class DerivedOptions(Section, frozen=True):

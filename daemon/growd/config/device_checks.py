@@ -154,9 +154,6 @@ def _too_fast(path: OptionPath, light: Light) -> Iterator[Finding]:
 def _limits(chamber: Chamber) -> Iterator[Finding]:
     """The limits of interlocks fit each other, the autotune dose and the ranges of the sensors."""
     limits, open_s = chamber.options.interlock, chamber.loop_options(CARBON_DIOXIDE).autotune_on_s
-    if limits.dose_litres is not None and limits.valve_flow_l_min is None:
-        path = chamber.path("interlock", "dose_litres")
-        yield Finding(path, "needs valve_flow_l_min, the flow of the open valve")
     for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.own_variables else ():
         most = getattr(limits, option)
         if open_s is not None and open_s > most:

@@ -72,11 +72,6 @@ def _high_limits(config: Config, _: Source) -> Iterator[Finding]:
             if value >= most:
                 reason = f"{value:g} is far above the default of {default:g}; set it below {most:g}"
                 yield Finding(chamber.path("interlock", option), reason)
-        if VALVE in chamber.own_variables and limits.dose_limit_s >= _DOUBTFUL_FROM["dose_s"] > limits.dose_s:
-            reason = (
-                f"{limits.dose_litres:g} l is an hour of open valve, which limits nothing; set a lower value"
-            )
-            yield Finding(chamber.path("interlock", "dose_litres"), reason)
 
 
 def _unguarded_valves(config: Config, _: Source) -> Iterator[Finding]:

@@ -38,20 +38,11 @@ class Mqtt(Section, frozen=True):
     password_file: str = ""
     """File with the password. A bare name is a systemd credential."""
 
-    timeout_s: Annotated[float, Meta(ge=1, le=60)] = 5.0
-    """Time limit of a connection, and of the acknowledgement of a message."""
-
     publish: bool = False
     """Publish readings, set points, outputs, recipes and alerts."""
 
     topic: Annotated[str, Meta(min_length=1, max_length=100)] = "growd"
     """`publish`: what all topics begin with; the id of the device follows."""
-
-    interval_s: Annotated[float, Meta(ge=1, le=60)] = 5.0
-    """`publish`: time between two messages on a topic."""
-
-    discovery: Annotated[str, Meta(max_length=100)] = "homeassistant"
-    """`publish`: what the topics of Home Assistant's discovery begin with; empty: no discovery."""
 
     commands: bool = False
     """`publish`: take set points, commands and recipes from everybody who may publish at the broker."""
@@ -69,10 +60,8 @@ def faults_of_mqtt(mqtt: Mqtt) -> Iterator[Finding]:
                 yield Finding(("mqtt", option), "has no effect without a host")
     if mqtt.commands and not mqtt.publish:
         yield Finding(("mqtt", "commands"), "has no effect without publish = true")
-    for option in ("topic", "discovery"):
-        prefix = getattr(mqtt, option)
-        if prefix and (reason := fault_of_prefix(prefix)):
-            yield Finding(("mqtt", option), reason)
+    if reason := fault_of_prefix(mqtt.topic):
+        yield Finding(("mqtt", "topic"), reason)
 
 
 def fault_of_prefix(prefix: str) -> str:

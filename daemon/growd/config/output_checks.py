@@ -35,8 +35,8 @@ _PORTS: Final = {"http": 80, "https": 443}
 
 _NOT_OF_CHANNELS: Final = (
     *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
-    *("minimum_cycle_s", "starts_per_hour", "ml_per_hour", "ml_per_day", "stale_after_s", "override_s"),
-    *("calibrate_every_days", "calibrate_every_l"),
+    *("minimum_cycle_s", "starts_per_hour", "stale_after_s", "override_s"),
+    "calibrate_every_days",
 )
 
 
@@ -272,12 +272,8 @@ def _of_another_role(path: OptionPath, output: Output) -> Iterator[Finding]:
 
 def _of_limits(path: OptionPath, output: Output) -> Iterator[Finding]:
     """The limits of an output leave it something to do."""
-    for option in ("ml_per_hour", "ml_per_day"):
-        if getattr(output, option) is not None and output.flow_ml_min is None:
-            yield Finding((*path, option), "needs flow_ml_min, the flow at full level")
-    for option in ("calibrate_every_days", "calibrate_every_l"):
-        if getattr(output, option) is not None and not output.is_a(OutputClass.DOSING):
-            yield Finding((*path, option), f"is for dosing pumps only; {output.name} is none")
+    if output.calibrate_every_days is not None and not output.is_a(OutputClass.DOSING):
+        yield Finding((*path, "calibrate_every_days"), f"is for dosing pumps only; {output.name} is none")
     if output.longest_on_s is not None and output.longest_on_s < output.minimum_on_s:
         reason = f"{output.longest_on_s:g} is below minimum_on_s, {output.minimum_on_s:g}"
         yield Finding((*path, "longest_on_s"), reason)
@@ -316,7 +312,7 @@ def _shared(chamber: Chamber) -> Iterator[Finding]:
     first: dict[str, Output] = {}
     for path, output in chamber.outputs_by_path.items():
         other = first.setdefault(output.own_variable, output)
-        dosing = ("flow_ml_min", "ml_per_hour", "ml_per_day") if output.is_a(OutputClass.DOSING) else ()
+        dosing = ("flow_ml_min",) if output.is_a(OutputClass.DOSING) else ()
         for option in ("drives", "direction", "safe", "needs", "can_dim", "override_s", *dosing):
             if getattr(output, option) != getattr(other, option):
                 both = f"{other.name} and {output.name} are both for {output.own_variable}"

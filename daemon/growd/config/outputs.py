@@ -38,6 +38,10 @@ SOFTWARE_PWM_HZ: Final = 1000.0
 REPEAT_S: Final = 10.0
 """How often a device in the network without a timer is told its level."""
 
+TIMER_S: Final = 60.0
+"""A Shelly or Tasmota device becomes safe by its own timer after this time without growd, which starts the
+timer again every quarter of it."""
+
 ON_A_PIN: Final = ("relay", "ssr", "pwm", "hardware_pwm")
 KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
     "pin": ON_A_PIN,
@@ -47,8 +51,7 @@ KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
     "pwm_chip": ("hardware_pwm",),
     "protocol": IN_THE_NETWORK,
     "relay_number": IN_THE_NETWORK,
-    "timer_s": IN_THE_NETWORK,
-    **dict.fromkeys(("url", "url_on", "url_off", "user", "password_file"), ("http",)),
+    **dict.fromkeys(("url", "url_on", "url_off", "password_file"), ("http",)),
     **dict.fromkeys(("topic", "payload", "payload_on", "payload_off"), ("mqtt",)),
     "may_stay_on": (*IN_THE_NETWORK, "topic"),
 }
@@ -107,11 +110,8 @@ class Output(Section, frozen=True):
     url_off: str = ""
     """Address that switches a plain device off."""
 
-    user: str = "admin"
-    """User of the device, with password_file."""
-
     password_file: str = ""
-    """File with the password of the device. A bare name is a systemd credential."""
+    """File with the password of the user admin of the device. A bare name is a systemd credential."""
 
     topic: str = ""
     """Topic at the broker of [mqtt]: of a Tasmota device its own topic, of a Shelly its MQTT prefix, of a
@@ -128,10 +128,6 @@ class Output(Section, frozen=True):
 
     relay_number: Annotated[int, Meta(ge=0, le=7)] = 0
     """Relay of a Shelly or Tasmota device, counted from 0."""
-
-    timer_s: Annotated[float, Meta(ge=12, le=600)] = 60.0
-    """A Shelly or Tasmota device becomes safe by its own timer after this time without growd, which starts
-    the timer again every quarter of it."""
 
     may_stay_on: bool = False
     """The output may stay on when growd or the network fails. growd refuses a valve for CO2 without a timer
@@ -156,9 +152,6 @@ class Output(Section, frozen=True):
 
     calibrate_every_days: Annotated[float, Meta(gt=0, le=3_650)] | None = None
     """After this time without a calibration growd reminds of it, for a dosing pump. Default: 90."""
-
-    calibrate_every_l: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """The same after this volume in litres. Default: 50."""
 
     rated_starts: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = None
     """Starts that its relay is rated for, of which the status says how many are left. Default for mechanical
@@ -188,17 +181,6 @@ class Output(Section, frozen=True):
 
     starts_per_hour: Annotated[int, Meta(ge=1, le=3_600)] | None = None
     """Most starts within an hour."""
-
-    ml_per_hour: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """Largest volume within an hour; needs flow_ml_min. Default: [interlock] dosing_ml_per_hour for dosing
-    pumps."""
-
-    ml_per_day: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """Largest volume within 24 hours; needs flow_ml_min. Default: [interlock] dosing_ml_per_day for dosing
-    pumps."""
-
-    confirm_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 10.0
-    """For an output that a sensor confirms: the time after which the sensor must read what was written."""
 
     confirm_above: float = 0.5
     """For an output that a sensor confirms: above this reading it is on."""
@@ -303,7 +285,7 @@ class Output(Section, frozen=True):
         """For how long a level holds in its device."""
         if self.kind in ON_A_PIN:
             return lease_of(self.role.output_class if self.role else OutputClass.LIGHT)
-        return self._timed(self.timer_s if self.has_timer else None)
+        return self._timed(TIMER_S if self.has_timer else None)
 
     def _timed(self, timer_s: float | None) -> Lease:
         """Of a device with a timer of its own, or none."""

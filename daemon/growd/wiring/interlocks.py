@@ -122,7 +122,7 @@ def _of_valve(
     if not holds:
         return
     yield valve_open_too_long(times, limits.valve_open_s, _VALVE_REST_S, holds)
-    yield DosePerHour(times, limits.dose_limit_s, limits.valve_flow_l_min, holds)
+    yield DosePerHour(times, limits.dose_s, limits.valve_flow_l_min, holds)
     if CARBON_DIOXIDE in chamber.measured:
         open_s = limits.no_rise_open_s
         yield NoRise(times, readings, open_s=open_s, rise_ppm=_RISE_PPM, fans=fans, holds=holds)

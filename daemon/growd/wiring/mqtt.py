@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from growd.host.mqtt import Broker, MqttLink
 
 _PORTS: Final = {"none": 1_883, "tls": 8_883}
+TIMEOUT_S: Final = 5.0  # of a connection, and of the acknowledgement of a message
 _ALIVE_S: Final = 10  # for an output, which a lost connection makes safe
 
 
@@ -102,4 +103,4 @@ def read_broker(options: Mqtt) -> Broker:
     context = None if options.security == "none" else trusting(where, options.ca_file)
     password = read_line("[mqtt] password_file", options.password_file)
     port = options.port or _PORTS[options.security]
-    return Broker(options.host, port, context, options.timeout_s, options.user, password)
+    return Broker(options.host, port, context, TIMEOUT_S, options.user, password)

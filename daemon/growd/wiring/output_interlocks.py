@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond, is_on, level_of, state_of
-from growd.control.interlocks.feedback import NotConfirmed
+from growd.control.interlocks.feedback import CONFIRM_S, NotConfirmed
 from growd.control.interlocks.limits import (
     DAY_S,
     PUMP_ON_S,
@@ -119,33 +119,30 @@ class OutputInterlocks:
     def _volumes(self, output: Output) -> Iterator[Interlock]:
         """Dosing pumps of one own variable, whose options agree, give one liquid and share the limits."""
         variable = output.own_variable
-        if output.name not in self._pumps.flows:
+        names = [each.name for each in self._chamber.outputs if each.own_variable == variable]
+        if (
+            output.name not in self._pumps.flows
+            or not output.is_a(OutputClass.DOSING)
+            or output.name != names[0]
+        ):
             return
-        times, names = self._by_name[output.name], [output.name]
-        is_dosing = output.is_a(OutputClass.DOSING)
-        if is_dosing:
-            times = self._by_variable[variable]
-            names = [each.name for each in self._chamber.outputs if each.own_variable == variable]
-        if output.name != names[0]:
-            return
-        for option, window_s in (("ml_per_hour", HOUR_S), ("ml_per_day", DAY_S)):
-            default = getattr(self._limits, f"dosing_{option}") if is_dosing else None
-            most = getattr(output, option) or default
-            if most is not None:
-                given = VolumeOfTimes(
-                    (self._by_name[name], LimitFlow(self._pumps.flows[name])) for name in names
-                )
-                limit = UseLimit(
-                    f"{output.name}_{option}",
-                    [variable],
-                    times,
-                    use=Use(given, "{:.4g} ml".format, "ml"),
-                    limit=most,
-                    words=Words(" and ".join(names)),
-                    window_s=window_s,
-                )
-                limit.devices = frozenset(names)
-                yield limit
+        limits = self._limits
+        for name, most, window_s in (
+            ("ml_per_hour", limits.dosing_ml_per_hour, HOUR_S),
+            ("ml_per_day", limits.dosing_ml_per_day, DAY_S),
+        ):
+            given = VolumeOfTimes((self._by_name[each], LimitFlow(self._pumps.flows[each])) for each in names)
+            limit = UseLimit(
+                f"{output.name}_{name}",
+                [variable],
+                self._by_variable[variable],
+                use=Use(given, "{:.4g} ml".format, "ml"),
+                limit=most,
+                words=Words(" and ".join(names)),
+                window_s=window_s,
+            )
+            limit.devices = frozenset(names)
+            yield limit
 
     def _minimum_off_s(self, output: Output) -> float:
         if output.minimum_off_s is not None:
@@ -168,7 +165,7 @@ class OutputInterlocks:
             output.name,
             feedback(chamber.environment, output.name),
             self._by_name[output.name],
-            confirm_s=output.confirm_s,
+            confirm_s=CONFIRM_S,
             above=output.confirm_above,
             stale_after_s=chamber.feedback_stale_after_s(output.name),
             counter=counters_of(chamber, output),

@@ -8,7 +8,7 @@ from math import inf
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from growd.config import ConfigError, chambers_of
-from growd.config.outputs import ON_A_PIN, OwnOutput
+from growd.config.outputs import ON_A_PIN, TIMER_S, OwnOutput
 from growd.config.secrets import read_line
 from growd.device_kinds import OWN_OUTPUTS
 from growd.wiring.own_drivers import OwnOutputDriver
@@ -43,6 +43,9 @@ class Closable(Protocol):
     def close(self) -> None:
         """Leave the outputs safe. Raises `DriverError` if they may not be."""
 
+
+_USER: Final = "admin"
+"""The user of a Shelly (HTTP authentication of Gen1 and Gen2 devices) and of Tasmota (WebPassword)."""
 
 _PROTOCOLS: Final[dict[str, Callable[[str, int], SwitchProtocol]]] = {
     "shelly_gen1": ShellyGen1,
@@ -192,7 +195,7 @@ def http_switch(output: config.Output, ask: AskHttp) -> HttpSwitch:
         ask,
         name=output.name,
         safe_on=output.safe == "on",
-        timer_s=output.timer_s if output.has_timer else None,
+        timer_s=TIMER_S if output.has_timer else None,
         login=partial(login_of, output),
     )
 
@@ -210,12 +213,12 @@ def login_of(output: config.Output) -> DeviceLogin | None:
         password = read_line(f"{output.name}: password_file", output.password_file)
     except ConfigError as error:
         raise SettingError(str(error), device=output.name) from None
-    return DeviceLogin(output.user, password) if password else None
+    return DeviceLogin(_USER, password) if password else None
 
 
 def messages_of(output: config.Output, level: float, valid_s: float = inf) -> list[tuple[str, bytes]]:
     """The topics and bodies that set a device driven over MQTT to a level, which is valid for `valid_s`."""
-    timer_s = min(output.timer_s, valid_s) if output.has_timer else None
+    timer_s = min(TIMER_S, valid_s) if output.has_timer else None
     if output.protocol == "tasmota":
         return tasmota_messages(output.topic, output.relay_number, timer_s, level)
     if output.protocol == "shelly_gen2":

@@ -43,7 +43,7 @@ def reminders_of(chamber: Chamber, litres: Callable[[str], float | None]) -> Rem
     days |= {each.name: each.calibrate_every_days or PUMP_DAYS for each in pumps}
     return Reminders(
         {name: every for name, every in days.items() if every is not None},
-        {each.name: each.calibrate_every_l or PUMP_LITRES for each in pumps},
+        {each.name: PUMP_LITRES for each in pumps},
         litres,
     )
 
@@ -64,9 +64,7 @@ def pump_calibration(
     for each in chamber.outputs_of(OutputClass.DOSING):
         times = OnTimes()
         interlocks.track(times, [each.own_variable], each.name)
-        ml_per_hour = min(
-            each.ml_per_hour or limits.dosing_ml_per_hour, each.ml_per_day or limits.dosing_ml_per_day
-        )
+        ml_per_hour = min(limits.dosing_ml_per_hour, limits.dosing_ml_per_day)
         longest_s = min(limits.dose_longest_s, each.longest_on_s or limits.dose_longest_s)
         calibrated[each.name] = CalibratedPump(each.name, each.own_variable, longest_s, ml_per_hour, times)
     return PumpCalibration(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from growd.control.effect_course import Watched
+from growd.control.interlocks.feedback import CONFIRM_S
 from growd.control.output_trial import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 from growd.control.pulse_test import LEAST_RISE_PPM
 from growd.control.self_test import SelfTest
@@ -102,7 +103,7 @@ def _output(chamber: Chamber, outputs: list[Output]) -> OutputUnderTest:
     )
     longest = max((LONGEST_ON_S.get(each.variable, ON_S) for each in watched), default=BRIEFLY_S)
     sensors = (
-        FeedbackSensor(each.name, each.confirm_above, each.confirm_s)
+        FeedbackSensor(each.name, each.confirm_above, CONFIRM_S)
         for each in outputs
         if chamber.confirming(each.name)
     )

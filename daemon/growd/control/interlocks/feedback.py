@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from growd.control.interlocks.base import Interlock
 
@@ -11,6 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from growd.control.interlocks.on_times import OnTimes
+
+
+CONFIRM_S: Final = 10.0
+"""The time after which the sensor of an output must read what was written."""
 
 
 class NotConfirmed(Interlock):
