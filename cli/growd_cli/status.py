@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
+from growd.status.notices import SEVERITIES, notices_of
+from growd.status.verdict import verdict_of
 from growd_cli.asking import status_of
 from growd_cli.options import client_options, json_option
 from growd_cli.output import print_json
@@ -32,9 +34,13 @@ def status(*, daemon: DaemonOptions, as_json: bool) -> None:
         found = status_of(client)
         is_waiting = any(each.state == "waiting" for each in found.recipes)
         zone = zone_of(client) if is_waiting else None
+    notices = notices_of(found)
     if as_json:
-        document = {**msgspec.to_builtins(found), "failures": found.failures, "warnings": found.warnings}
-        print_json(document)
+        texts = {
+            f"{name}s": [each.text for each in notices if each.severity == name] for name in SEVERITIES[:2]
+        }
+        verdict = msgspec.to_builtins(verdict_of(found, notices))
+        print_json({**msgspec.to_builtins(found), "verdict": verdict, **texts})
     else:
         echo_text(report(found, zone))
-    sys.exit(1 if found.failures else 0)
+    sys.exit(1 if any(each.severity == "failure" for each in notices) else 0)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.runtime.text import columns, duration, moment
 from growd.status.model import has_little_disk
+from growd.status.notices import notices_of
+from growd.status.verdict import verdict_of
 from growd_cli.output import number
 
 if TYPE_CHECKING:
@@ -85,11 +87,16 @@ def report(status: Status, zone: tzinfo | None = None) -> str:
     return "\n\n".join(filter(None, parts))
 
 
+_LEADS: Final = {"failure": "FAILED", "warning": "warning", "note": "note"}
+
+
 def _verdict(status: Status) -> Iterator[str]:
-    yield from (f"FAILED: {sentence}" for sentence in status.failures)
-    yield from (f"warning: {sentence}" for sentence in status.warnings if sentence not in status.held)
-    if not status.failures and not status.warnings:
-        yield "All is well."
+    notices = notices_of(status)
+    for each in notices:
+        advice = f". {each.remedy}" if each.remedy else ""
+        yield f"{_LEADS[each.severity]}: {each.text}{advice}"
+        yield from (f"  so: {effect.text}" for effect in each.effects)
+    yield verdict_of(status, notices).line
 
 
 def _of_recipe(recipe: RecipeStatus, now: float, zone: tzinfo | None) -> str:

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from growd.runtime.text import duration
+from growd.status.notices import notices_of
 from growd.store.points import Value  # noqa: TC001  msgspec reads the types
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ def report_of(status: Status, name: str, version: str, address: str) -> DeviceRe
     """The report of a status."""
     alerts = [
         ReportedAlert(_SEVERITIES[each.severity], each.text[:_MOST_TEXT], each.since)
-        for each in status.notices
+        for each in notices_of(status)
         if each.severity in _SEVERITIES
     ]
     if status.hardware == "simulated":  # a note to people at the chamber; in a fleet nobody else would know
@@ -157,7 +158,9 @@ def report_of(status: Status, name: str, version: str, address: str) -> DeviceRe
 
 def alerts_of(status: Status) -> list[tuple[str, ...]]:
     """What the alerts are about: unlike their texts it does not change while they last."""
-    return [(each.severity, each.kind, each.name) for each in status.notices if each.severity in _SEVERITIES]
+    return [
+        (each.severity, each.kind, each.name) for each in notices_of(status) if each.severity in _SEVERITIES
+    ]
 
 
 def _environments(status: Status) -> dict[str, ReportedEnvironment]:

@@ -105,6 +105,13 @@ class Discovery:
         hold = self.topics("hold")
         found: dict[str, Component] = {
             "problem": _problem("Problem", status, "{{ 'OFF' if value_json.state == 'ok' else 'ON' }}"),
+            "verdict": {
+                "platform": "sensor",
+                "name": "Verdict",
+                "icon": "mdi:sprout",
+                "state_topic": status,
+                "value_template": "{{ value_json.verdict.text }}",
+            },
             "replication": {
                 "platform": "binary_sensor",
                 "name": "Replication",

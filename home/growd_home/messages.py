@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
+from growd.status.notices import notices_of
+from growd.status.verdict import verdict_of
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -46,11 +48,14 @@ def state_of(status: Status, places: Iterable[HomePlace]) -> dict[tuple[str, ...
 
 
 def _summary(status: Status) -> Document:
-    notices = [each for each in status.notices if each.kind != "alert"]
-    failures = [each.text for each in notices if each.severity == "failure"]
-    warnings = [each.text for each in notices if each.severity == "warning"]
+    notices = notices_of(status)
+    verdict = verdict_of(status, notices)
+    own = [each for each in notices if each.kind != "alert"]
+    failures = [each.text for each in own if each.severity == "failure"]
+    warnings = [each.text for each in own if each.severity == "warning"]
     machine = status.machine
     return {
+        "verdict": {"state": verdict.state, "text": _text(verdict.line), "effects": verdict.effects},
         "state": "failure" if failures else "warning" if warnings else "ok",
         "failures": _texts(failures),
         "warnings": _texts(warnings),

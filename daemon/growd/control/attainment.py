@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import Quality
 from growd.control.missed_reasons import UNKNOWN, MissedReasons
 from growd.control.topics import desired, measured
+from growd.runtime.sentence import Sentence, document
 from growd.runtime.text import duration
 from growd.variables import VARIABLES
 
@@ -35,6 +36,10 @@ PROGRESS: Final = 0.9
 
 RUNAWAY: Final = 3.0
 """From this many times `Loop.far` on it is a failure."""
+
+_MAY_LEAK: Final = Sentence(
+    "the valve is closed, and may be stuck open or leak: close the bottle, and air the room", "valve_may_leak"
+)
 
 REASON_S: Final = 300.0
 """Another reason has to hold for this long: the text must not swap each time that an output switches."""
@@ -66,6 +71,7 @@ class _LoopState:
     is_logged: bool = False
     reason: str = ""
     other_since: float | None = None  # when another reason began
+    shown: str = ""  # the reason as it is shown
 
     def is_problem(self, now: float) -> bool:
         """Whether it has been missed for `MISSED_S`."""
@@ -161,6 +167,7 @@ class AttainmentWatch:
 
     def _information(self, track: _LoopState, now: float) -> dict[str, Any]:
         value, set_point = track.last
+        is_missed = track.state is Attainment.MISSED
         return {
             "environment": self._environment,
             "variable": track.loop.variable,
@@ -169,13 +176,23 @@ class AttainmentWatch:
             "value": value,
             "set_point": set_point,
             "is_lasting": track.is_problem(now),
+            "is_failure": track.is_problem(now) and track.is_failure,
+            "since": self._clock.time() - (now - track.since)
+            if is_missed and track.since is not None
+            else 0.0,
+            "reason": document(track.shown) if is_missed else None,
             "band": track.band,
         }
 
     def _problems(self) -> list[dict[str, Any]]:
         now = self._clock.monotonic()
         return [
-            {"text": f"{track.text}; for {duration(now - track.since)}", "is_failure": track.is_failure}
+            {
+                "text": f"{track.text}; for {duration(now - track.since)}",
+                "is_failure": track.is_failure,
+                "code": "set_point_missed",
+                "name": f"{self._environment}/{track.loop.variable}",
+            }
             for track in self._tracks
             if track.since is not None and track.is_problem(now)
         ]
@@ -193,9 +210,13 @@ class AttainmentWatch:
         name = track.loop.variable
         as_is = self._last(measured(self._environment, name))
         set_point = self._set_point(track.loop)
-        if set_point is None or set_point <= track.loop.idle_up_to or self._is_overridden(track.loop):
+        is_overridden = self._is_overridden(track.loop)
+        if set_point is None or set_point <= track.loop.idle_up_to or is_overridden:
             track.set_points.clear()
             track.band = None
+            if not is_overridden and (value := self._unwanted(track, as_is)) is not None:
+                self._miss(track, set_point or 0.0, value, _MAY_LEAK, now, is_blocked=False)
+                return
             track.leave(Attainment.IDLE, f"{self._environment}: {name} has no set point to reach")
             return
         is_step = self._note_set_point(track, set_point, now)
@@ -205,8 +226,14 @@ class AttainmentWatch:
         elif as_is is None or as_is.quality is Quality.WARM_UP:
             track.leave(Attainment.SETTLING, f"{self._environment}: the sensor of {name} has no reading yet")
         else:
-            reason = "its sensor has no valid reading"
+            reason = Sentence("its sensor has no valid reading", "variable_unknown", variable=name)
             self._miss(track, set_point, None, reason, now, is_blocked=True)
+
+    @staticmethod
+    def _unwanted(track: _LoopState, as_is: Message | None) -> float | None:
+        """The value of a variable that is high though nothing raises it on purpose, as a stuck valve does."""
+        value = float(as_is.value) if as_is is not None and as_is.quality is Quality.OK else 0.0
+        return value if value > track.loop.resting_at_most else None
 
     def _set_point(self, loop: Loop) -> float | None:
         """The present set point, None without one."""
@@ -270,7 +297,7 @@ class AttainmentWatch:
             track.blocked_since = now
         variable = VARIABLES[track.loop.variable]
         shown = "unknown" if value is None else f"{round(value, variable.precision):.6g} {variable.unit}"
-        track.state = Attainment.MISSED
+        track.state, track.shown = Attainment.MISSED, reason
         track.last = value, set_point
         track.text = (
             f"{self._environment}: set point not reached: {variable.name} is {shown}, "

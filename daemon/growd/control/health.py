@@ -12,6 +12,8 @@ from growd.control.topics import EVENT, counters, diagnostics, events
 from growd.runtime.text import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from growd.bus import Node
     from growd.runtime.clock import Clock
 
@@ -53,15 +55,18 @@ class Health:
 
     The state is published when it changes, the counters then and each minute on the topic's `/counters`. A
     failure and its recovery are logged once each, and are events. The node information `device` has it all.
-    Messages may be of drivers and devices: each becomes one printable line.
+    Messages may be of drivers and devices: each becomes one printable line. `variables` are what it measures.
     """
 
-    def __init__(self, node: Node, environment: str, device: str, clock: Clock) -> None:
+    def __init__(
+        self, node: Node, environment: str, device: str, clock: Clock, variables: Iterable[str] = ()
+    ) -> None:
         self.state = State.STARTING
         self._name = device
         self._device = f"{environment}/{device}"
         self._fields = {"environment": environment, "device": device}
         self._clock = clock
+        self._variables = list(variables)
         self._message = "starting"
         self._since = clock.time()
         self._trouble_since: float | None = None
@@ -118,6 +123,7 @@ class Health:
             "since": self._since,
             "message": self._message,
             "counters": self._counts(),
+            "variables": self._variables,
         }
 
     def _failed_with(self, message: str) -> str:

@@ -8,6 +8,7 @@ from growd.bus.messages import Quality
 from growd.control.health import LEVELS, State
 from growd.control.topics import commanded, desired, diagnostics, output_level
 from growd.control.watched_loops import name_of_output, names_of
+from growd.runtime.sentence import Sentence
 from growd.runtime.text import duration
 from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.control.watched_loops import Loop
 
-UNKNOWN: Final = "its output is not at a limit; the reason is unknown"
+UNKNOWN: Final = Sentence("its output is not at a limit; the reason is unknown", "reason_unknown")
 
 
 class MissedReasons:
@@ -50,11 +51,12 @@ class MissedReasons:
         for device in loop.devices:
             last = self._last(diagnostics(self._environment, device))
             if last is not None and last.value["level"] >= LEVELS[State.FAILED]:
-                return f"its output {device} has failed ({last.value['message']})"
+                text = f"its output {device} has failed ({last.value['message']})"
+                return Sentence(text, "output_failed", device=device)
         if not loop.is_moved(is_low=is_low):
             return ""
         if why := self._why_held((loop.variable, *loop.outputs)):
-            return f"its output is held ({why})"
+            return Sentence(f"its output is held ({why})", "output_held", by=why)
         causes = " and ".join(self._own_set_points(loop, is_low=is_low))
         return (
             f"the full light is missed because {causes}"
@@ -68,21 +70,24 @@ class MissedReasons:
             return self._unmoved(loop, is_low=is_low)
         command = self._command(loop.variable)
         if command is None:
-            return "nothing is commanded"
+            return Sentence("nothing is commanded", "nothing_commanded")
         if loop.is_dosed:
             return self._doses(loop, is_low=is_low)
         lowest, highest = loop.limits
         if is_low:
-            return loop.at_most if command >= highest else self._rival(loop) or UNKNOWN
+            at_most = Sentence(loop.at_most, "output_at_most", outputs=list(loop.pushing(is_low=False)))
+            return at_most if command >= highest else self._rival(loop) or UNKNOWN
         is_lowered = command <= lowest or (command < 0 and loop.variable == CARBON_DIOXIDE)
-        return loop.at_least if is_lowered else UNKNOWN
+        at_least = Sentence(loop.at_least, "output_at_least", outputs=list(loop.pushing(is_low=True)))
+        return at_least if is_lowered else UNKNOWN
 
     def _unmoved(self, loop: Loop, *, is_low: bool) -> str:
         """No output moves it back: another one may have moved it too far, or still does."""
         pushing = loop.pushing(is_low=is_low)
         verb = "is" if len(pushing) == 1 else "are"
         check = f", and check that {names_of(pushing)} {verb} off" if pushing else ""
-        return f"no output {'raises' if is_low else 'lowers'} it: adjust it by hand{check}"
+        text = f"no output {'raises' if is_low else 'lowers'} it: adjust it by hand{check}"
+        return Sentence(text, "no_output_raises" if is_low else "no_output_lowers", outputs=list(pushing))
 
     def _doses(self, loop: Loop, *, is_low: bool) -> str:
         names = names_of(loop.pushing(is_low=not is_low))
@@ -90,7 +95,8 @@ class MissedReasons:
         mixing = f" of {duration(pause.value)}" if pause is not None else ""
         dosed = [self._dosed[device] for device in loop.devices if device in self._dosed]
         ago = f"ended {duration(self._clock.monotonic() - max(dosed))} ago" if dosed else "is not known"
-        return f"{names} works in doses with a pause{mixing} for mixing after each; the last dose {ago}"
+        text = f"{names} works in doses with a pause{mixing} for mixing after each; the last dose {ago}"
+        return Sentence(text, "doses", outputs=list(loop.pushing(is_low=not is_low)))
 
     def _own_set_points(self, loop: Loop, *, is_low: bool) -> Iterator[str]:
         """The set points of its outputs that prevent raising it, or lowering it."""
@@ -113,7 +119,7 @@ class MissedReasons:
             if wanting:
                 return f"{name_of_output(output)} also lowers it, and runs for {' and '.join(wanting)}"
         if loop.variable == CARBON_DIOXIDE and (self._command(FAN) or 0.0) > 0:
-            return "the exhaust fan runs, and removes the CO2"
+            return Sentence("the exhaust fan runs, and removes the CO2", "fan_removes_carbon_dioxide")
         return ""
 
     def _command(self, variable: str) -> float | None:

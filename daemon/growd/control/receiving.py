@@ -62,8 +62,8 @@ class Receiver:
         self._why_silent = why_silent
         self._absent = absent
         self._stale_after = stale_after_s
-        self._health = Health(self.node, environment, device, bus.clock)
         variables = () if confirms else (name,)
+        self._health = Health(self.node, environment, device, bus.clock, variables)
         self._readings = Readings(self.node, environment, device, variables, shared=shared, confirms=confirms)
         self._newest: float | ValueError | None = None
         self._is_absent = False

@@ -97,7 +97,8 @@ class Sampler:
             calibrations=calibrations,
             log=log,
         )
-        self._health = Health(self.node, environment, device, bus.clock)
+        variables = tuple(variables)
+        self._health = Health(self.node, environment, device, bus.clock, variables)
         self._readings = Readings(self.node, environment, device, variables, shared=shared, confirms=confirms)
         self._interval = self.node.declare(
             f"{environment}/samplers/{device}/interval",

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 AT_LIMIT: Final = 0.99
+RESTING_PPM: Final = 1_000.0
+"""CO2 above this without a set point is a problem. Rooms with people have less if they are aired
+(Pettenkofer)."""
 _NO_BOTTLE: Final = (
     "the valve is open all the time: check the bottle, the valve, and whether the door is open"
 )
@@ -60,6 +63,11 @@ class Loop:
     def band(self, set_point: float) -> float:
         """The allowed distance from the set point, on a side from which an output moves it."""
         return max(self.least, self.relative * set_point)
+
+    @property
+    def resting_at_most(self) -> float:
+        """From this value on it is too high though nothing raises it on purpose."""
+        return RESTING_PPM if self.variable == CARBON_DIOXIDE and self.raises else inf
 
     def is_moved(self, *, is_low: bool) -> bool:
         """Whether an output moves it back if it is too low, or too high."""

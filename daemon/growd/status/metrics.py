@@ -25,7 +25,9 @@ from growd.bus.messages import Quality
 from growd.control.health import State
 from growd.host.hold import Holder
 from growd.host.machine import TROUBLES
+from growd.status.notices import notices_of
 from growd.status.summary import health
+from growd.status.verdict import STATES, verdict_of
 from growd.store.replication_status import ReplicationState
 from growd.variables import VARIABLES
 
@@ -324,8 +326,13 @@ def _replications(status: Status) -> Iterator[Metric]:
 def _problems(status: Status) -> Iterator[Metric]:
     failures = [([each.name], each.failures) for each in status.components]
     yield _counter("component_failures", "Failures of a component of growd.", failures, ["component"])
-    problems = [(["failure"], len(status.failures)), (["warning"], len(status.warnings))]
-    yield _gauge("problems", "Problems that `growd status` shows.", problems, ["severity"])
+    notices = notices_of(status)
+    severities = [each.severity for each in notices]
+    problems = [([name], severities.count(name)) for name in ("failure", "warning")]
+    state = verdict_of(status, notices).state
+    yield _gauge("problems", "Causes of problems that `growd status` shows.", problems, ["severity"])
+    states = [([each], float(each == state)) for each in STATES]
+    yield _gauge("verdict", "The verdict of `growd status`, 1 for the present one.", states, ["state"])
     yield _gauge("healthy", "Whether the page `health` answers with ok.", _single(not health(status)))
     simulated = _single(status.hardware == "simulated")
     yield _gauge("hardware_simulated", "Whether the hardware is simulated.", simulated)

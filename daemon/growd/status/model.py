@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from functools import partial
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
-from growd.bus.errors import counted
 from growd.control.health import State
-from growd.host.hold import Hold, Holder
+from growd.host.hold import Hold  # noqa: TC001  msgspec reads it
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
 from growd.status.bridge_status import BridgeStatus  # noqa: TC001  likewise
 from growd.status.cloud_status import CloudStatus  # noqa: TC001  likewise
@@ -18,9 +15,6 @@ from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
 from growd.store.retention.status import RetentionStatus  # noqa: TC001  likewise
 from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 LITTLE_DISK_BYTES: Final = 500_000_000
 """Less free space than this, or than `LITTLE_DISK_SHARE` of the disk if that is less, is a warning."""
@@ -30,6 +24,7 @@ LITTLE_DISK_SHARE: Final = 0.1
 Hardware = Literal["real", "simulated"]
 Stage = Literal["starting", "running", "stopping"]
 Severity = Literal["failure", "warning", "note"]
+VariableState = Literal["at_set_point", "approaching", "off", "unknown", "free"]
 
 
 class Counters(msgspec.Struct, frozen=True):
@@ -44,13 +39,18 @@ class Counters(msgspec.Struct, frozen=True):
 
 
 class DeviceStatus(msgspec.Struct, frozen=True):
-    """The state of a device, `since` when (UNIX seconds), and why."""
+    """The state of a device, `since` when (UNIX seconds), and why.
+
+    `variables` are what it measures, `line` is its bus or serial line; empty for an output.
+    """
 
     name: str
     state: str
     since: float
     message: str
     counters: Counters
+    variables: list[str] = []
+    line: str = ""
 
     @property
     def has_failed(self) -> bool:
@@ -108,6 +108,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
     cannot end; with `stays_on` it is an output that stays on. One that `is_quiet` has tripped only because
     growd has just started. `holds`: the outputs that it may hold, by name, or by their own variables.
+    `reads`: the variables that it judges.
     """
 
     name: str
@@ -121,6 +122,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     is_quiet: bool = False
     stays_on: bool = False
     holds: list[str] = []
+    reads: list[str] = []
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -142,6 +144,8 @@ class VariableStatus(msgspec.Struct, frozen=True):
     `commanded` is a share of the actuator's full power. A command by hand holds for `hand_left_s` more
     seconds. `held_by` is the interlock that holds the output against the command, "" for none; `written` is
     the level that was written then, if known. `is_sensed`: a sensor of growd measures the variable.
+    `low` and `high` are the least and the greatest value that counts as at the set point, None for no limit.
+    `state`: "free" has no set point; "off" does not reach it, "approaching" may still.
     """
 
     environment: str
@@ -154,6 +158,9 @@ class VariableStatus(msgspec.Struct, frozen=True):
     held_by: str = ""
     written: float | None = None
     is_sensed: bool = False
+    state: VariableState = "free"
+    low: float | None = None
+    high: float | None = None
 
     @property
     def is_known(self) -> bool:
@@ -217,7 +224,9 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     """Whether a controlled variable reaches its set point.
 
     `state` is "idle", "settling", "reached" or "missed"; `text` gives the reason. `value` and `set_point` are
-    None unless the set point is missed; `is_lasting`: missed for so long that it is a problem. `band` has the
+    None unless the set point is missed; `is_lasting`: missed since `since` (UNIX seconds), for
+    so long that it is a problem; `is_failure`: and several times too far. `reason` has the reason with its
+    code and fields. `band` has the
     least and the greatest value that counts as at the set point (None: no limit), None if it is not judged.
     """
 
@@ -228,6 +237,9 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
     value: float | None
     set_point: float | None
     is_lasting: bool = False
+    is_failure: bool = False
+    since: float = 0.0
+    reason: dict[str, Any] | None = None
     band: tuple[float, float | None] | None = None
 
 
@@ -243,12 +255,18 @@ class ExperimentStatus(msgspec.Struct, frozen=True):
 class Problem(msgspec.Struct, frozen=True):
     """A current problem in one sentence, with the remedy if there is one: a failure, or else a warning.
 
-    Each node lists its own in the detail `problems`. `is_note`: it needs no action.
+    Each node lists its own in the detail `problems`. `is_note`: it needs no action. `name` says what it is
+    about, `service` what helps.
     """
 
     text: str
     is_failure: bool = False
     is_note: bool = False
+    code: str = ""
+    fields: dict[str, Any] = {}
+    remedy: str = ""
+    name: str = ""
+    service: str = ""
 
 
 class CalibrationDue(msgspec.Struct, frozen=True):
@@ -279,22 +297,16 @@ class OpenAlert(msgspec.Struct, frozen=True):
     text: str
     since: str
     acknowledged_by: str | None
-
-    @property
-    def notice(self) -> Notice:
-        """It as a notice; a mere note once it is acknowledged."""
-        text, since = f"alert {self.rule}: {self.text}", datetime.fromisoformat(self.since).timestamp()
-        if self.acknowledged_by is not None:
-            return Notice("note", "alert", f"{text} (acknowledged)", self.id, since)
-        severity = _ALERT_SEVERITIES[self.severity]
-        return Notice(severity, "alert", text, self.id, since, "alerts/acknowledge", {"alert": self.id})
+    kind: str = ""
+    subject: str = ""
 
 
 class Notice(msgspec.Struct, frozen=True):
     """What a person should know, in one sentence, and the service that helps, "" for none.
 
     `kind` and `name` say what it is about, such as "device" and "environment_1/scd30_1". `since` is in UNIX
-    seconds, 0 if unknown.
+    seconds, 0 if unknown. `code` and `fields` are for clients that make the sentence in another language;
+    `remedy` says what to do. `alerts` has the ids of the open alerts about it, `effects` what it causes.
     """
 
     severity: Severity
@@ -304,6 +316,13 @@ class Notice(msgspec.Struct, frozen=True):
     since: float = 0.0
     service: str = ""
     arguments: dict[str, str] = {}
+    code: str = ""
+    fields: dict[str, Any] = {}
+    remedy: str = ""
+    environment: str = ""
+    variables: list[str] = []
+    alerts: list[str] = []
+    effects: list[Notice] = []
 
 
 class ComponentStatus(msgspec.Struct, frozen=True):
@@ -389,99 +408,6 @@ class Status(msgspec.Struct, frozen=True):
         is_unknown = self.stage == "running" and any(output.level is None for output in self.outputs)
         stays_on = any(lock.tripped and lock.stays_on for lock in self.interlocks)
         return bool(self.unsafe) or is_unknown or stays_on
-
-    @property
-    def failures(self) -> list[str]:
-        """What does not work, in sentences."""
-        return [notice.text for notice in self._failures()]
-
-    @property
-    def warnings(self) -> list[str]:
-        """What needs attention though everything still works, in sentences."""
-        return [notice.text for notice in self._warnings()]
-
-    @property
-    def notices(self) -> list[Notice]:
-        """Failures, warnings, and what else a person should know, worst first."""
-        found = [*self._failures(), *self._warnings(), *self._more()]
-        return sorted(found, key=lambda notice: _SEVERITIES.index(notice.severity))
-
-    def _failures(self) -> Iterator[Notice]:
-        fails = partial(Notice, "failure")
-        for device in self.devices:
-            if device.has_failed:
-                text = f"{device.name} has failed: {device.counters.last_error or device.message}"
-                yield fails("device", text, device.name, device.since)
-        for lock in self.interlocks:
-            if lock.needs_reset:
-                text = f"{lock.name} has tripped and holds until it is reset: {lock.reason}"
-                yield fails("interlock", text, lock.name, lock.since, f"{lock.name}/reset")
-            elif lock.tripped and lock.is_failure:
-                yield fails("interlock", f"{lock.name}: {lock.reason}", lock.name, lock.since)
-        if self.unsafe:
-            yield fails("hold", f"outputs are held and not known to be safe: {', '.join(self.unsafe)}")
-        if self.store is not None and self.store.saving:
-            yield fails("store", f"points can't be saved: {self.store.saving}")
-        if self.store is not None and self.store.has_lost(self.time):
-            yield fails("store", "points were lost for lack of room", since=self.store.dropped_at)
-        yield from (fails("problem", problem.text) for problem in self.problems if problem.is_failure)
-
-    def _warnings(self) -> Iterator[Notice]:
-        warns = partial(Notice, "warning")
-        for hold, text in zip(self.holds, self.held, strict=True):
-            service = "hold/release" if hold.holder is Holder.PERSON else ""
-            yield warns("hold", text, since=hold.since, service=service)
-        for lock in self.interlocks:
-            if lock.tripped and not (lock.is_failure or lock.needs_reset or lock.is_expected):
-                yield warns("interlock", f"{lock.name} has tripped: {lock.reason}", lock.name, lock.since)
-        yield from self._connection_warnings()
-        for problem in self.problems:
-            if not problem.is_failure:
-                yield Notice("note" if problem.is_note else "warning", "problem", problem.text)
-        if self.machine is not None:
-            yield from (warns("machine", text) for text in _of_machine(self.machine))
-
-    def _connection_warnings(self) -> Iterator[Notice]:
-        warns = partial(Notice, "warning")
-        if self.database is not None and not self.database.reachable:
-            yield warns("database", f"the database is not reachable: {self.database.reason}")
-        for each in self.replications:
-            if each.has_failed:
-                text = f"the replication of {each.name} fails: {each.last_error}"
-                yield warns("replication", text, each.name, each.since)
-        for channel in self.channels:
-            if channel.error:
-                text = f"can't send alerts on the channel {channel.name}: {channel.error}"
-                yield warns("channel", text, channel.name)
-
-    def _more(self) -> Iterator[Notice]:
-        """What `growd status` shows elsewhere, and open alerts."""
-        for name in self.stuck:
-            yield Notice("failure", "component", f"{name} has not advanced in its time", name)
-        if (store := self.store) is not None:
-            if store.shipping:
-                text = f"the database does not take points: {store.shipping}; {store.waiting} wait"
-                yield Notice("warning", "store", text, since=store.since)
-            if store.rejected:
-                text = f"{counted(store.rejected, 'point')} refused by the database"
-                yield Notice("warning", "store", text, service="store/retry_rejected")
-            yield from (Notice("warning", "store", text) for text in store.notices)
-        if self.database is not None:
-            yield from (Notice("note", "database", str(index)) for index in self.database.indexes)
-        yield from (alert.notice for alert in self.alerts)
-
-
-_SEVERITIES: Final = ("failure", "warning", "note")
-_ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
-
-
-def _of_machine(machine: MachineStatus) -> Iterator[str]:
-    if has_little_disk(machine):
-        yield "the disk of the data folder is nearly full"
-    for trouble in machine.troubles or []:
-        yield f"the machine reports {trouble}"
-    if not machine.clock_synchronised:
-        yield "the machine's clock is not synchronised"
 
 
 def has_little_disk(machine: MachineStatus) -> bool:

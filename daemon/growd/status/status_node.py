@@ -13,6 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from growd.bus.errors import UnknownNameError
+from growd.bus.messages import Quality
 from growd.control.topics import commanded, desired, measured
 from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
@@ -37,8 +38,11 @@ from growd.status.model import (
     RecipeStatus,
     SensorsApart,
     Status,
+    VariableState,
     VariableStatus,
 )
+from growd.status.notices import notices_of
+from growd.status.verdict import verdict_of
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_status import ReplicationStatus
 from growd.store.retention.status import RetentionStatus
@@ -101,22 +105,29 @@ class StatusNode:
             await self._bus.find_node("machine").prepare()
 
     def _described(self) -> dict[str, Any]:
-        """The status as JSON, with `notices`."""
+        """The status as JSON, with `verdict` and `notices`."""
         status = self.snapshot()
-        return {**msgspec.to_builtins(status), "notices": msgspec.to_builtins(status.notices)}
+        notices = notices_of(status)
+        verdict = verdict_of(status, notices)
+        return {
+            **msgspec.to_builtins(status),
+            "verdict": msgspec.to_builtins(verdict),
+            "notices": msgspec.to_builtins(notices),
+        }
 
     def snapshot(self) -> Status:
         """The status now; what is looked up is as the last `look_up` found it."""
         found = _Details(self._bus, self.node.name)
         components = self._components()
+        attainment = found.several("attainment", AttainmentStatus)
         return Status(
             time=self._bus.clock.time(),
             machine_time=time.time(),
             machine=found.one("machine", MachineStatus),
             database=found.one("database", DatabaseStatus),
-            variables=[*self._variables(found.several("held", _Held))],
+            variables=[*self._variables(found.several("held", _Held), attainment)],
             recipes=[*self._recipes(found.each("recipe", _Revision))],
-            devices=found.each("device", DeviceStatus),
+            devices=found.devices(),
             interlocks=found.several("interlocks", InterlockStatus),
             store=found.one("store", StoreStatus),
             replications=found.several("replications", ReplicationStatus),
@@ -128,7 +139,7 @@ class StatusNode:
             hardware="simulated" if found.one("hardware", str) == "simulated" else "real",
             stage=self._stage,
             stuck=[each.name for each in self._bus.liveness.stuck()],
-            attainment=found.several("attainment", AttainmentStatus),
+            attainment=attainment,
             recipe_ends=self._recipe_ends(),
             http=found.one("http", HttpStatus),
             holds=found.several("holds", Hold),
@@ -151,8 +162,11 @@ class StatusNode:
             for each in self._bus.liveness.components()
         ]
 
-    def _variables(self, held: Iterable[_Held]) -> Iterator[VariableStatus]:
+    def _variables(
+        self, held: Iterable[_Held], attainment: Iterable[AttainmentStatus]
+    ) -> Iterator[VariableStatus]:
         """Those that are measured, have a set point or a command, or are held by an interlock."""
+        judged = {(each.environment, each.variable): each for each in attainment}
         held_ones = {(each.environment, each.variable): each for each in held}
         for environment in self._environments:
             for variable in VARIABLES.values():
@@ -167,7 +181,8 @@ class StatusNode:
                 if is_sensed or hold is not None or any(messages):
                     found = self._variable(environment, variable, messages, hold)
                     if is_sensed or found.is_known:
-                        yield replace(found, is_sensed=is_sensed)
+                        found = replace(found, is_sensed=is_sensed)
+                        yield _judged(found, judged.get((environment, name)))
 
     def _variable(
         self,
@@ -259,6 +274,14 @@ class _Revision(msgspec.Struct, frozen=True):
 _NO_REVISION: Final = _Revision()
 
 
+_ATTAINED: Final[dict[str, VariableState]] = {
+    "settling": "approaching",
+    "missed": "approaching",
+    "reached": "at_set_point",
+}
+"""The state of a variable whose set point is judged, unless it is off."""
+
+
 class _Details:
     """The details of all nodes but one, converted to the types of the status."""
 
@@ -276,6 +299,15 @@ class _Details:
             bus.liveness.failed(name, error)
             _log.exception("%s could not report its state", name)
 
+    def devices(self) -> list[DeviceStatus]:
+        """All devices, each with its line."""
+        lines = {
+            one["device"]["name"]: one["line"]["name"]
+            for one in self._details
+            if {"device", "line"} <= {*one}
+        }
+        return [replace(each, line=lines.get(each.name, "")) for each in self.each("device", DeviceStatus)]
+
     def each(self, name: str, kind: type[T]) -> list[T]:
         """The detail of each node that has it."""
         return [msgspec.convert(one[name], kind) for one in self._details if name in one]
@@ -287,6 +319,20 @@ class _Details:
     def one(self, name: str, kind: type[T]) -> T | None:
         """The first."""
         return next((msgspec.convert(one[name], kind | None) for one in self._details if name in one), None)
+
+
+def _judged(found: VariableStatus, attainment: AttainmentStatus | None) -> VariableStatus:
+    """A variable with its state and its band."""
+    measured_ok = found.measured is not None and found.measured.quality == Quality.OK
+    low, high = (attainment.band or (None, None)) if attainment is not None else (None, None)
+    state: VariableState = "free"
+    if found.is_sensed and not measured_ok:
+        state = "unknown"
+    elif attainment is not None and attainment.is_lasting:
+        state = "off"
+    elif attainment is not None and attainment.state in _ATTAINED:
+        state = _ATTAINED[attainment.state]
+    return replace(found, state=state, low=low, high=high)
 
 
 def _failing(components: Iterable[ComponentStatus]) -> Iterator[Problem]:

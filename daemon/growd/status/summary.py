@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
 from growd.control.health import State
 from growd.runtime.text import moment
+from growd.status.notices import notices_of
+from growd.status.verdict import verdict_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from growd.status.model import RecipeStatus, Status
+
+
+_LEADS: Final = {"held": "HELD: ", "trouble": "FAILED: ", "attention": "warning: "}
 
 
 def health(status: Status) -> str:
@@ -34,10 +37,7 @@ def readiness(status: Status) -> str:
 
 
 def service_line(status: Status) -> str:
-    """Such as "2 of 3 devices well; recipe lettuce in phase 2; 0 points waiting".
-
-    A hold and the first failure come first: "FAILED: the data folder is gone (and 1 more); ...".
-    """
+    """Such as "All well: 8 of 8 values at set point; 2 of 3 devices well; 0 points waiting"."""
     well = sum(device.state == State.OK for device in status.devices)
     devices = f"{well} of {counted(len(status.devices), 'device')} well"
     waiting = 0 if status.store is None else status.store.waiting
@@ -45,15 +45,9 @@ def service_line(status: Status) -> str:
     points = f"{counted(waiting, 'point')} waiting"
     if status.store is not None and status.store.shipping:
         points += f", the database stores no points: {status.store.shipping}"
-    held = [f"HELD: {hold}" for hold in status.held]
-    return "; ".join([*held, *_failure(status), devices, *recipes, points])
-
-
-def _failure(status: Status) -> Iterator[str]:
-    """The first failure, and how many more there are."""
-    if failures := status.failures:
-        more = f" (and {len(failures) - 1} more)" if len(failures) > 1 else ""
-        yield f"FAILED: {failures[0]}{more}"
+    verdict = verdict_of(status, notices_of(status))
+    lead = _LEADS.get(verdict.state, "")
+    return "; ".join([f"{lead}{verdict.line}", devices, *recipes, points])
 
 
 def _recipe(recipe: RecipeStatus) -> str:

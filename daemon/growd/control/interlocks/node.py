@@ -14,6 +14,7 @@ from growd.control.interlocks.base import Interlock, PersistentInterlock
 from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import EVENT, desired, events, measured, raw
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -149,10 +150,13 @@ class Interlocks:
         What is given `beside_tank` is not held by the interlocks of the tank.
         """
         if self.hold_reason:
-            return self.hold_reason
+            return Sentence(self.hold_reason, "hold")
         held = {output for name in outputs for output in self._driven.get(name, [name])}
         judging = (each for each in self._interlocks if not (beside_tank and each.is_of_tank))
-        return next((each.reason for each in judging if each.has_tripped and each.holds & held), "")
+        holding = next((each for each in judging if each.has_tripped and each.holds & held), None)
+        if holding is None:
+            return ""
+        return Sentence(holding.reason, "interlock", interlock=f"{self.node.name}/{holding.name}")
 
     def holder(self, device: str, output: str, level: float) -> Interlock | None:
         """The interlock that changes this level of an output of a device now, one of a failure first."""
@@ -400,6 +404,7 @@ class Interlocks:
                 "stays_on": each.stays_on,
                 "is_quiet": each.is_quiet,
                 "holds": sorted(each.devices or each.holds),
+                "reads": sorted(each.reads),
                 "limits": [
                     {"name": name, "value": value, "unit": unit}
                     for name, (value, unit) in each.limits.items()
@@ -426,10 +431,19 @@ class Interlocks:
 
     def _problems(self) -> list[dict[str, Any]]:
         """Problems that need attention."""
-        problems = [each.problem for each in self._interlocks if each.problem]
-        if self.saved.error:
-            problems.append(f"the state can't be saved and is lost if growd ends: {self.saved.error}")
-        return [{"text": f"{self.node.name}: {text}", "is_failure": False} for text in problems]
+        problems = [
+            {
+                "text": each.problem,
+                "code": f"problem_{each.name}",
+                "fields": {"environment": self._environment},
+            }
+            for each in self._interlocks
+            if each.problem
+        ]
+        if why := self.saved.error:
+            text = f"the state of the interlocks can't be saved and is lost if growd ends: {why}"
+            problems.append({"text": text, "code": "interlocks_not_saved", "fields": {"reason": str(why)}})
+        return problems
 
     def _nudge(self) -> None:
         for nudge in self._nudges:

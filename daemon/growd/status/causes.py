@@ -1,0 +1,101 @@
+"""What causes what in a status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from growd.bus.messages import Quality
+from growd.variables import VARIABLES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.status.model import AttainmentStatus, Status
+
+Key: TypeAlias = "tuple[str, str]"
+"""The kind and the name of a notice."""
+
+_OF_DATABASE = (
+    ("store", "database"),
+    ("problem", "database_takes_no_points"),
+    ("problem", "journal_waits"),
+    ("problem", "rollups_not_written"),
+)
+_NOT_SAVED = (
+    ("store", "saving"),
+    ("store", "lost"),
+    ("problem", "alerts_not_saved"),
+    ("problem", "hold_not_saved"),
+    ("problem", "interlocks_not_saved"),
+    ("problem", "set_points_not_saved"),
+    ("problem", "journal_not_saved"),
+)
+
+
+def causes_of(status: Status) -> dict[Key, Key]:
+    """The cause of each effect, as keys of notices. A cause need not have a notice, and may be an effect.
+
+    What a person must end is no effect: an interlock that waits for a reset, or an output that stays on.
+    """
+    found = dict(_of_lines(status))
+    found |= dict(_of_variables(status))
+    found |= dict(_of_interlocks(status))
+    for each in status.attainment:
+        if not each.is_failure and (cause := _of_set_point(each)) is not None:
+            found["set_point", f"{each.environment}/{each.variable}"] = cause
+    found |= dict.fromkeys(_OF_DATABASE, ("database", ""))
+    return found | dict.fromkeys(_NOT_SAVED, ("machine", "disk"))
+
+
+def _of_lines(status: Status) -> Iterator[tuple[Key, Key]]:
+    for device in status.devices:
+        if device.line and device.has_failed:
+            yield ("device", device.name), ("line", device.line)
+
+
+def _of_variables(status: Status) -> Iterator[tuple[Key, Key]]:
+    """A failed sensor makes its variables unknown, and these what is calculated of them."""
+    unknown = _unknown(status)
+    for device in status.devices:
+        environment = device.name.partition("/")[0]
+        for variable in device.variables if device.has_failed else ():
+            if (environment, variable) in unknown:
+                yield ("variable", f"{environment}/{variable}"), ("device", device.name)
+    for environment, variable in unknown:
+        for source in VARIABLES[variable].derived_from:
+            if (environment, source) in unknown:
+                yield ("variable", f"{environment}/{variable}"), ("variable", f"{environment}/{source}")
+
+
+def _of_interlocks(status: Status) -> Iterator[tuple[Key, Key]]:
+    """Interlocks that hold because a variable is unknown."""
+    unknown = _unknown(status)
+    for lock in status.interlocks:
+        environment = lock.name.partition("/")[0]
+        blind = [each for each in lock.reads if (environment, each) in unknown]
+        if lock.tripped and blind and not (lock.needs_reset or lock.is_failure or lock.stays_on):
+            yield ("interlock", lock.name), ("variable", f"{environment}/{blind[0]}")
+
+
+def _of_set_point(each: AttainmentStatus) -> Key | None:
+    """Why a set point is missed."""
+    reason: dict[str, Any] = each.reason or {}
+    fields = reason.get("fields", {})
+    match reason.get("code"):
+        case "variable_unknown":
+            return "variable", f"{each.environment}/{fields['variable']}"
+        case "output_failed":
+            return "device", f"{each.environment}/{fields['device']}"
+        case "output_held":
+            by = fields["by"]
+            return ("hold", "person") if by["code"] == "hold" else ("interlock", by["fields"]["interlock"])
+    return None
+
+
+def _unknown(status: Status) -> set[tuple[str, str]]:
+    """The environments and names of variables that are not known. Warming up is no fault."""
+    return {
+        (each.environment, each.variable)
+        for each in status.variables
+        if each.measured is not None and each.measured.quality in (Quality.FAULT, Quality.STALE)
+    }
