@@ -22,6 +22,7 @@ from growd.control.topics import commanded, declare_environment, desired, measur
 from growd.host.machine import MachineStatus
 from growd.recipes.status import RECIPE_STATE
 from growd.status.model import Counters, DeviceStatus, HandStatus, RecipeStatus
+from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_status import ReplicationHealth
@@ -115,7 +116,7 @@ async def test_a_failed_device_is_shown_with_its_error():
         broken.failed("the wire is broken")
         exit_status, printed = await asked(daemon)
         assert exit_status == 1
-        assert "FAILED: environment_1/bh1750_1 has failed: the wire is broken\n" in printed
+        assert "FAILED: bh1750_1 has failed: the wire is broken. " in printed
         assert "the wire is broken (" in printed
         exit_status, printed = await asked(daemon, "--json")
         assert exit_status == 1
@@ -180,8 +181,8 @@ async def test_a_tripped_interlock_is_shown_and_is_a_failure_if_it_needs_a_reset
         node.describe("interlocks", lambda: [{**state, "since": now} for state in states])
         exit_status, printed = await asked(daemon)
         assert exit_status == needs_reset
-        line, verdict = [line for line in printed.splitlines() if "interlocks" in line]
-        assert verdict.startswith("FAILED: e/interlocks/one" if needs_reset else "warning: e/interlocks/one")
+        (line,) = [line for line in printed.splitlines() if "interlocks" in line]
+        assert ("FAILED: " if needs_reset else "warning: ") + "it is too warm" in printed
         assert line.startswith("e/interlocks/one has tripped, for ")
         assert (": it is too warm; reset it with the service e/interlocks/one/reset" in line) == needs_reset
         _, document = await asked(daemon, "--json")
@@ -407,7 +408,7 @@ def test_machine_and_database_are_lines_of_the_report():
         f"machine: {MACHINE.model}, {MACHINE.system}; {FIGURES}",
         "  trouble that the firmware reports: none; earlier: under-voltage",
         "",
-        "All is well.",
+        "All well: no set point is in force",
     ]
 
 
@@ -433,22 +434,22 @@ def test_text_from_outside_can_not_control_the_terminal(capsys):
 @pytest.mark.parametrize(
     ("machine", "warnings"),
     [
-        (replace(MACHINE, disk_free_bytes=499_000_000), ["the disk of the data folder is nearly full"]),
+        (replace(MACHINE, disk_free_bytes=499_000_000), ["disk_full"]),
         (replace(MACHINE, disk_bytes=4 * GIB, disk_free_bytes=430_000_000), []),  # a small one is full later
-        (replace(MACHINE, troubles=["throttled"]), ["the machine reports throttled"]),
-        (replace(MACHINE, clock_synchronised=False), ["the machine's clock is not synchronised"]),
+        (replace(MACHINE, troubles=["throttled"]), ["machine_trouble"]),
+        (replace(MACHINE, clock_synchronised=False), ["clock_not_synchronised"]),
         (replace(MACHINE, disk_free_bytes=None, disk_bytes=None, troubles=None, cores=None), []),
     ],
 )
 def test_trouble_of_the_machine_is_a_warning(machine: MachineStatus, warnings: list[str]):
     status = replace(WELL, machine=machine)
-    assert (status.warnings, status.failures) == (warnings, [])
-    assert report(status).splitlines()[-1] == (f"warning: {warnings[0]}" if warnings else "All is well.")
+    assert [each.code for each in notices_of(status)] == warnings
+    assert all(each.remedy in report(status) for each in notices_of(status))
 
 
 def test_a_database_that_is_away_is_a_warning():
     status = replace(WELL, database=DatabaseStatus("embedded", False, reason="it is down"))
-    assert status.warnings == ["the database is not reachable: it is down"]
+    assert [each.code for each in notices_of(status)] == ["database_away"]
     assert "database: embedded is not reachable: it is down" in report(status)
 
 

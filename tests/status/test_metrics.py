@@ -221,7 +221,8 @@ def test_each_part_of_the_status_has_a_metric():
     assert samples(found, "growd_output_energy_joules") == {heater: 720_000}
     assert samples(found, "growd_output_volume_liters") == {pump: 0.06}
     assert samples(found, "growd_component_failures") == {("recorder",): 3}
-    assert samples(found, "growd_problems") == {("failure",): 2, ("warning",): 2}
+    assert samples(found, "growd_problems") == {("failure",): 4, ("warning",): 4}
+    assert samples(found, "growd_verdict")[("trouble",)] == 1
     assert samples(found, "growd_healthy") == {(): 0}
     assert samples(found, "growd_interlock_expected") == {(SHELF, "too_warm"): 0}
     assert samples(found, "growd_open_alerts") == {

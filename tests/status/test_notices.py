@@ -7,7 +7,8 @@ from msgspec.structs import replace
 
 from growd.bus import Bus
 from growd.host.hold import Hold, Holder
-from growd.status.model import DeviceStatus, InterlockStatus, Notice, OpenAlert, Problem
+from growd.status.model import DeviceStatus, InterlockStatus, OpenAlert, Problem
+from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.store.database_node import DatabaseStatus
 from growd.store.index_builds import IndexBuild
@@ -31,10 +32,11 @@ STATUS = replace(
     stuck=["e/recipe_runner"],
     alerts=[ALERT],
 )
+NOTICES = notices_of(STATUS)
 
 
 def test_failures_come_before_warnings_and_notes():
-    assert [(each.severity, each.kind) for each in STATUS.notices] == [
+    assert [(each.severity, each.kind) for each in NOTICES] == [
         ("failure", "device"),
         ("failure", "interlock"),
         ("failure", "problem"),
@@ -45,41 +47,33 @@ def test_failures_come_before_warnings_and_notes():
         ("warning", "interlock"),
         ("warning", "store"),
         ("warning", "store"),
-        ("note", "problem"),
         ("note", "database"),
+        ("note", "problem"),
     ]
 
 
 def test_a_notice_names_the_service_that_helps():
-    assert {each.service: each.arguments for each in STATUS.notices if each.service} == {
+    assert {each.service: each.arguments for each in NOTICES if each.service} == {
         "e/interlocks/dose/reset": {},
         "hold/release": {},
         "store/retry_rejected": {},
         "alerts/acknowledge": {"alert": "a1"},
     }
-    assert [each.service for each in STATUS.notices if each.kind == "hold"] == ["hold/release", ""]
+    assert [each.service for each in NOTICES if each.kind == "hold"] == ["hold/release", ""]
 
 
 def test_a_notice_says_what_it_is_about_and_since_when():
-    device, interlock = STATUS.notices[:2]
-    assert device == Notice("failure", "device", "e/air has failed: no answer", "e/air", 2.0)
+    device, interlock = NOTICES[:2]
+    assert (device.code, device.name, device.since) == ("device_failed", "e/air", 2.0)
+    assert device.fields["message"] == "no answer"
     assert (interlock.name, interlock.since) == ("e/interlocks/dose", 3.0)
-    assert STATUS.notices[4].since == 60.0
+    assert NOTICES[4].since == 60.0
 
 
 def test_an_acknowledged_alert_is_a_note_without_a_service():
-    (notice,) = replace(EMPTY, alerts=[msgspec.structs.replace(ALERT, acknowledged_by="ann")]).notices
+    (notice,) = notices_of(replace(EMPTY, alerts=[replace(ALERT, acknowledged_by="ann")]))
     assert (notice.severity, notice.service) == ("note", "")
-    assert notice.text == "alert too-warm: it is warm (acknowledged)"
-
-
-def test_the_sentences_of_growd_status_do_not_depend_on_alerts_and_notes():
-    assert STATUS.failures == [
-        "e/air has failed: no answer",
-        "e/interlocks/dose has tripped and holds until it is reset: it was too much",
-        "the recorder keeps failing",
-    ]
-    assert STATUS.warnings[-1] == "the hardware is simulated"
+    assert notice.code == "alert_acknowledged"
 
 
 async def test_the_node_has_the_notices_with_the_status():

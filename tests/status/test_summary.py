@@ -20,8 +20,10 @@ from growd.status.model import (
     Stage,
     Status,
 )
+from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
 from growd.status.summary import health, readiness, service_line
+from growd.status.verdict import verdict_of
 from growd_cli.status_table import report
 from support.daemon import Daemon, serving
 from support.status import EMPTY, FULL, NEVER, STORE
@@ -68,15 +70,17 @@ def test_growd_is_ready_while_it_runs(stage: Stage, expected: str):
 
 def test_the_service_line_names_a_database_that_stores_no_points():
     status = replace(WELL, store=replace(STORE, waiting=2, shipping="no answer in 30 s"))
-    expected = "0 of 0 devices well; 2 points waiting, the database stores no points: no answer in 30 s"
-    assert service_line(status) == expected
+    line = service_line(status)
+    assert "; 2 points waiting, the database stores no points: no answer in 30 s" in line
+    assert line.startswith("warning: ")
 
 
 SIX = datetime.fromisoformat("2026-11-24T06:00").timestamp()  # of this machine
 
 
 def test_the_service_line_counts_devices_and_points_and_names_recipes():
-    assert service_line(replace(WELL, store=None)) == "0 of 0 devices well; 0 points waiting"
+    well = verdict_of(WELL, []).line
+    assert service_line(replace(WELL, store=None)) == f"{well}; 0 of 0 devices well; 0 points waiting"
     status = replace(
         WELL,
         devices=[DeviceStatus(f"e/{state}", state, 0.0, "", NEVER) for state in ("ok", "warm-up")],
@@ -88,7 +92,7 @@ def test_the_service_line_counts_devices_and_points_and_names_recipes():
         ],
         store=replace(STORE, waiting=1),
     )
-    line = "1 of 2 devices well; recipe lettuce in phase 2 (paused); recipe basil; "
+    line = f"{well}; 1 of 2 devices well; recipe lettuce in phase 2 (paused); recipe basil; "
     line += "recipe cress waits until 2026-11-24 06:00; 1 point waiting"
     assert service_line(status) == line
 
@@ -96,14 +100,14 @@ def test_the_service_line_counts_devices_and_points_and_names_recipes():
 def test_the_service_line_begins_with_the_first_failure():
     status = replace(WELL, problems=[Problem("a", is_failure=True), Problem("b", is_failure=True)])
     assert service_line(status) == "FAILED: a (and 1 more); 0 of 0 devices well; 0 points waiting"
-    assert service_line(replace(WELL, problems=[Problem("a")])).startswith("0 of 0")
+    assert service_line(replace(WELL, problems=[Problem("a")])).startswith("warning: a;")
 
 
 @pytest.mark.parametrize(("ago", "fails"), [(60, True), (2 * 86_400, False)])
 def test_lost_points_are_a_failure_for_a_day_and_stay_in_the_table(ago: float, fails: bool):  # noqa: FBT001
     store = replace(STORE, dropped_ever=1234, dropped_at=WELL.time - ago)
     status = replace(WELL, store=store)
-    assert ("points were lost for lack of room" in status.failures) is fails
+    assert ("points_lost" in [each.code for each in notices_of(status)]) is fails
     assert "1234 points LOST for lack of room, the last" in report(status)
 
 
@@ -141,7 +145,8 @@ async def test_the_health_page_and_the_status_show_a_component_that_keeps_failin
         assert (await page(daemon, "health"))[:2] == (503, "failing\n")
         answer = await daemon.ask("GET", "/node/status")
     status = msgspec.convert(answer.json["status"], Status)
-    assert status.failures == ["recorder keeps failing, see the log: ValueError: an empty name"]
+    (notice,) = notices_of(status)
+    assert (notice.severity, notice.code) == ("failure", "component_failing")
     assert status.components == [ComponentStatus("recorder", 3, "ValueError: an empty name", is_failing=True)]
 
 
@@ -158,5 +163,5 @@ async def test_a_node_that_fails_to_report_its_state_does_not_hide_the_others():
         daemon.bus.node("bad").describe("problems", lambda: 1 / 0)
         found = status.snapshot()
         assert (await page(daemon, "health"))[:2] == (200, "ok\n")
-    assert found.failures == ["it rains"]
+    assert [each.text for each in notices_of(found)] == ["it rains"]
     assert [(each.name, each.failures) for each in found.components] == [("bad", 1)]

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiohttp import web
 
-from growd.status.notices import notices_of
 from growd.status.summary import health, readiness
-from growd.status.verdict import verdict_of
 
 if TYPE_CHECKING:
     from growd.api.front_door import FrontDoor
@@ -43,8 +41,7 @@ class MonitoringPages:
         return web.Response(body=body, headers={"Content-Type": content_type})
 
     async def _health(self, _: web.BaseRequest) -> web.StreamResponse:
-        status = self._status.snapshot()
-        return _answer(health(status), verdict_of(status, notices_of(status)).line)
+        return _answer(health(self._status.snapshot()))
 
     async def _ready(self, _: web.BaseRequest) -> web.StreamResponse:
         return _answer(readiness(self._status.snapshot()))
@@ -64,8 +61,7 @@ def _render(status: Status, accept: str) -> tuple[bytes, str]:
     return render(status, accept)
 
 
-def _answer(reason: str, verdict: str = "") -> web.StreamResponse:
-    """200 and "ok", or 503 and the reason; then the verdict in a line of its own."""
+def _answer(reason: str) -> web.StreamResponse:
+    """200 and "ok", or 503 and the reason."""
     status = HTTPStatus.SERVICE_UNAVAILABLE if reason else HTTPStatus.OK
-    lines = [reason or "ok", *filter(None, [verdict])]
-    return web.Response(text="".join(f"{line}\n" for line in lines), status=status)
+    return web.Response(text=f"{reason or 'ok'}\n", status=status)

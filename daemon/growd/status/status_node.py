@@ -338,7 +338,13 @@ def _judged(found: VariableStatus, attainment: AttainmentStatus | None) -> Varia
 def _failing(components: Iterable[ComponentStatus]) -> Iterator[Problem]:
     for each in components:
         if each.is_failing:
-            yield Problem(f"{each.name} keeps failing, see the log: {each.last_error}", is_failure=True)
+            yield Problem(
+                f"{each.name} keeps failing, see the log: {each.last_error}",
+                is_failure=True,
+                code="component_failing",
+                fields={"component": each.name, "reason": each.last_error},
+                name=each.name,
+            )
 
 
 def _reading(message: Message, now: float, by: str) -> Reading:

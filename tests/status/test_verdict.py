@@ -1,0 +1,126 @@
+"""The verdict of a status, and effects below their causes."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from growd.host.hold import Hold, Holder
+from growd.status.model import (
+    AttainmentStatus,
+    DeviceStatus,
+    InterlockStatus,
+    OpenAlert,
+    Problem,
+    Reading,
+    Status,
+    VariableStatus,
+)
+from growd.status.notices import notices_of
+from growd.status.verdict import Verdict, verdict_of
+from support.status import EMPTY, NEVER
+
+CO2 = "air_carbon_dioxide"
+GONE = Reading(None, "fault", 1.0, "filter")
+WARM = Reading(21.0, "ok", 1.0, "filter")
+
+
+def variable(name: str, measured: Reading | None, state: str = "unknown") -> VariableStatus:
+    return VariableStatus("e", name, "ppm", measured, None, None, 0.0, is_sensed=True, state=state)
+
+
+ABSENT = replace(
+    EMPTY,
+    devices=[DeviceStatus("e/scd30", "failed", 1.0, "no answer", NEVER, [CO2, "air_humidity"], "i2c-1")],
+    variables=[variable(CO2, GONE), variable("air_humidity", GONE)],
+    interlocks=[
+        InterlockStatus(
+            f"e/interlocks/{CO2}_unknown", True, "unknown", False, 2.0, holds=["valve"], reads=[CO2]
+        )
+    ],
+    attainment=[
+        AttainmentStatus(
+            *("e", CO2, "missed", "missed", None, 800.0),
+            is_lasting=True,
+            reason={"code": "variable_unknown", "fields": {"variable": CO2}, "text": "unknown"},
+        )
+    ],
+    alerts=[
+        OpenAlert(
+            *("a1", "devices", "critical", "failed", "2026-11-22 07:00:05+01:00", None),
+            kind="device_failed",
+            subject="e/diagnostics/scd30",
+        )
+    ],
+)
+
+
+def verdict(status: Status) -> Verdict:
+    return verdict_of(status, notices_of(status))
+
+
+def test_an_absent_sensor_is_one_notice_with_its_effects_and_its_alert():
+    (cause,) = notices_of(ABSENT)
+    assert (cause.code, cause.alerts) == ("device_failed", ["a1"])
+    assert [each.code for each in cause.effects] == [
+        "variable_unknown",
+        "variable_unknown",
+        "interlock",
+        "set_point_missed",
+    ]
+    found = verdict(ABSENT)
+    assert (found.state, found.code, found.problems, found.effects) == ("trouble", "device_failed", 1, 4)
+    assert found.remedy
+
+
+def test_all_devices_of_a_line_that_fail_are_one_notice_of_the_line():
+    two = replace(
+        ABSENT, devices=[*ABSENT.devices, DeviceStatus("e/bh1750", "failed", 1.0, "no", NEVER, [], "i2c-1")]
+    )
+    (cause,) = notices_of(two)
+    assert (cause.code, cause.fields["line"], len(cause.effects)) == ("line_failed", "i2c-1", 6)
+
+
+def test_what_a_person_must_end_is_no_effect():
+    (lock,) = ABSENT.interlocks
+    for change in ({"needs_reset": True}, {"is_failure": True, "stays_on": True}):
+        status = replace(ABSENT, interlocks=[replace(lock, **change)])
+        assert [each.code for each in notices_of(status)] == ["device_failed", "interlock"]
+
+
+def test_a_hold_is_a_state_of_its_own_unless_an_output_is_not_safe():
+    held = replace(ABSENT, holds=[Hold(Holder.PERSON, "cleaning", "ann", 5.0)])
+    assert (verdict(held).state, verdict(held).code) == ("held", "held")
+    assert verdict(replace(held, unsafe=["e/actuators/heater"])).state == "trouble"
+
+
+def test_a_start_is_calm_until_a_sensor_has_answered():
+    warming = replace(
+        EMPTY,
+        variables=[variable("air_temperature", None), variable(CO2, Reading(None, "warm-up", 1.0, "filter"))],
+        problems=[Problem("the gains are those of another chamber")],
+        interlocks=[
+            InterlockStatus(f"e/interlocks/{CO2}_unknown", True, "not yet", False, 1.0, is_quiet=True)
+        ],
+    )
+    assert verdict(warming).state == "starting"
+    assert verdict(replace(warming, variables=[variable("air_temperature", WARM)])).state == "attention"
+    assert verdict(replace(warming, problems=[Problem("no disk", is_failure=True)])).state == "trouble"
+
+
+def test_all_is_well_counts_the_values_at_their_set_points():
+    status = replace(
+        EMPTY,
+        variables=[
+            variable("air_temperature", WARM, "at_set_point"),
+            variable("air_humidity", WARM, "approaching"),
+            variable("air_pressure", WARM, "free"),
+        ],
+    )
+    assert verdict(status).fields == {"at_set_point": 1, "with_set_point": 2}
+    assert verdict(status).state == "well"
+
+
+def test_sentences_have_names_in_place_of_ids():
+    texts = " ".join(each.text for cause in notices_of(ABSENT) for each in (cause, *cause.effects))
+    assert "air_" not in texts
+    assert "e/" not in texts
