@@ -99,10 +99,10 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
         assert warning == f"can't send alerts on the channel mail: {channel['error']}"
     async with mail_server(port=port) as box, daemon(tmp_path, mail(tmp_path, port)) as growd:
         (message,) = await box.arrived(1)
-        assert message["Subject"].endswith("warning: environment_1: the device scd30_1 has failed: no answer")
+        assert message["Subject"].endswith("warning: the device scd30_1 has failed: no answer")
         assert message.get_content().startswith("This message is late: it could not be sent since 2023-11-1")
         await growd.recover()
-        assert "ended: environment_1: the device scd30_1" in (await box.arrived(2))[1]["Subject"]
+        assert "ended: the device scd30_1" in (await box.arrived(2))[1]["Subject"]
 
 
 async def test_a_silent_mail_server_is_retried(tmp_path: Path):
@@ -116,7 +116,7 @@ async def test_a_silent_mail_server_is_retried(tmp_path: Path):
         assert (await growd.call("alerts/test"))["success"] is True  # and so the rest need not wait
         assert [message["Subject"].rpartition("]")[2] for message in await box.arrived(2)] == [
             " test message",
-            " warning: environment_1: the device scd30_1 has failed: no answer",
+            " warning: the device scd30_1 has failed: no answer",
         ]
 
 
@@ -291,8 +291,8 @@ async def test_alerts_are_on_the_bus_and_in_the_log(tmp_path: Path, caplog: pyte
     assert '"phase":"end"' in last.value
     said = [record.message for record in caplog.records if record.name.startswith("growd.alerts")]
     assert said == [
-        "alert failed: environment_1: the device scd30_1 has failed: no answer",
-        "alert failed has ended: environment_1: the device scd30_1 is ok",
+        "alert failed: the device scd30_1 has failed: no answer",
+        "alert failed has ended: the device scd30_1 is ok",
     ]
 
 

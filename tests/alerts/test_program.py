@@ -156,24 +156,24 @@ async def test_a_failed_sensor_is_reported_on_all_channels_once_and_its_end_afte
             injected = await call(program, "simulator/inject_fault", **FAULT)
             assert injected["success"] is True, injected
 
-            assert "warning: environment_1: the device scd30_1 has failed" in await title(posted)
+            assert "warning: the device scd30_1 has failed" in await title(posted)
             begin = (await box.arrived(2))[1]
             assert "critical" not in begin["Subject"]
-            assert "warning: environment_1: the device scd30_1 has failed" in begin["Subject"]
+            assert "warning: the device scd30_1 has failed" in begin["Subject"]
             assert box.was_encrypted == [True, True]
             assert await event(heard) == "start"
             printed = ""
             while printed.count("): ok") < 3:  # servers have a message before growd has their answers
                 status, printed = await alert(program, "list")
             assert status == 1
-            assert "warning: environment_1: the device scd30_1 has failed" in printed
+            assert "warning: the device scd30_1 has failed" in printed
             acknowledged = await alert(program, "acknowledge", "sensor", "--by", "Ada")
             assert acknowledged == (0, "1 alert acknowledged\n")  # so that it is saved
             await program.end(signal.SIGKILL)
 
         async with started(tmp_path / "data", *options) as program:  # where the sensor is well
-            assert "ended: environment_1: the device scd30_1" in await title(posted)
-            assert "ended: environment_1: the device scd30_1" in (await box.arrived(3))[2]["Subject"]
+            assert "ended: the device scd30_1" in await title(posted)
+            assert "ended: the device scd30_1" in (await box.arrived(3))[2]["Subject"]
             assert await event(heard) == "end"
             status, printed = await alert(program, "list")
             assert (status, printed.splitlines()[0]) == (0, "No alert is open.")

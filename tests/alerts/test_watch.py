@@ -120,17 +120,17 @@ async def test_a_value_out_of_its_band_is_reported_after_for_s_and_its_end_with_
     async with watching(band) as it:
         it.measure(31.25)
         assert await it.look(4) == []
-        assert await it.look(2) == [("start", "environment_1: air_temperature is 31.25 degC, above 30 degC")]
+        assert await it.look(2) == [("start", "Air temperature is 31.25 degC, above 30 degC")]
         it.measure(29.5)  # inside, and not by the hysteresis
         assert await it.look() == []
         it.measure(28.0)
-        assert await it.look() == [("end", "environment_1: air_temperature is 31.25 degC, above 30 degC")]
+        assert await it.look() == [("end", "Air temperature is 31.25 degC, above 30 degC")]
         ended = it.alerts[-1]
-        assert ended.now == "environment_1: air_temperature is 28.00 degC"
+        assert ended.now == "Air temperature is 28.00 degC"
         assert ended.lasted_s == pytest.approx(14.0, abs=2 * PERIOD_S)
         assert ended.place.limit == 30.0
         it.measure(17.0)
-        assert await it.look(7) == [("start", "environment_1: air_temperature is 17.00 degC, below 18 degC")]
+        assert await it.look(7) == [("start", "Air temperature is 17.00 degC, below 18 degC")]
 
 
 async def test_no_alert_starts_in_the_first_30_s():
@@ -138,7 +138,7 @@ async def test_no_alert_starts_in_the_first_30_s():
         await it.clock.advance(QUIET_S - 1)
         assert it.news == []
         await it.clock.advance(PERIOD_S)
-        assert it.news == [("start", "environment_1: air_temperature is not measured: no sample has arrived")]
+        assert it.news == [("start", "Air temperature is not measured: no sample has arrived")]
 
 
 async def test_a_deviation_counts_from_the_set_point_if_there_is_one():
@@ -147,9 +147,7 @@ async def test_a_deviation_counts_from_the_set_point_if_there_is_one():
         it.measure(40.0)
         assert await it.look(5) == []
         it.set_point(25.0)
-        assert await it.look() == [
-            ("start", "environment_1: air_temperature is 40.00 degC, above 27 degC (set point 25)")
-        ]
+        assert await it.look() == [("start", "Air temperature is 40.00 degC, above 27 degC (set point 25)")]
         it.set_point(41.0)
         assert [phase for phase, _ in await it.look()] == ["end"]
 
@@ -162,9 +160,7 @@ async def test_a_silent_sensor_is_reported_and_one_that_warms_up_is_not():
         assert await it.look(100) == []
         it.measure(None, Quality.STALE)
         assert await it.look(10) == []
-        assert await it.look(2) == [
-            ("start", "environment_1: air_temperature is not measured: no new sample arrives")
-        ]
+        assert await it.look(2) == [("start", "Air temperature is not measured: no new sample arrives")]
         it.measure(None, Quality.WARM_UP)
         assert await it.look(3) == []
         it.measure(20.0)
@@ -176,19 +172,15 @@ async def test_a_device_that_failed_is_repeated_until_it_is_acknowledged():
         it.device("ok")
         assert await it.look() == []
         it.device("failed", "no answer at 0x61")
-        assert await it.look(6) == [
-            ("start", "environment_1: the device scd30_1 has failed: no answer at 0x61")
-        ]
+        assert await it.look(6) == [("start", "the device scd30_1 has failed: no answer at 0x61")]
         it.device("failed", "wrong checksum")
-        assert await it.look(31) == [
-            ("repeat", "environment_1: the device scd30_1 has failed: wrong checksum")
-        ]
+        assert await it.look(31) == [("repeat", "the device scd30_1 has failed: wrong checksum")]
         (alert,) = it.watch.open.values()
         alert.acknowledged_by = "Ada"
         assert await it.look(100) == []
         it.device("ok")
         assert [phase for phase, _ in await it.look()] == ["end"]
-        assert it.alerts[-1].now == "environment_1: the device scd30_1 is ok"
+        assert it.alerts[-1].now == "the device scd30_1 is ok"
 
 
 @pytest.mark.parametrize(
@@ -257,8 +249,8 @@ async def test_a_condition_says_what_it_holds():
     held = replace(INTERLOCK, name=name, tripped=True, reason=reason, holds=["heater", "valve"])
     async with watching(rule("interlock")) as it:
         it.now(interlocks=[held])
-        words = "the interlock condition_door has tripped: door_open is on; it holds heater and valve"
-        assert await it.look() == [("start", f"environment_1: {words}")]
+        words = "the interlock condition_door has tripped: Door is on; it holds heater and valve"
+        assert await it.look() == [("start", f"{words}")]
 
 
 async def test_an_interlock_of_the_start_is_no_alert():
@@ -300,16 +292,16 @@ async def test_an_output_that_is_not_confirmed_has_an_alert_of_its_own():
     async with watching(rule("not_confirmed", device="heater")) as it:
         it.now(interlocks=[tripped])
         words = "the output heater is not confirmed: heater is written off"
-        assert await it.look() == [("start", f"environment_1: {words}")]
+        assert await it.look() == [("start", f"{words}")]
         it.now(interlocks=[replace(INTERLOCK, name=name)])
-        assert await it.look() == [("end", f"environment_1: {words}")]
+        assert await it.look() == [("end", f"{words}")]
 
 
 async def test_a_tripped_interlock_is_reported_with_its_reason():
     async with watching(rule("interlock")) as it:
         it.now(interlocks=[replace(INTERLOCK, tripped=True, reason="6000 ppm of CO2", needs_reset=True)])
         words = "has tripped: 6000 ppm of CO2; it holds until it is reset"
-        assert await it.look() == [("start", f"environment_1: the interlock ceiling {words}")]
+        assert await it.look() == [("start", f"the interlock ceiling {words}")]
         it.now(interlocks=[INTERLOCK])
         assert [phase for phase, _ in await it.look()] == ["end"]
 
@@ -322,7 +314,7 @@ async def test_an_open_alert_has_the_present_reason():
         it.now(interlocks=[replace(high, reason="9000 ppm of CO2")])
         assert await it.look() == []
         assert [alert.text for alert in it.watch.open.values()] == [
-            "environment_1: the interlock ceiling has tripped: 9000 ppm of CO2"
+            "the interlock ceiling has tripped: 9000 ppm of CO2"
         ]
 
 
@@ -341,7 +333,7 @@ async def test_a_failure_that_growd_cannot_end_is_repeated_each_half_hour(option
 
 
 async def test_a_calibration_that_is_due_is_reported_until_it_is_done():
-    due = CalibrationDue(ENV, "scd30_1", True, f"{ENV}/scd30_1 was calibrated 400 days ago")
+    due = CalibrationDue(ENV, "scd30_1", True, "scd30_1 was calibrated 400 days ago")
     async with watching(rule("calibration_due", device="scd30_1")) as it:
         it.now(calibrations_due=[due, replace(due, device="other")])
         assert await it.look() == [("start", due.text)]
@@ -364,11 +356,11 @@ async def test_a_recipe_without_progress_is_reported():
     async with watching(rule("recipe_stalled")) as it:
         it.now(recipes=[RUNNING])
         assert await it.look(int(SILENT_S / PERIOD_S)) == []
-        assert await it.look(2) == [("start", "environment_1: the recipe basil makes no progress")]
+        assert await it.look(2) == [("start", "the recipe basil makes no progress")]
         it.now(recipes=[replace(RUNNING, updates=2)])
         assert [phase for phase, _ in await it.look()] == ["end"]
         it.now(recipes=[replace(RUNNING, state="paused", updates=3)])
-        assert await it.look() == [("start", "environment_1: the recipe basil is paused")]
+        assert await it.look() == [("start", "the recipe basil is paused")]
         it.now(recipes=[replace(RUNNING, state="idle", updates=4)])
         assert [phase for phase, _ in await it.look(100)] == ["end"]
 
@@ -434,7 +426,8 @@ async def test_a_problem_is_reported_once_for_each_chamber_whatever_its_value_an
             found = [Problem(f"environment_{each}: {missed}", is_failure=True) for each in (1, 2)]
             it.now(problems=found)
             await it.look()
-    assert [alert.text.partition(":")[0] for alert in it.alerts] == ["environment_1", "environment_2"]
+    assert len(it.alerts) == 2
+    assert it.alerts[1].text.startswith("environment_2: ")
 
 
 async def test_a_problem_that_comes_and_goes_is_not_reported():
@@ -460,7 +453,7 @@ async def test_a_full_disk_and_a_hot_machine_are_reported():
         full = {"disk_free_bytes": 100_000_000, "temperatures_degc": {"cpu": 85.0, "disk": 40.0}}
         it.now(machine=replace(MACHINE, **full, troubles=["under-voltage"]))
         assert await it.look() == [
-            ("start", "100 MB are free on the disk of the data folder, less than 500 MB"),
+            ("start", "100 MB are free on the disk of the data folder, less than the 500 MB of the rule"),
             ("start", "the machine is at 85.0 degC, above 80 degC"),
             ("start", "the machine reports under-voltage"),
         ]
@@ -570,11 +563,11 @@ async def test_each_recipe_end_between_two_looks_is_reported_once():
         ends = bus.node("runner").advertise(f"{ENV}/desired/recipe_end", STRING)
         ends.publish("mint")  # before the first look
         await it.clock.advance(QUIET_S)
-        assert it.news == [("notice", "environment_1: the recipe mint has ended")]
+        assert it.news == [("notice", "the recipe mint has ended")]
         it.news.clear()
         ends.publish("basil")
         ends.publish("basil")
-        assert await it.look(3) == [("notice", "environment_1: the recipe basil has ended")] * 2
+        assert await it.look(3) == [("notice", "the recipe basil has ended")] * 2
         assert not it.watch.open
 
 
@@ -588,7 +581,7 @@ async def test_a_status_of_the_bus_has_what_rules_need():
         node.describe("problems", lambda: [{"text": "the lamp is loose", "is_failure": True}])
         await it.clock.advance(QUIET_S)
         assert {text for _, text in it.news} == {
-            "environment_1: air_temperature is not measured: no sample has arrived",
+            "Air temperature is not measured: no sample has arrived",
             "the lamp is loose",
         }
         it.news.clear()
@@ -597,4 +590,39 @@ async def test_a_status_of_the_bus_has_what_rules_need():
         assert [phase for phase, _ in await it.look()] == ["end"]
         recipe.publish(state)
         assert await it.look(int(SILENT_S / PERIOD_S)) == []
-        assert await it.look(2) == [("start", "environment_1: the recipe basil makes no progress")]
+        assert await it.look(2) == [("start", "the recipe basil makes no progress")]
+
+
+async def test_what_follows_from_a_cause_is_listed_with_it_and_has_no_alert():
+    rules = (
+        rule("device_failed", name="devices", for_s=4.0, severity="critical"),
+        rule("no_value", name="values", channels=("mail",)),
+        rule("set_point_missed", name="missed"),
+    )
+    reason = {"code": "variable_unknown", "fields": {"variable": TEMPERATURE}, "text": "no reading"}
+    missed = AttainmentStatus(ENV, TEMPERATURE, "missed", "not reached", None, 25.0, reason=reason)
+    scene = Scene()
+    scene.measure(20.0)
+    async with watching(*rules, on=scene) as it:
+        it.measure(None, Quality.FAULT)
+        sensor = DeviceStatus(f"{ENV}/scd30_1", "failed", 0.0, "no answer", NEVER, [TEMPERATURE])
+        it.now(devices=[sensor], attainment=[missed])
+        assert [phase for phase, _ in await it.look(3)] == ["start"]
+        (alert,) = it.alerts
+        assert (alert.rule, len(alert.effects)) == ("devices", 2)
+        assert alert.remedy
+        it.now(devices=[replace(sensor, state="ok")])  # its effects stay: now they are news
+        await it.look()
+        assert sorted(alert.rule for alert in it.alerts[1:]) == ["devices", "missed", "values"]
+
+
+async def test_an_effect_is_told_to_those_who_do_not_hear_of_the_cause():
+    rules = (
+        rule("device_failed", name="devices", channels=("mail",)),
+        rule("no_value", name="values", channels=("phone",)),
+    )
+    async with watching(*rules) as it:
+        it.measure(None, Quality.FAULT)
+        it.now(devices=[DeviceStatus(f"{ENV}/scd30_1", "failed", 0.0, "no answer", NEVER, [TEMPERATURE])])
+        await it.look()
+        assert {alert.rule for alert in it.alerts} == {"devices", "values"}

@@ -42,6 +42,7 @@ class Alert(msgspec.Struct):
 
     `subject` identifies what the rule watches. `since` is when the condition began, `told_at` when it was
     reported last. `text` describes the condition as it was reported, `now` the state at the end.
+    `effects` has what follows from it, which has no alert of its own.
     """
 
     id: str
@@ -58,6 +59,8 @@ class Alert(msgspec.Struct):
     lasted_s: float | None = None
     now: str = ""
     acknowledged_by: str | None = None
+    remedy: str = ""
+    effects: list[str] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +148,11 @@ class Sender:
         else:
             times = f"From {since} to {self.moment(alert.ended)}, for {duration(alert.lasted_s or 0.0)}."
         now = f" Now: {alert.now}." if alert.now else ""
-        return f"{lead}\n{times}{now} (rule {alert.rule}, alert {alert.id})"
+        is_over = alert.ended is not None
+        advice = f" {alert.remedy}" if alert.remedy and not is_over else ""
+        effects = "" if is_over else "".join(f"\n- {each}" for each in alert.effects)
+        what = f"{lead}{advice}\n{times}{now} (rule {alert.rule}, alert {alert.id})"
+        return f"{what}\nIts effects:{effects}" if effects else what
 
     def document(self, batch: AlertMessage, now: float) -> dict[str, Any]:
         """A message as JSON; docs/alerts.md describes the fields."""
@@ -174,6 +181,8 @@ class Sender:
             "subject": alert.subject,
             **msgspec.structs.asdict(place),
             "text": alert.text,
+            "remedy": alert.remedy,
+            "effects": alert.effects,
             "now": alert.now,
             "since": self.moment(alert.since),
             "ended": None if alert.ended is None else self.moment(alert.ended),

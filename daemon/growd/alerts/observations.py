@@ -11,6 +11,7 @@ from growd.alerts.rules import Level, band_level
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
+from growd.status.notices import CHECK_DEVICE, MAKE_ROOM
 from growd.variables import VARIABLES, hysteresis_of_band
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ class Observation:
     text: str
     place: Place = _NOWHERE
     is_urgent: bool = False
+    remedy: str = ""
 
 
 def observe(rule: AlertOptions, status: Status, silent_s: Mapping[str, float]) -> list[Observation]:
@@ -165,7 +167,8 @@ def _device_failed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             text = f"{environment}: the device {device} {words}"
             place = Place(environment=environment, device=device)
             subject = f"{environment}/diagnostics/{device}"
-            yield Observation(subject, _level(is_raised=each.has_failed), text, place)
+            level = _level(is_raised=each.has_failed)
+            yield Observation(subject, level, text, place, remedy=CHECK_DEVICE)
 
 
 def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:
@@ -308,9 +311,10 @@ def _disk_full(rule: AlertOptions, status: Status) -> Iterator[Observation]:
         return
     free_mb = status.machine.disk_free_bytes / _MEGABYTE
     level = band_level(free_mb, rule.free_mb, None, _HYSTERESIS_MB)
-    words = f", less than {rule.free_mb:g} MB" if free_mb < rule.free_mb else ""
+    words = f", less than the {rule.free_mb:.0f} MB of the rule" if free_mb < rule.free_mb else ""
     text = f"{free_mb:.0f} MB are free on the disk of the data folder{words}"
-    yield Observation("disk", level, text, Place(value=free_mb, limit=rule.free_mb, unit="MB"))
+    place = Place(value=free_mb, limit=rule.free_mb, unit="MB")
+    yield Observation("disk", level, text, place, remedy=MAKE_ROOM)
 
 
 def _too_hot(rule: AlertOptions, status: Status) -> Iterator[Observation]:

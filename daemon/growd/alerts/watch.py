@@ -7,10 +7,12 @@ import secrets
 from math import inf
 from typing import TYPE_CHECKING, Final
 
+from growd.alerts.folding import Seen, below_their_causes
 from growd.alerts.messages import Alert, Place
 from growd.alerts.observations import Observation, observe
 from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance
 from growd.runtime.clock import whole_microseconds
+from growd.status.people import People
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,14 +93,16 @@ class Watch:
         """Apply all rules to a status."""
         silent_s = self._silences(status, self._clock.monotonic())
         ends = self._new_ends(status)
+        seen = []
         for rule in self._rules.values():
             found = {each.subject: each for each in observe(rule, status, silent_s)}
             if rule.kind == "problem":
                 found |= self._solved_problems(rule.name, found)
-            for observation in found.values():
-                self._judge(rule, observation, self._now(rule.name))
+            seen += [Seen(rule, each) for each in found.values()]
             if rule.kind == "recipe_ended":
-                self._report_ends(rule, ends)
+                self._report_ends(rule, ends, People(status))
+        for each in below_their_causes(status, seen):
+            self._judge(each, self._now(each.rule.name))
         for key in [key for key, at in self._seen_at.items() if self._now(key[0]) - at > GONE_S]:
             if key in self.open:
                 self._end(key, "it is no longer there")
@@ -131,12 +135,12 @@ class Watch:
         self._ends |= {end.environment: end.number for end in new}
         return new
 
-    def _report_ends(self, rule: AlertOptions, ends: Iterable[RecipeEnd]) -> None:
+    def _report_ends(self, rule: AlertOptions, ends: Iterable[RecipeEnd], people: People) -> None:
         for end in ends:
             if rule.environment in ("", end.environment):
-                text = f"{end.environment}: the recipe {end.recipe_id} has ended"
+                text = people.said(f"{end.environment}: the recipe {end.recipe_id} has ended")
                 seen = Observation(end.environment, Level.RAISED, text, Place(environment=end.environment))
-                self._report(AlertPhase.NOTICE, _alert(rule, seen, end.time, self._clock.time()))
+                self._report(AlertPhase.NOTICE, _alert(Seen(rule, seen), end.time, self._clock.time()))
 
     def _solved_problems(self, rule: str, found: Iterable[str]) -> dict[str, Observation]:
         """A problem that is solved is no longer listed: an observation for each."""
@@ -161,7 +165,8 @@ class Watch:
         for key in [key for key in self.open if key[0] not in self._rules]:
             self._end(key, "its rule is gone from the configuration")
 
-    def _judge(self, rule: AlertOptions, observation: Observation, now: float) -> None:
+    def _judge(self, seen: Seen, now: float) -> None:
+        rule, observation = seen.rule, seen.observation
         key = (rule.name, observation.subject)
         alert = self.open.get(key)
         before = self._tracks.get(key, _CLEAR)
@@ -177,9 +182,10 @@ class Watch:
         self._tracks[key], self._seen_at[key] = track, now
         if alert is not None and observation.level is Level.RAISED:
             alert.text, alert.place = observation.text, observation.place
+            alert.effects = seen.effects
         if phase is AlertPhase.START:
             since = whole_microseconds(self._clock.time() - (now - (track.raised_at or now)))
-            self._begin(key, _alert(rule, observation, since, self._clock.time()))
+            self._begin(key, _alert(seen, since, self._clock.time()))
         elif phase is AlertPhase.REPEAT and alert is not None:
             if observation.level is Level.BETWEEN:
                 alert.text, alert.place = observation.text, observation.place
@@ -206,7 +212,8 @@ class Watch:
         self._seen_at.pop(key, None)
 
 
-def _alert(rule: AlertOptions, seen: Observation, since: float, now: float) -> Alert:
+def _alert(found: Seen, since: float, now: float) -> Alert:
+    rule, seen = found.rule, found.observation
     return Alert(
         id=secrets.token_hex(6),
         rule=rule.name,
@@ -218,4 +225,6 @@ def _alert(rule: AlertOptions, seen: Observation, since: float, now: float) -> A
         told_at=now,
         place=seen.place,
         channels=rule.channels,
+        remedy=seen.remedy,
+        effects=found.effects,
     )

@@ -43,6 +43,7 @@ def causes_of(status: Status) -> dict[Key, Key]:
     for each in status.attainment:
         if not each.is_failure and (cause := _of_set_point(each)) is not None:
             found["set_point", f"{each.environment}/{each.variable}"] = cause
+    found["store", "outbox"] = "store", "database"
     found |= dict.fromkeys(_OF_DATABASE, ("database", ""))
     return found | dict.fromkeys(_NOT_SAVED, ("machine", "disk"))
 

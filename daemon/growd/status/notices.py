@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from growd.status.causes import Key
     from growd.status.model import InterlockStatus, OpenAlert, Severity, Status
 
+CHECK_DEVICE: Final = "Check its plug, its cable and its power."
+MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
 SEVERITIES: Final = ("failure", "warning", "note")
 _ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
 _MEGABYTE: Final = 1e6
@@ -35,6 +37,7 @@ _ALERT_KINDS: Final = {
     "replication": "replication",
     "database": "store",
     "disk_full": "machine",
+    "outbox": "store",
 }
 """The kind of the notice that says the same as an alert of this kind."""
 
@@ -169,7 +172,7 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
                 device.since,
                 code="device_failed",
                 fields=fields,
-                remedy="Check its plug, its cable and its power.",
+                remedy=CHECK_DEVICE,
                 environment=device.name.partition("/")[0],
                 variables=device.variables,
             )
@@ -320,7 +323,7 @@ def _of_machine(status: Status) -> Iterator[Notice]:
     if has_little_disk(machine):
         free_mb = round((machine.disk_free_bytes or 0) / _MEGABYTE)
         text = f"the disk of the data folder is nearly full: {free_mb} MB are free"
-        remedy = "Delete files that nobody needs, or use a larger disk."
+        remedy = MAKE_ROOM
         yield warns(text, "disk", code="disk_full", fields={"free_mb": free_mb}, remedy=remedy)
     for trouble in machine.troubles or []:
         fields: dict[str, Any] = {"trouble": trouble}

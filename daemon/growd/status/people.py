@@ -21,7 +21,10 @@ class People:
 
     def __init__(self, status: Status) -> None:
         found = {each.environment for each in status.variables}
-        found |= {each.name.partition("/")[0] for each in status.devices}
+        found |= {each.environment for each in status.attainment}
+        found |= {each.environment for each in status.recipes}
+        names = [*(each.name for each in status.devices), *(each.name for each in status.interlocks)]
+        found |= {name.partition("/")[0] for name in names}
         self._environment = next(iter(found)) if len(found) == 1 else ""
 
     def said(self, text: str) -> str:
