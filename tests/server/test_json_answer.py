@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import random
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
@@ -59,6 +61,22 @@ async def test_a_large_document_is_whole_and_the_connection_stays(size):
         for _ in range(2):
             await client.send(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             assert (await client.answer()).body == document
+
+
+async def test_a_large_document_is_compressed_for_a_client_that_accepts_it():
+    document = json.dumps(["a value"] * 1_000).encode()
+
+    def replace(answer):
+        answer.document = document
+
+    async with client_of_server_with(replace) as client:
+        await client.send(b"GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: br, gzip;q=0.5\r\n\r\n")
+        answer = await client.answer()
+        assert (b"Content-Encoding", b"gzip") in answer.headers
+        assert (b"Vary", b"Accept-Encoding") in answer.headers
+        assert gzip.decompress(answer.body) == document
+        await client.send(b"GET / HTTP/1.1\r\nHost: x\r\nAccept-Encoding: gzip;q=0\r\n\r\n")
+        assert (await client.answer()).body == document
 
 
 async def test_head_has_no_body():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gzip
 import time
 from contextlib import suppress
 from email.utils import formatdate
@@ -10,9 +12,10 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
-from aiohttp import web
+from aiohttp import hdrs, web
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 
+from growd.server.accept import weights
 from growd.server.client_request import NO_STORE
 
 if TYPE_CHECKING:
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
 
 PIECE: Final = 64 * 1024
 """Bytes of a document that are written at once."""
+COMPRESSED_FROM: Final = 2 * 1024
+"""Smaller documents fit into one or two packets as they are."""
 _STATUS_LINES: Final = {each.value: f"HTTP/1.1 {each.value} {each.phrase}\r\n" for each in HTTPStatus}
 
 
@@ -74,8 +79,9 @@ class JsonAnswer(web.StreamResponse):
         self._is_sent = True
         request = cast("ClientRequest", self._request)
         writer = cast("StreamWriter", request.writer)
-        head = self._head(request).encode("latin-1")
-        body = memoryview(b"" if request.method == "HEAD" else self.document)
+        document = await self._encoded(request)
+        head = self._head(request, len(document)).encode("latin-1")
+        body = memoryview(b"" if request.method == "HEAD" else document)
         await writer.write(b"".join((head, body[:PIECE])), drain=False)
         for start in range(PIECE, len(body), PIECE):  # so that the transport holds no copy of all
             if request.protocol.writing_paused:
@@ -84,8 +90,20 @@ class JsonAnswer(web.StreamResponse):
         if request.protocol.writing_paused:
             await writer.drain()
 
-    def _head(self, request: ClientRequest) -> str:
-        own = f"{_STATUS_LINES[self.status]}Content-Length: {len(self.document)}\r\n"
+    async def _encoded(self, request: ClientRequest) -> bytes:
+        """The document, compressed if it is large and the client accepts that."""
+        if len(self.document) < COMPRESSED_FROM:
+            return self.document
+        self.headers[hdrs.VARY] = hdrs.ACCEPT_ENCODING
+        if not weights(request.headers.get(hdrs.ACCEPT_ENCODING, "")).get("gzip"):
+            return self.document
+        self.headers[hdrs.CONTENT_ENCODING] = "gzip"
+        if len(self.document) > PIECE:
+            return await asyncio.to_thread(_compressed, self.document)
+        return _compressed(self.document)
+
+    def _head(self, request: ClientRequest, length: int) -> str:
+        own = f"{_STATUS_LINES[self.status]}Content-Length: {length}\r\n"
         own += f"{request.answer_headers.lines}{_common_lines(int(time.time()))}"
         for name, value in self.headers.items():
             own += _line(name, value)
@@ -94,6 +112,10 @@ class JsonAnswer(web.StreamResponse):
         elif request.version < HttpVersion11:
             own += "Connection: keep-alive\r\n"
         return own + "\r\n"
+
+
+def _compressed(document: bytes) -> bytes:
+    return gzip.compress(document, 1, mtime=0)
 
 
 def json_answer(value: Any, status: int = 200) -> JsonAnswer:
