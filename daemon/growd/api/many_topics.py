@@ -11,9 +11,11 @@ import asyncio
 import secrets
 from contextlib import suppress
 from hashlib import blake2s
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+from growd.api.changes import changes
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription, Topic
     from growd.runtime.clock import Clock
+
+
+SENT_AS_CHANGES: Final = frozenset({"status"})
+"""Topics of which a stream has the whole value first, then what changed."""
 
 
 class _Last:
@@ -47,6 +53,7 @@ class LastMessages:
         """Differs after a restart of growd."""
         self.newest = 0
         self._found: dict[str, _Last] = {}
+        self._changes: dict[str, tuple[int, int, bytes]] = {}  # by topic: from number, to number, JSON
 
     def version(self, topic: Topic) -> int:
         """The version of the topic's last message, 0 if there is none."""
@@ -66,6 +73,16 @@ class LastMessages:
             return msgspec.json.encode(message)
         found.text = found.text or msgspec.json.encode(message)
         return found.text
+
+    def changes(self, had: Message, message: Message) -> bytes:
+        """A message as JSON, with the changes since an earlier one in place of its value."""
+        numbers = had.number, message.number
+        found = self._changes.get(message.topic)
+        if found is None or found[:2] != numbers:
+            members = {**msgspec.structs.asdict(message), "changes": changes(had.value, message.value)}
+            del members["value"], members["valid_s"]
+            found = self._changes[message.topic] = (*numbers, msgspec.json.encode(members))
+        return found[2]
 
 
 class TopicsProgress:
@@ -153,6 +170,7 @@ class TopicsStream:
         self._positions = {topic.name: position for position, topic in enumerate(progress.topics)}
         self._due = [clock.monotonic()] * len(self._positions)  # when the topic may be sent again
         self._reported = 0  # messages that the subscription dropped
+        self._had: dict[str, Message] = {}  # the last message of each topic that is sent as changes
 
     async def run(self, write: Callable[[bytes], Awaitable[None]]) -> None:
         """Write until the subscription is closed, which raises `ClosedError`.
@@ -201,7 +219,16 @@ class TopicsStream:
 
     def _event(self, message: Message) -> bytes:
         position = self._positions[message.topic]
-        return self._form.event(self._last.text(message), self._progress.sent(position, message))
+        return self._form.event(self._text(message), self._progress.sent(position, message))
+
+    def _text(self, message: Message) -> bytes:
+        """The message, or what changed since the last one if that is an object too."""
+        if message.topic not in SENT_AS_CHANGES:
+            return self._last.text(message)
+        had, self._had[message.topic] = self._had.get(message.topic), message
+        if had is None or had.value is None or message.value is None:
+            return self._last.text(message)
+        return self._last.changes(had, message)
 
     async def _wait(self, beat_due: float) -> None:
         """Return when there may be something to send. Raises `ClosedError`."""

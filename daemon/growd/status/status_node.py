@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -13,10 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from growd.bus.errors import UnknownNameError
-from growd.bus.messages import Quality
+from growd.bus.fields import Field, Kind
+from growd.bus.messages import MessageType, Quality
 from growd.control.topics import commanded, desired, measured
 from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
+from growd.runtime.clock import RealClock
 from growd.status.bridge_status import BridgeStatus
 from growd.status.cloud_status import CloudStatus
 from growd.status.model import (
@@ -68,6 +71,25 @@ MOST_RECIPE_ENDS: Final = 64
 """How many of the last recipe ends a status lists."""
 
 
+STATUS_TOPIC: Final = "status"
+STATUS: Final = MessageType("growd/Status", (Field("status", Kind.JSON),))
+PUBLISHED_S: Final = 5.0
+"""The status is published this often, in real seconds, while somebody subscribes to it."""
+
+STEADY_S: Final = 60.0
+"""Ages and counters of a published status change this often only: each change is sent to each client."""
+
+_LOOK_S: Final = 1.0
+# fmt: off
+_TICKING: Final = frozenset((
+    "age_s", "successes", "last_error_time", "elapsed_s", "remaining_s", "hand_left_s", "updates", "on_s",
+    "energy_kwh", "volume_l", "days_left", "machine_time", "growd_uptime_s", "uptime_s", "load_1min",
+    "load_5min", "load_15min", "disk_free_bytes", "temperatures_degc", "speed", "shipped", "waiting",
+    "unsaved", "oldest_at", "lost_ago_s", "answered", "published", "changes_left",
+))
+# fmt: on
+
+
 class StatusNode:
     """Gathers a `Status` on demand; it does no work in between."""
 
@@ -80,6 +102,7 @@ class StatusNode:
         self._environments = tuple(environments)
         self.node = bus.node("status")
         self.node.describe("status", self._described, prepare=self.look_up)
+        self.node.advertise(STATUS_TOPIC, STATUS)
         ends = (desired(environment, "recipe_end") for environment in self._environments)
         known = set(bus.topics.names())
         self._new_ends = self.node.subscribe(*filter(known.__contains__, ends), depth=MOST_RECIPE_ENDS)
@@ -93,6 +116,29 @@ class StatusNode:
             yield
         finally:
             self._stage = "stopping"
+
+    async def run(self) -> None:
+        """Publish the status on the topic `status` while somebody subscribes to it, until cancelled."""
+        topic, publisher = self._bus.topics.get(STATUS_TOPIC), self.node.publisher(STATUS_TOPIC)
+        clock, due, steady_until = RealClock(), -math.inf, -math.inf
+        while True:
+            now = clock.monotonic()
+            if not topic.subscribers:
+                if topic.last is not None and topic.last.value is not None:
+                    publisher.publish(
+                        None, Quality.STALE
+                    )  # the next client must not take it for the present one
+                due = steady_until = -math.inf
+            elif now >= due:
+                due = now + PUBLISHED_S
+                await self.look_up()
+                found = self._described()
+                if now < steady_until and topic.last is not None and topic.last.value is not None:
+                    found = _steady(topic.last.value, found)
+                else:
+                    steady_until = now + STEADY_S
+                publisher.publish(found)
+            await clock.sleep(_LOOK_S)
 
     async def look_up(self) -> None:
         """Let all other nodes look up what they do not know at once: the machine, the database, files."""
@@ -333,6 +379,18 @@ def _judged(found: VariableStatus, attainment: AttainmentStatus | None) -> Varia
     elif attainment is not None and attainment.state in _ATTAINED:
         state = _ATTAINED[attainment.state]
     return replace(found, state=state, low=low, high=high)
+
+
+def _steady(old: Any, new: Any) -> Any:
+    """The new JSON value with the old ages and counters."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        return {
+            name: old[name] if name in _TICKING and name in old else _steady(old.get(name), value)
+            for name, value in new.items()
+        }
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [_steady(*pair) for pair in zip(old, new, strict=True)]
+    return new
 
 
 def _failing(components: Iterable[ComponentStatus]) -> Iterator[Problem]:

@@ -18,6 +18,7 @@ from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.failed_upgrade import take_note
 from growd.host.machine import MachineNode
 from growd.host.mounts import memory_below
+from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
 from growd.parts import Surroundings, parts_opened
 from growd.runtime.clock import RealClock
@@ -162,7 +163,10 @@ class App:
         """Start all components. They end in the opposite order: first of all the outputs are made safe."""
         config, start = self.config, stack.enter_async_context
         local, bus = await self._open_bus(stack)
+        stack.enter_context(recent_log(bus))
         status = StatusNode(bus, config.chambers(), lambda: speed_of(bus.clock))
+        tasks = await start(Supervisor(RealClock(), bus.liveness))
+        tasks.start("status", status.run)
         database = await start(await asyncio.to_thread(configured_database, config, self.data))
         access = await read_cloud_access(config.replication)
         storage = await self._start_storage(stack, bus, local, database, access)
