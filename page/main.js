@@ -1,32 +1,35 @@
-/** The frame of the page: header, problems, navigation, and one view. */
+/** The frame of the page: header, navigation, the verdict, and one view. */
 import { clock, isAbroad } from "./lib/format.js";
-import { keepFocus, measureBars } from "./lib/frame.js";
+import { closeMenus, keepFocus, measureBars } from "./lib/frame.js";
 import { html, render, useEffect, useRef } from "./lib/html.js";
 import { t } from "./lib/i18n.js";
+import { Icon } from "./lib/icons.js";
 import { begin, chambers, connection, growdTime, needsLogin } from "./lib/live.js";
+import { chamberName } from "./lib/names.js";
 import { Loaded, Notices, notify, showInDialogs } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
-import { AllSafe, Failed, Held } from "./views/all_safe.js";
-import { Connection } from "./views/connection.js";
+import { AllSafe, Failed } from "./views/all_safe.js";
+import { Outdated } from "./views/connection.js";
 import { LogIn, User } from "./views/login.js";
+import { News, Notes, Title } from "./views/notes.js";
 import { Now } from "./views/now.js";
-import { Notes, Title, Wrong } from "./views/wrong.js";
+import { Verdict } from "./views/verdict.js";
 
-/** The views in the order of the navigation; those that are seldom open are loaded when they are. */
+const texts = () => import("./strings.js"); // those of the other views
+
+/** The views in the order of the navigation. All but the first are loaded when they are opened. */
 const VIEWS = {
   now: async () => Now,
-  charts: async () => (await import("./views/charts.js")).Charts,
-  recipes: async () => (await import("./views/recipes.js")).Recipes,
-  devices: async () => (await import("./views/devices.js")).Devices,
-  journal: async () => (await import("./views/journal.js")).Journal,
-  data: async () => (await import("./views/data.js")).Data,
+  charts: async () => (await texts(), await import("./views/charts.js")).Charts,
+  recipes: async () => (await texts(), await import("./views/recipes.js")).Recipes,
+  devices: async () => (await texts(), await import("./views/devices.js")).Devices,
+  journal: async () => (await texts(), await import("./views/journal.js")).Journal,
+  data: async () => (await texts(), await import("./views/data.js")).Data,
 };
 const SESSION_MS = 60_000; // a login ends without a request of its own
 const ALL = "all"; // in place of an environment: the overview of all
-
-const shownName = (environment) => environment.replaceAll("_", " ");
 
 function Page() {
   const { environment: wanted, view: asked } = useSignal(route);
@@ -37,69 +40,64 @@ function Page() {
   const view = Object.hasOwn(VIEWS, asked) ? asked : "now";
   const isAll = several && !environments.includes(wanted);
   const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
-  const title = isAll ? t("all") : [t(view), several && shownName(environment)].filter(Boolean).join(" · ");
+  const title = isAll ? t("all") : [t(view), several && chamberName(environment)].filter(Boolean).join(" · ");
   const main = useFocus(title);
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
-    <header onKeyDown=${closeMenu}>
-      <div class="who"><h1>${several && !isAll ? shownName(environment) : "growd"}</h1>
-      ${!mustLogIn && html`<${Notes} />`}
-      ${(!mustLogIn || session.value?.user) && html`<${User} />`}</div>
+    <header>
+      <div class="who">${several && !mustLogIn ? html`<${Chambers} all=${environments} current=${isAll ? ALL : environment} view=${view} />` : html`<h1>growd</h1>`}
+        ${!mustLogIn && html`<${Clock} /><${Notes} />`}
+        ${(!mustLogIn || session.value?.user) && html`<${User} />`}</div>
+      ${!mustLogIn && !isAll && html`<nav aria-label=${t("nav")}>
+        ${Object.keys(VIEWS).map((name) => html`<a key=${name} href=${href(environment, name)} aria-current=${name === view ? "page" : null}><${Icon} name=${name} /><span>${t(name)}</span></a>`)}
+      </nav>`}
       <${AllSafe} />
     </header>
     <${Title} name=${title} />
     <${Failed} />
     ${mustLogIn && html`<main><${LogIn} reason=${mustLogIn} /></main>`}
-    <div hidden=${Boolean(mustLogIn)}>
-      <section aria-label=${t("problems")}>
-        <${Connection} />
-        <${Held} />
-        <${Wrong} environment=${environment} />
+    <div class="page" hidden=${Boolean(mustLogIn)}>
+      <section class="above" aria-label=${t("problems")}>
+        <${News} />
+        <${Outdated} />
+        ${(isAll || view !== "now") && html`<${Verdict} environment=${environment} isSlim />`}
         ${wanted && environment && !several && wanted !== environment && wanted !== ALL && html`<p class="bar warn" role="alert">
-          ${t("other_chamber", { wanted: shownName(wanted), name: shownName(environment) })}</p>`}
+          ${t("other_chamber", { wanted: chamberName(wanted), name: chamberName(environment) })}</p>`}
       </section>
-      ${several && html`<${Environments} all=${environments} current=${isAll ? ALL : environment} view=${view} />`}
-      ${!isAll && html`<nav aria-label=${t("nav")}>
-        ${Object.keys(VIEWS).map((name) => html`<a key=${name} href=${href(environment, name)} aria-current=${name === view ? "page" : null}>${t(name)}</a>`)}
-      </nav>`}
       <main ref=${main} id="main" tabindex="-1" aria-label=${title}>
         <h2 class="hidden">${title}</h2>
-        <${Zone} />
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
-          : environment && html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
+          : html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
       </main>
     </div>
     <${Notices} />`;
 }
 
-/** Which zone all times are of, if it is not that of this device. */
-function Zone() {
+/** The time of the chamber, and where that is if it is not the time of this device. */
+function Clock() {
   const now = useSignal(growdTime);
-  return now > 0 && isAbroad(now) && html`<p class="faint small">${t("zone", { name: chambers.value[0]?.time_zone, time: clock(now) })}</p>`;
+  if (!now) return null;
+  const zone = chambers.value[0]?.time_zone;
+  const isElsewhere = isAbroad(now);
+  return html`<span class=${`pill ${isElsewhere ? "" : "roomy"}`} title=${isElsewhere ? t("zone", { name: zone, time: clock(now) }) : null}>
+    ${clock(now)}${isElsewhere && html` · ${zone?.split("/").pop().replaceAll("_", " ")}<span class="hidden"> ${t("zone", { name: zone, time: clock(now) })}</span>`}</span>`;
 }
 
-const overview = async () => (await import("./views/overview.js")).Overview;
+const overview = async () => (await texts(), await import("./views/overview.js")).Overview;
 
-function Environments({ all, current, view }) {
-  return html`<nav class="environments" aria-label=${t("chamber")}>
-    ${[ALL, ...all].map((each) => html`<a key=${each} href=${href(each, each === ALL ? "now" : view)} aria-current=${each === current ? "page" : null}>
-      ${each === ALL ? t("all") : shownName(each)}</a>`)}
-  </nav>`;
-}
-
-/** Escape closes an open menu, as it does a dialog. */
-function closeMenu({ key, target }) {
-  const menu = key === "Escape" && target.closest("details[open]");
-  if (!menu) return;
-  menu.open = false;
-  menu.querySelector("summary").focus();
+/** The chamber that is shown, and the way to the others. */
+function Chambers({ all, current, view }) {
+  const go = ({ target }) => (location.hash = href(target.value, target.value === ALL ? "now" : view));
+  return html`<h1><select class="chambers" aria-label=${t("chamber")} value=${current} onChange=${go}>
+    ${[ALL, ...all].map((each) => html`<option key=${each} value=${each}>${each === ALL ? t("all") : chamberName(each)}</option>`)}
+  </select></h1>`;
 }
 
 /** After a change of the view, the focus goes to its beginning, so that a screen reader reads its name. */
 function useFocus(title) {
   const main = useRef();
   useEffect(() => {
-    if (document.activeElement?.closest("nav")) {
+    if (document.activeElement?.closest("nav, .chambers")) {
       main.current.focus({ preventScroll: true });
       scrollTo(0, 0);
     }
@@ -110,6 +108,7 @@ function useFocus(title) {
 showInDialogs(AllSafe);
 render(html`<${Page} />`, document.getElementById("page"));
 keepFocus();
+closeMenus();
 measureBars();
 
 async function ask() {

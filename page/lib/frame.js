@@ -41,9 +41,23 @@ export function measureBars() {
   const style = document.documentElement.style;
   const measure = () => {
     const header = document.querySelector("header");
-    const nav = document.querySelector("nav:not(.environments)");
+    const nav = document.querySelector("nav");
     style.setProperty("--top", `${header?.offsetHeight ?? 0}px`);
     style.setProperty("--bottom", `${nav && getComputedStyle(nav).position === "fixed" ? nav.offsetHeight : 0}px`);
   };
   new ResizeObserver(measure).observe(document.body);
+}
+
+/** A menu closes by Escape, as a dialog does, and by a press elsewhere. */
+export function closeMenus() {
+  const open = () => document.querySelectorAll("details.menu[open]");
+  addEventListener("keydown", ({ key, target }) => {
+    const menu = key === "Escape" && !target.closest("dialog") && target.closest("details.menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+  });
+  addEventListener("click", ({ target }) => {
+    if (!target.closest?.("dialog")) for (const each of open()) if (!each.contains(target)) each.open = false;
+  });
 }

@@ -1,5 +1,5 @@
 /** Texts in the language of the browser: English, or German. */
-import { STRINGS } from "../strings.js";
+import { STRINGS } from "../frame_strings.js";
 
 const LANGUAGES = ["en", "de"];
 const wanted = navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => LANGUAGES.includes(tag)) ?? "en";

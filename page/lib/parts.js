@@ -98,18 +98,24 @@ let always = null; // the component that a dialog has beside its title
 export const showInDialogs = (component) => (always = component);
 
 /** A modal dialog; `onClose` is called by Escape too. "All safe" is in it, since nothing outside can be pressed. */
-export function Dialog({ title, onClose, children }) {
+export function Dialog({ title, onClose, children, isSheet = false }) {
   const dialog = useRef();
   useEffect(() => {
     const before = document.activeElement;
     dialog.current.showModal();
-    dialog.current.querySelector(":scope > :not(.top) :is(button, input, textarea)")?.focus();
+    // a field of a sheet would open the keyboard of a phone
+    dialog.current.querySelector(isSheet ? "h2" : ":scope > :not(.top) :is(button, input, textarea)")?.focus();
     return () => before?.focus?.(); // a browser does so at a close(), but not if the dialog goes away
   }, []);
-  return html`<dialog ref=${dialog} aria-label=${title} onCancel=${(event) => (event.preventDefault(), onClose())}>
-    <div class="row spread top"><h2>${title}</h2>${always && html`<${always} />`}</div>${children}
+  const beside = ({ target }) => isSheet && target === dialog.current && onClose();
+  return html`<dialog ref=${dialog} class=${isSheet ? "sheet" : ""} aria-label=${title} onClick=${beside} onCancel=${(event) => (event.preventDefault(), event.target === dialog.current && onClose())}>
+    <div class="row spread top"><h2 tabindex=${isSheet ? -1 : null}>${title}</h2>${always && html`<${always} />`}${isSheet && html`<button class="quiet" aria-label=${t("close")} onClick=${onClose}>✕</button>`}</div>
+    ${isSheet ? html`<div class="content">${children}</div>` : children}
   </dialog>`;
 }
+
+/** A dialog for a form or for more about something: from the bottom on a phone. A press beside it closes it. */
+export const Sheet = ({ title, onClose, children }) => html`<${Dialog} title=${title} onClose=${onClose} isSheet>${children}<//>`;
 
 /**
  * A field for a number as the browser's locale writes it. Fields of the type "number" read "1,7" as 17 in some locales.

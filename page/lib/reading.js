@@ -1,15 +1,17 @@
 /** One variable of a chamber: its value, its trend, its set point, who commands it and what its outputs do. */
 import { publish } from "./api.js";
-import { clock, decimals, decimalsIn, duration, given, number, parseNumber, percent, quantity, shown, symbol, typed } from "./format.js";
+import { clock, decimals, decimalsIn, duration, given, number, parseNumber, shown, symbol, typed } from "./format.js";
 import { html, useEffect, useId, useRef, useState } from "./html.js";
-import { switchState, t, variableName } from "./i18n.js";
-import { topic, useChamber, useNow, useStatus, useTopic, variableOf } from "./live.js";
+import { t, variableName } from "./i18n.js";
+import { isShare, levelText, setPointText, useWritten } from "./levels.js";
+import { topic, useStatus, useTopic, variableOf } from "./live.js";
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
 
+export * from "./levels.js";
+
 const PLANNED = { air_humidity: ["air_vapour_pressure_deficit"], light_illuminance: ["light_ppfd", "light_daily_integral"] };
 const HOLD = "the hold"; // in `held_by` while all outputs are held
-const CURRENT_S = 3; // numbers that change between 0 and 2 only distract
 const SHOWN_MS = 2_000;
 const TREND_POINTS = 60;
 const TREND_STEP_S = 5;
@@ -17,30 +19,12 @@ const TREND_GAP_S = 60;
 const LEAST_POINTS = 6;
 const RATE_POINTS = 12; // a minute or more; older ones are for the line only
 
-/** What the status has about a variable: {measured, desired, commanded, hand_left_s, held_by, written, ...}. */
-export const useVariable = (environment, name) =>
-  useStatus()?.variables.find((each) => each.environment === environment && each.variable === name);
-
-/** A level as people say it: "on", "open", "40 %". */
-export function levelText(variable, level) {
-  if (level === null || level === undefined) return t("unknown");
-  if (variable.unit !== "switch") return percent(level);
-  return switchState(variable.variable, level);
-}
-
 /** The large value with its unit; a dash if growd does not know it. */
 export function Value({ variable, message }) {
   const value = message?.value;
   const isKnown = value !== null && value !== undefined;
   if (variable.unit === "switch") return html`<span class="value">${isKnown ? levelText(variable, value) : "–"}</span>`;
   return html`<span class="value">${isKnown ? number(shown(value, variable.unit), decimals(variable)) : "–"}<span class="unit"> ${symbol(variable.unit)}</span></span>`;
-}
-
-/** How old a value is, by growd's clock; it counts on while nothing comes. */
-export function Age({ time }) {
-  const now = useNow();
-  const age = now - time;
-  return html`<span class="age">${age < CURRENT_S ? t("just_now") : t("ago", { time: duration(age) })}</span>`;
 }
 
 // trend
@@ -120,6 +104,8 @@ function Line({ points }) {
 
 // set point
 
+const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
+
 /** The set point as a field in the row; its present value for those who may not change it. */
 export function SetPoint({ environment, name }) {
   const variable = variableOf(environment, name);
@@ -134,16 +120,6 @@ export function SetPoint({ environment, name }) {
 export function SetPointText({ environment, name }) {
   const value = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   return html`<p class="small">${t("set_point")}: ${value === null ? t("no_set_point") : setPointText(variableOf(environment, name), value)}</p>`;
-}
-
-const isShare = (variable) => variable.unit === "fraction";
-const decimalsOf = (variable) => (isShare(variable) ? 1 : variable.precision);
-
-/** A set point with its unit, without needless decimals: "8,000 lx", "22.5 °C", "40 %". */
-export function setPointText(variable, value) {
-  if (variable.unit === "switch") return levelText(variable, Math.round(value));
-  if (isShare(variable)) return percent(value);
-  return quantity(value, variable.unit, Math.min(decimals(variable), decimalsIn(shown(value, variable.unit)) ?? Infinity));
 }
 
 function Field({ environment, variable, value }) {
@@ -185,9 +161,11 @@ function Field({ environment, variable, value }) {
   </form>`;
 }
 
+/** "0 to 40 °C"; of a reach that ends with the range of the variable, as nothing limits it: "up to 40 °C". */
 const rangeText = (variable, ends) => {
+  const isOpen = ends === variable.reach && ends[0] === variable.minimum && variable.minimum < 0;
   const [least, most] = ends.map((end) => shown(end, variable.unit)).map((end) => number(end, Math.min(decimals(variable), decimalsIn(end) ?? 0)));
-  return `${t("range", { least, most })} ${symbol(variable.unit)}`;
+  return `${t(isOpen ? "range_up_to" : "range", { least, most })} ${symbol(variable.unit)}`;
 };
 
 /** The sentence on a set point that the chamber cannot reach; "" if it can, or without one. */
@@ -224,7 +202,7 @@ export function Commander({ environment, name }) {
     experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
     hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}${hand.is_idle && `; ${t("hand_idle")}`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
-    !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id })}</p>`,
+    !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id.replaceAll("_", " ") })}</p>`,
     !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan", { name: variableName(sourceOf(status, environment, name)) })}</p>`,
     found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
@@ -263,19 +241,6 @@ const sourceOf = (status, environment, name) => PLANNED[name].find((source) =>
   status.variables.some((each) => each.environment === environment && each.variable === source && each.desired?.value != null)) ?? PLANNED[name].at(-1);
 
 const withoutPlace = (sentence, environment) => sentence.replace(`${environment}: `, "");
-
-// outputs
-
-/** The level that is really written to an output, or to the first one of a variable, in words; null if it is not known. */
-export function useWritten(environment, name, device) {
-  const { devices } = useChamber(environment);
-  const output = device ?? devices.find((each) => each.role === "output" && each.kind !== "lamp" && each.variables.includes(name));
-  const value = useTopic(output?.topics[0] ?? `${environment}/light_channels`)?.value;
-  const lamp = { light_intensity_white: "x", light_intensity_red: "y", light_intensity_blue: "z" }[name];
-  const level = (output ? value : lamp && value?.[lamp]) ?? null;
-  const variable = variableOf(environment, name);
-  return { level, canDim: output?.can_dim ?? variable.unit !== "switch", text: levelText(output?.can_dim === false ? { ...variable, unit: "switch" } : variable, level) };
-}
 
 /** What an output does now, as a bar and in words. */
 export function Level({ environment, name }) {

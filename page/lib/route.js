@@ -24,3 +24,18 @@ function decoded(text) {
 /** The address of a view; `query` is an object. */
 export const href = (environment, view, query) =>
   `#${encodeURIComponent(environment)}/${view}${query ? `?${new URLSearchParams(query)}` : ""}`;
+
+let opened = ""; // the address that `open` opened last
+
+/** Open something over the present view, so that the browser's button closes it. */
+export function open(address) {
+  opened = address;
+  location.hash = address;
+}
+
+/** Close it: back, or to `address` if it was not opened from this page. */
+export function leave(address) {
+  if (opened === location.hash) history.back();
+  else location.replace(address);
+  opened = "";
+}

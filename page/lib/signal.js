@@ -29,6 +29,10 @@ export class Signal {
 /** The value of a signal; the component is drawn again when it changes. */
 export function useSignal(signal) {
   const [, draw] = useState({});
-  useEffect(() => signal.follow(() => draw({})), [signal]);
-  return signal.value;
+  const { value } = signal;
+  useEffect(() => {
+    if (!Object.is(signal.value, value)) draw({}); // it changed between the drawing and this effect
+    return signal.follow(() => draw({}));
+  }, [signal]);
+  return value;
 }

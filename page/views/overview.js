@@ -3,7 +3,7 @@ import { duration } from "../lib/format.js";
 import { html, useId } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { chambers, useStatus, useTopic } from "../lib/live.js";
-import { Measured } from "./now.js";
+import { Measured } from "./sheet.js";
 import { Level, SetPointText } from "../lib/reading.js";
 import { href } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";

@@ -1,0 +1,29 @@
+/** Names for people in place of growd's paths. */
+import { t, variableName } from "./i18n.js";
+import { chambers } from "./live.js";
+
+const ENDINGS = ["unknown", "no_rise", "no_fall", "minimum_on", "minimum_off", "on_too_long", "share_per_hour", "starts_per_hour", "ml_per_hour", "ml_per_day", "not_confirmed"];
+
+/** Names of interlocks. Those of a variable or an output are named after it; a condition has its own name. */
+export function interlockName(name) {
+  const known = t(`interlock_${name}`);
+  if (known !== `interlock_${name}`) return known;
+  if (name.startsWith("condition_")) return t("interlock_condition", { name: name.slice(10).replaceAll("_", " ") });
+  if (name.includes("_or_")) return t("interlock_both", { name: name.split("_or_").map(variableName).join(" / ") });
+  const ending = ENDINGS.find((each) => name.endsWith(`_${each}`));
+  return ending ? t(`interlock_${ending}`, { name: variableName(name.slice(0, -ending.length - 1)) }) : name.replaceAll("_", " ");
+}
+
+/** What a chamber is called. */
+export const chamberName = (environment) => environment.replaceAll("_", " ").replace(/^./, (first) => first.toUpperCase());
+
+/** A sentence of growd with names in place of its paths and variables. */
+export function readable(text) {
+  const several = chambers.value.length > 1;
+  const place = (environment) => (several ? `${chamberName(environment)}: ` : "");
+  const variables = chambers.value.flatMap((each) => each.variables.map(({ variable }) => variable)).filter((name) => name.includes("_"));
+  return text.replace(/\bthe interlock (\w+)/g, (_, name) => interlockName(name))
+    .replace(/\b(\w+)\/interlocks\/(\w+)/g, (_, environment, name) => place(environment) + interlockName(name))
+    .replace(/\b(\w+)\/(?:actuators\/)?(\w+)/g, (all, environment, name) => (chambers.value.some((each) => each.environment === environment) ? place(environment) + name : all))
+    .replace(new RegExp(`\\b(${variables.join("|") || "-"})\\b`, "g"), (name) => variableName(name));
+}

@@ -1,0 +1,111 @@
+/** `Tile`: one value with its set point, its state by shape and colour, and the last 24 hours. */
+import { decimals, decimalsIn, duration, number, shown, symbol } from "../lib/format.js";
+import { html, useId, useMemo, useRef } from "../lib/html.js";
+import { t, variableName } from "../lib/i18n.js";
+import { growdNow, useTopic } from "../lib/live.js";
+import { useJudgement } from "../lib/verdict.js";
+
+const DAY = 86_400;
+const MARKS = { at_set_point: "✓", approaching: "…", off: "▲", unknown: "✖\ufe0e", free: "", starting: "" };
+const SHORT = { "µmol/m²/s": "µmol", "mol/m²": "mol", "°C d": "°C d" };
+const TALL = 40; // of the drawing; it is 100 wide
+const MANY_LUX = 1_000;
+
+export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
+  const { variable: name, unit } = variable;
+  const id = useId();
+  const message = useTopic(`${environment}/measured/${name}`) ?? kept;
+  const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
+  const judged = useJudgement(environment, name);
+  const isKnown = message?.quality === "ok";
+  const newest = useRef(null); // that was known
+  if (isKnown) newest.current = message;
+  const state = stateOf(variable, message, wanted, judged);
+  const { text, sign } = short(variable, isKnown ? message.value : null);
+  const target = wanted === null ? "" : short(variable, wanted, true).text;
+  const old = isKnown || state === "starting" ? "" : lastKnown(variable, newest.current, day);
+  return html`<article class=${`tile ${state} ${isWide ? "wide_only" : ""}`} aria-labelledby=${id}>
+    <button aria-haspopup="dialog" onClick=${onOpen}>
+      <span class="name"><span id=${id}>${variableName(name)}</span>
+        ${["light_ppfd", "light_illuminance"].includes(name) && html`<${LightOfDay} environment=${environment} />`}
+        <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
+      ${isKnown ? html`<span class="reading"><strong>${text}</strong> <span class="unit">${sign}</span>
+          ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>`
+        : html`<span class="reading"><strong class="words">${message ? t(`quality_${message.quality}`) : "–"}</strong></span>
+          ${old && html`<span class="old_value">${old}</span>`}`}
+      ${(isKnown || state === "starting") && html`<${Spark} series=${day?.series[name]} step=${day?.bucket_s} message=${message} judged=${judged} unit=${10 ** -decimals(variable)} />`}
+    </button>
+  </article>`;
+}
+
+/** growd's judgement, and what the stream says earlier: a lost value, and a new set point. A calculated value follows from others. */
+function stateOf({ derived: isDerived }, message, wanted, judged) {
+  if (!message || message.quality === "none" || message.quality === "warm-up") return "starting";
+  if (message.quality !== "ok") return isDerived ? "starting" : "unknown";
+  if (wanted === null) return "free";
+  if (judged.set_point !== wanted) return "approaching";
+  return MARKS[judged.state] === undefined || judged.state === "unknown" ? "approaching" : judged.state;
+}
+
+/** A value and its unit, short enough for a tile; a set point with no more decimals than it needs. */
+function short({ unit, precision }, value, isPlain = false) {
+  const sign = SHORT[symbol(unit)] ?? (unit === "pH" ? "" : symbol(unit));
+  if (value === null) return { text: "", sign };
+  const inUnit = shown(value, unit);
+  const places = (it, most) => (isPlain ? Math.min(most, decimalsIn(it) ?? most) : most);
+  if (unit === "lux" && value >= MANY_LUX) return { text: number(value / 1_000, places(value / 1_000, 1)), sign: "klx" };
+  return { text: number(inUnit, places(inUnit, decimals({ unit, precision }))), sign };
+}
+
+/** The newest value that was known: of the stream, else of the history. */
+function lastKnown(variable, message, day) {
+  const { time = [], last = [] } = day?.series[variable.variable]?.measured ?? {};
+  const found = message ?? (time.length ? { value: last.at(-1), time: time.at(-1) + day.bucket_s / 2 } : null);
+  if (!found) return "";
+  const { text, sign } = short(variable, found.value);
+  return t("last_known", { value: `${text} ${sign}`.trim(), time: duration(growdNow() - found.time) });
+}
+
+/** The light of the day so far, as a ring that is full when the day has what it should. */
+function LightOfDay({ environment }) {
+  const name = "light_daily_integral";
+  const value = useTopic(`${environment}/measured/${name}`)?.value;
+  const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? useTopic(`${environment}/measured/${name}_expected`)?.value;
+  if (typeof value !== "number") return null;
+  const share = wanted > 0 ? Math.min(1, value / wanted) : 0;
+  return html`<span class="of_day"><svg class="ring" viewBox="0 0 20 20" aria-hidden="true"><circle r="8" cx="10" cy="10" />
+      ${share > 0 && html`<circle class="done" r="8" cx="10" cy="10" pathLength="1" stroke-dasharray=${`${share} 1`} />`}</svg>
+    <span class="hidden">${variableName(name)} </span>${number(value, value < 9.95 ? 1 : 0)} mol</span>`;
+}
+
+/** The last 24 hours with the set point as a band; the newest value comes from the stream. */
+function Spark({ series, step, message, judged, unit }) {
+  const minute = Math.floor((message?.time ?? 0) / 60);
+  return useMemo(() => html`<svg class="spark" viewBox=${`0 0 100 ${TALL}`} preserveAspectRatio="none" aria-hidden="true">
+    ${series && drawn(series, step, message, judged, unit)}</svg>`, [series, minute, message?.quality, judged.set_point, judged.low]);
+}
+
+function drawn({ measured, desired, holds_s: holds }, step, message, { set_point: wantedNow, low: least, high: most }, unit) {
+  const end = Math.max(message?.time ?? 0, growdNow());
+  const start = end - DAY;
+  const points = measured.time.map((time, i) => [time + step / 2, measured.mean[i]]).filter(([time]) => time > start);
+  if (message?.quality === "ok" && Number.isFinite(message.value)) points.push([message.time, message.value]);
+  const half = Number.isFinite(most - least) && wantedNow != null ? (most - least) / 2 : 0;
+  const wanted = [[start, desired.before?.value ?? null], ...desired.time.map((time, i) => [Math.max(time, start), desired.last[i]])];
+  const bands = wanted.map(([from, value], i) => ({ from, to: wanted[i + 1]?.[0] ?? end, value })).filter(({ from, to, value }) => value !== null && to > from);
+  const values = [...points.map(([, value]) => value), ...bands.flatMap(({ value }) => [value - half, value + half])];
+  const [low, high] = spread(Math.min(...values), Math.max(...values), Math.max(4 * half, 10 * unit));
+  const x = (time) => (100 * (time - start)) / DAY;
+  const y = (value) => TALL - 2 - ((TALL - 4) * (value - low)) / (high - low);
+  const thick = Math.max(2, y(0) - y(2 * half));
+  const line = points.map(([time, value], i) => `${i && time - points[i - 1][0] <= holds + step ? "L" : "M"}${x(time).toFixed(1)} ${y(value).toFixed(1)}`).join("");
+  return html`${bands.map(({ from, to, value }) => html`<rect x=${x(from).toFixed(1)} width=${(x(to) - x(from)).toFixed(1)} y=${(y(value) - thick / 2).toFixed(1)} height=${thick.toFixed(1)} />`)}
+    <path d=${line} />`;
+}
+
+/** Ends that are at least `least` apart. */
+function spread(low, high, least) {
+  if (!(high >= low)) return [0, 1];
+  const room = Math.max(0, least - (high - low)) / 2;
+  return [low - room, high + room];
+}
