@@ -46,6 +46,7 @@ export const STRINGS = {
   held_before: ["All outputs were held safe when growd answered last", "Alle Ausgänge waren sicher gehalten, als growd zuletzt antwortete"],
   held_unsafe: ["All outputs are held, but not all are known to be safe", "Alle Ausgänge werden gehalten, aber nicht alle sind sicher"],
   held_by: ["by {name}", "von {name}"],
+  at_device: ["somebody at the device", "jemand am Gerät"],
   held_upgrade: ["The upgrade releases them by itself.", "Das Upgrade gibt sie von selbst wieder frei."],
   release: ["Release", "Freigeben"],
   release_question: ["Release all outputs? They follow recipe and set points again.", "Alle Ausgänge freigeben? Sie folgen dann wieder Rezept und Sollwerten."],

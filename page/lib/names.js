@@ -17,6 +17,9 @@ export function interlockName(name) {
 /** What a chamber is called. */
 export const chamberName = (environment) => environment.replaceAll("_", " ").replace(/^./, (first) => first.toUpperCase());
 
+/** Who did something: a name, an address, or somebody at the device itself. */
+export const authorName = (by) => (/^(127\.|::1$)/.test(by) ? t("at_device") : by);
+
 /** A sentence of growd with names in place of its paths and variables. */
 export function readable(text) {
   const several = chambers.value.length > 1;

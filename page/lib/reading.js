@@ -5,6 +5,7 @@ import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { isShare, levelText, setPointText, useWritten } from "./levels.js";
 import { topic, useStatus, useTopic, variableOf } from "./live.js";
+import { authorName } from "./names.js";
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
 
@@ -200,7 +201,7 @@ export function Commander({ environment, name }) {
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
     experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
-    hand && html`<p key="hand">${t("hand_by", { name: hand.by, time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}${hand.is_idle && `; ${t("hand_idle")}`}
+    hand && html`<p key="hand">${t("hand_by", { name: authorName(hand.by), time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}${hand.is_idle && `; ${t("hand_idle")}`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id.replaceAll("_", " ") })}</p>`,
     !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan", { name: variableName(sourceOf(status, environment, name)) })}</p>`,

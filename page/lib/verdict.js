@@ -1,43 +1,47 @@
-/** What growd judges: the verdict over all, the problems, and the state of each variable. */
-import { t } from "./i18n.js";
+/** What growd judges: the verdict over all, the problems, and the state of each variable; and its sentences in words. */
+import { decimalsIn, number } from "./format.js";
+import { t, variableName } from "./i18n.js";
 import { useStatus } from "./live.js";
-import { readable } from "./names.js";
+import { chamberName, readable } from "./names.js";
 
-const STATES = { idle: "free", settling: "approaching", reached: "at_set_point", missed: "approaching" };
+const STATES = { settling: "approaching", reached: "at_set_point", missed: "approaching" }; // of attainment
 const NOBODY = {};
 
-/** {verdict, problems, environments} of the status, drawn again with it; null before the first. */
-export function useJudged() {
+/** What needs attention, the worst first, as `notices` of the status; without mere notes, and without the hold. */
+export const problemsOf = (status) => status?.notices.filter(({ severity, kind }) => severity !== "note" && kind !== "hold") ?? [];
+
+/** {state, code, fields, text, remedy, effects} over all. */
+export const verdictOf = (status) => status.verdict ?? judged(status);
+
+/** {state, low, high, set_point} of a variable; an empty object before growd has judged it. */
+export function useJudgement(environment, name) {
   const status = useStatus();
-  return status && (status.verdict ? status : judged(status));
+  const found = status?.variables.find((each) => each.environment === environment && each.variable === name);
+  if (!found) return NOBODY;
+  const attained = status.attainment.find((each) => each.environment === environment && each.variable === name);
+  const [low, high] = attained?.band ?? [];
+  return { low, high, state: attained?.is_lasting ? "off" : STATES[attained?.state] ?? "free", ...found, set_point: found.desired?.value ?? null };
 }
 
-/** {state, low, high, set_point, value} of a variable; an empty object before growd has judged it. */
-export const useJudgement = (environment, name) => useJudged()?.environments?.[environment]?.variables[name] ?? NOBODY;
-
-/** The sentence of a problem or of the verdict: in the language of the page, else growd's. */
-export function sentence({ code, fields, message }) {
-  const key = `said_${code}`;
-  const text = t(key, fields);
-  return text === key ? readable(message) : text;
+/** A sentence of growd, {code, fields, text}: in the language of the page, else growd's own. `what`: "said" or "remedy". */
+export function sentence({ code, fields = {}, text }, what = "said") {
+  const key = `${what}_${code}`;
+  const words = t(key, Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, wordsOf(name, value)])));
+  return words === key ? readable(text) : words;
 }
 
-/** The same from the notices and the attainment of a status. */
+function wordsOf(name, value) {
+  if (value?.code !== undefined) return sentence(value);
+  if (Array.isArray(value)) return value.map((each) => wordsOf(name, each)).join(", ");
+  if (typeof value === "number") return number(value, decimalsIn(value) ?? 1);
+  return name === "environment" ? chamberName(value) : name.startsWith("variable") ? variableName(value) : value ?? "";
+}
+
+/** A verdict from the notices and the attainment of a status. */
 function judged(status) {
-  const problems = status.notices.filter(({ severity, kind }) => severity !== "note" && kind !== "hold")
-    .map(({ severity, text, ...rest }) => ({ ...rest, severity: severity === "failure" ? "error" : "warning", code: "", fields: {}, message: text, remedy: "", effects: [] }));
-  const environments = {};
-  for (const { environment, variable, measured, desired } of status.variables) {
-    if (!measured) continue;
-    const of = status.attainment.find((each) => each.environment === environment && each.variable === variable);
-    const isKnown = measured.quality === "ok";
-    const state = !isKnown ? "unknown" : of?.is_lasting ? "off" : STATES[of?.state] ?? "free";
-    ((environments[environment] ??= { variables: {} }).variables)[variable] = { state, value: measured.value, set_point: desired?.value ?? null, low: of?.band?.[0], high: of?.band?.[1] };
-  }
-  const all = Object.values(environments).flatMap(({ variables }) => Object.values(variables));
-  const wanted = all.filter(({ set_point: wanted, low }) => wanted !== null && low !== undefined);
-  const [worst] = [...problems].sort((one, other) => (one.severity > other.severity) - (one.severity < other.severity));
-  const state = status.holds.length ? "held" : worst ? (worst.severity === "error" ? "trouble" : "attention") : all.some((each) => each.state !== "unknown") ? "well" : "starting";
-  const fields = { at_set_point: wanted.filter((each) => each.state === "at_set_point").length, with_set_point: wanted.length };
-  return { verdict: { state, code: worst ? "" : state === "well" ? "all_well" : state, fields, message: worst?.message ?? "", remedy: worst?.remedy ?? "", effects: Math.max(0, problems.length - 1) }, problems, environments };
+  const [worst, ...others] = problemsOf(status).sort((one, other) => (one.severity > other.severity) - (one.severity < other.severity));
+  const wanted = status.attainment.filter(({ band }) => band);
+  const isKnown = status.variables.some(({ measured }) => measured?.quality === "ok");
+  const state = status.holds.length ? "held" : worst ? (worst.severity === "failure" ? "trouble" : "attention") : isKnown ? "well" : "starting";
+  return { remedy: "", ...worst, state, effects: others.length, fields: worst?.fields ?? { at_set_point: wanted.filter((each) => each.state === "reached").length, with_set_point: wanted.length } };
 }

@@ -4,7 +4,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { connection, useStatus } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
-import { sentence, useJudged } from "../lib/verdict.js";
+import { problemsOf, sentence } from "../lib/verdict.js";
 
 const SAID_MS = 10_000;
 
@@ -23,10 +23,10 @@ export function Notes() {
 
 /** Which problems have come or gone, for screen readers; said once, and not there for those who read the page later. */
 export function News() {
-  const problems = (useJudged()?.problems ?? []).filter(({ severity }) => severity === "error");
+  const problems = problemsOf(useStatus()).filter(({ severity }) => severity === "failure");
   const known = useRef(new Map());
   const [said, say] = useState("");
-  const present = new Map(problems.map((each) => [`${each.kind} ${each.name} ${each.code} ${JSON.stringify(each.fields)}`, sentence(each)]));
+  const present = new Map(problems.map((each) => [`${each.kind} ${each.name || each.text.replace(/[\d.]+/g, "")}`, sentence(each)]));
   useEffect(() => {
     const less = (some, others) => [...some].filter(([key]) => !others.has(key)).map(([, text]) => text);
     const [come, gone] = [less(present, known.current), less(known.current, present)];
@@ -42,9 +42,8 @@ export function News() {
 
 /** The title and the icon of the browser's tab: the view, and that something has failed, is held, or is not heard. */
 export function Title({ name }) {
-  const judged = useJudged();
   const status = useStatus();
-  const failures = (judged?.problems ?? []).filter(({ severity }) => severity === "error").length;
+  const failures = problemsOf(status).filter(({ severity }) => severity === "failure").length;
   const { isConnected } = useSignal(connection);
   const isLost = status && !isConnected;
   const marks = isLost ? `(${t("old")}) ` : failures ? `(${failures} ✖) ` : status?.holds.length ? "(◼) " : "";

@@ -4,17 +4,18 @@ import { duration, moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { connection, useNow, useStatus } from "../lib/live.js";
+import { authorName } from "../lib/names.js";
 import { Action, act, Loaded } from "../lib/parts.js";
 import { mayOperate } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
-import { sentence, useJudged } from "../lib/verdict.js";
+import { problemsOf, sentence, verdictOf } from "../lib/verdict.js";
 
 const SHAPES = { well: "✓", attention: "▲", trouble: "✖\ufe0e", held: "◼", starting: "…", lost: "⇹" };
 
 /** The strip; `isSlim`: only if there is something to say, for the other views. */
 export function Verdict({ environment, isSlim = false }) {
   const status = useStatus();
-  const judged = useJudged();
+  const verdict = status && verdictOf(status);
   const { isConnected, silence } = useSignal(connection);
   const [isOpen, setOpen] = useState(false);
   const isLost = !isConnected && silence !== null;
@@ -23,10 +24,10 @@ export function Verdict({ environment, isSlim = false }) {
   }, [isConnected, isLost]);
   const [hold] = status?.holds ?? [];
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
-  const state = isLost ? "lost" : !judged || !isConnected ? "starting" : hold ? (unsafe ? "trouble" : "held") : judged.verdict.state;
+  const state = isLost ? "lost" : !verdict || !isConnected ? "starting" : hold ? (unsafe ? "trouble" : "held") : verdict.state;
   const isQuiet = ["well", "starting"].includes(state);
-  const count = judged?.problems.length ?? 0;
-  const said = words(state, { judged, hold, unsafe, isConnected });
+  const count = problemsOf(status).length;
+  const said = words(state, { verdict, hold, unsafe, isConnected });
   return html`
     <div role="status" class="hidden">${isLost ? t("no_connection") : ""}</div>
     ${!(isSlim && isQuiet) && html`<section class=${`verdict ${state} ${isSlim ? "slim" : ""} ${hold ? "held_by" : ""}`} aria-label=${t("verdict")}>
@@ -34,9 +35,11 @@ export function Verdict({ environment, isSlim = false }) {
       <div class="what"><strong role=${hold ? "status" : null}>${said.head}</strong>
         <p class="small">${isLost ? t("no_data", { time: duration(silence) }) : said.more}${hold && html`<${Since} hold=${hold} isConnected=${isConnected} />`}</p></div>
       <span class="does">
-        ${hold && html`<${Hold} hold=${hold} isConnected=${isConnected} />`}
+        ${hold?.holder === "person" && html`<${Action} key=${`${hold.since} ${why(hold)}`} confirm=${[t("release_question"), why(hold)].filter(Boolean).join(" ")} disabled=${!isConnected}
+          run=${() => call("hold/release", { since: hold.since, reason: hold.reason }).then(() => {})}>${t("release")}<//>`}
         ${count > 0 && html`<button onClick=${() => setOpen(true)} aria-haspopup="dialog">${count > 1 ? t("show_count", { count }) : t("show")}</button>`}
       </span>
+      ${hold?.holder === "person" && !hold.reason && mayOperate() && html`<${Reason} />`}
     </section>`}
     ${isOpen && html`<${Loaded} load=${problems} environment=${environment} onClose=${() => setOpen(false)} />`}`;
 }
@@ -44,14 +47,13 @@ export function Verdict({ environment, isSlim = false }) {
 const problems = async () => (await Promise.all([import("./wrong.js"), import("../strings.js")]))[0].ProblemSheet;
 
 /** {head, more}: the sentence of the strip, and what helps. */
-function words(state, { judged, hold, unsafe, isConnected }) {
-  if (hold) return { head: t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held"), more: [unsafe && sentence({ message: unsafe.text }), why(hold)].filter(Boolean).join(" · ") };
+function words(state, { verdict, hold, unsafe, isConnected }) {
+  if (hold) return { head: t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held"), more: [unsafe && sentence(unsafe), why(hold)].filter(Boolean).join(" · ") };
   if (state === "lost") return { head: t("no_connection_now"), more: "" };
-  if (!judged) return { head: t("connecting"), more: "" };
-  if (state === "starting") return { head: t(judged.verdict.state === "starting" ? "verdict_starting" : "connecting"), more: "" };
-  const { code, fields, message, remedy, effects } = judged.verdict;
+  if (state === "starting") return { head: t(verdict?.state === "starting" ? "verdict_starting" : "connecting"), more: "" };
+  const { fields, effects } = verdict;
   if (state === "well") return { head: t("verdict_well"), more: fields.with_set_point ? t(fields.at_set_point === fields.with_set_point ? "verdict_at" : "verdict_approaching", fields) : t("verdict_free") };
-  return { head: sentence({ code, fields, message }), more: [remedy, effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
+  return { head: sentence(verdict), more: [verdict.remedy && sentence({ ...verdict, text: verdict.remedy }, "remedy"), effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
 }
 
 function Since({ hold, isConnected }) {
@@ -60,19 +62,16 @@ function Since({ hold, isConnected }) {
   return html` · ${isConnected ? t("since", { time: moment(hold.since), lasted: duration(now - hold.since) }) : moment(hold.since)}${hold.holder !== "person" && html`<br />${t("held_upgrade")}`}`;
 }
 
-const why = ({ reason, by }) => [reason, by && t("held_by", { name: by })].filter(Boolean).join(", ");
+const why = ({ reason, by }) => [reason, by && t("held_by", { name: authorName(by) })].filter(Boolean).join(", ");
 
-/** The reason of a hold, if it has none yet, and its release. */
-function Hold({ hold, isConnected }) {
+/** The reason of a hold, if it has none yet. */
+function Reason() {
   const [reason, setReason] = useState("");
   const give = (event) => {
     event.preventDefault();
     act(() => call("hold/set", { reason }).then(() => {})).then((isDone) => isDone && setReason("")); // the strip says it
   };
-  if (hold.holder !== "person") return null;
-  return html`${!hold.reason && mayOperate() && html`<form onSubmit=${give}>
-      <input aria-label=${t("reason")} placeholder=${t("reason")} maxlength="200" required value=${reason} onInput=${(event) => setReason(event.target.value)} />
-      <button>${t("save")}</button></form>`}
-    <${Action} key=${`${hold.since} ${why(hold)}`} confirm=${[t("release_question"), why(hold)].filter(Boolean).join(" ")} disabled=${!isConnected}
-      run=${() => call("hold/release", { since: hold.since, reason: hold.reason }).then(() => {})}>${t("release")}<//>`;
+  return html`<form onSubmit=${give}>
+    <input aria-label=${t("reason")} placeholder=${t("reason")} maxlength="200" required value=${reason} onInput=${(event) => setReason(event.target.value)} />
+    <button>${t("save")}</button></form>`;
 }

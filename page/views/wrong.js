@@ -3,14 +3,14 @@ import { call } from "../lib/api.js";
 import { duration, moment } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { growdNow } from "../lib/live.js";
+import { growdNow, useStatus } from "../lib/live.js";
 import { Action, Sheet } from "../lib/parts.js";
 import { href } from "../lib/route.js";
-import { sentence, useJudged } from "../lib/verdict.js";
+import { problemsOf, sentence } from "../lib/verdict.js";
 
 export { interlockName, readable } from "../lib/names.js";
 
-const SHAPES = { error: "✖\ufe0e", warning: "▲" };
+const SHAPES = { failure: "✖\ufe0e", warning: "▲" };
 const VIEWS = { device: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
 
 /** All problems in a sheet; it stays open when the last one ends, and says so. */
@@ -20,26 +20,29 @@ export function ProblemSheet({ environment, onClose }) {
 
 /** The problems, the worst first, each with what follows from it folded below. */
 export function Problems({ environment }) {
-  const problems = useJudged()?.problems ?? [];
+  const problems = problemsOf(useStatus());
   if (!problems.length) return html`<p class="faint">✓ ${t("no_problems")}</p>`;
-  return html`<ul class="plain problems">${problems.map((problem) => html`<${Problem} key=${`${problem.kind} ${problem.name} ${problem.code} ${problem.message.replace(/[\d.]+/g, "")}`} problem=${problem} environment=${environment} />`)}</ul>`;
+  return html`<ul class="plain problems">${problems.map((problem) => html`<${Problem} key=${keyOf(problem)} problem=${problem} environment=${environment} />`)}</ul>`;
 }
 
+/** What is the same problem later on, though its numbers change. */
+export const keyOf = ({ kind, name, text }) => `${kind} ${name || text.replace(/[\d.]+/g, "")}`;
+
 function Problem({ problem, environment }) {
-  const { severity, kind, name = "", since, service, arguments: values, remedy, effects = [] } = problem;
+  const { severity, kind, name = "", since, service, arguments: values, remedy, effects = [], alerts = [] } = problem;
   const text = sentence(problem);
   const help = service && t(`help_${service.split("/").pop()}`);
-  const begun = typeof since === "string" ? Date.parse(since) / 1000 : since;
   const view = VIEWS[kind];
-  return html`<li class=${`problem ${severity === "error" ? "bad" : "warn"}`}>
-    <p><span aria-hidden="true">${SHAPES[severity]} </span><strong><span class="hidden">${t(severity === "error" ? "failure" : "warning")}: </span>${text}</strong></p>
-    ${remedy && html`<p>${remedy}</p>`}
-    ${begun > 0 && html`<p class="small faint">${t("since", { time: moment(begun), lasted: duration(growdNow() - begun) })}</p>`}
+  return html`<li class=${`problem ${severity === "failure" ? "bad" : "warn"}`}>
+    <p><span aria-hidden="true">${SHAPES[severity]} </span><strong><span class="hidden">${t(severity)}: </span>${text}</strong></p>
+    ${remedy && html`<p>${sentence({ ...problem, text: remedy }, "remedy")}</p>`}
+    ${since > 0 && html`<p class="small faint">${t("since", { time: moment(since), lasted: duration(growdNow() - since) })}</p>`}
     ${effects.length > 0 && html`<details><summary class="small">${t("effects", { count: effects.length })}</summary>
-      <ul class="plain small">${effects.map((each) => html`<li key=${each.message}>${sentence(each)}</li>`)}</ul></details>`}
+      <ul class="plain small">${effects.map((each) => html`<li key=${keyOf(each)}>${sentence(each)}</li>`)}</ul></details>`}
     <div class="row">
       ${help && html`<${Action} admin=${service.endsWith("/reset")} confirm=${service.endsWith("/reset") && t("help_question", { what: help, reason: text })}
         run=${() => call(service, values)}>${help}<//>`}
+      ${alerts.length > 0 && html`<${Action} run=${() => Promise.all(alerts.map((alert) => call("alerts/acknowledge", { alert })))}>${t("help_acknowledge")}<//>`}
       ${view && html`<a href=${href(environment, view, kind === "device" ? { device: name.split("/").pop() } : undefined)}>${t(view)}</a>`}
     </div>
   </li>`;
