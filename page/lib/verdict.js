@@ -20,7 +20,8 @@ export function useJudgement(environment, name) {
   if (!found) return NOBODY;
   const attained = status.attainment.find((each) => each.environment === environment && each.variable === name);
   const [low, high] = attained?.band ?? [];
-  return { low, high, state: attained?.is_lasting ? "off" : STATES[attained?.state] ?? "free", ...found, set_point: found.desired?.value ?? null };
+  const judged = { low, high, state: attained?.is_lasting ? "off" : STATES[attained?.state] ?? "free", ...found, set_point: found.desired?.value ?? null };
+  return status.holds.length ? { ...judged, state: "free" } : judged; // nothing controls it
 }
 
 /** A sentence of growd, {code, fields, text}: in the language of the page, else growd's own. `what`: "said" or "remedy". */

@@ -19,7 +19,7 @@ export function Arrange({ environment, all, onChoice }) {
   return html`<${Sheet} title=${t("tiles_arrange")} onClose=${() => leave(href(environment, "now"))}>
     <p class="small faint">${t("tiles_about")}</p>
     <ul class="plain">${all.map(({ variable: { variable: name }, isShown, isWide }, i) => html`<li key=${name} class="row spread">
-      <label class="grow"><input type="checkbox" checked=${isShown} onChange=${({ target }) => toggle(name, target.checked)} /> ${variableName(name)}
+      <label class="grow"><input type="checkbox" checked=${isShown && !isWide} onChange=${({ target }) => toggle(name, target.checked)} /> ${variableName(name)}
         ${isWide && html` <span class="small faint">${t("tiles_wide")}</span>`}</label>
       <span class="row">
         <button aria-label=${t("tiles_up", { name: variableName(name) })} disabled=${!i} onClick=${() => move(name, -1)}>▲</button>

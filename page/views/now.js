@@ -41,7 +41,7 @@ export function Now({ environment }) {
     <${RecipeLine} environment=${environment} />
     <section class="tiles" aria-label=${t("now_values")}>
       ${shown.map(({ variable, isWide }) => html`<${Tile} key=${variable.variable} environment=${environment} variable=${variable} day=${day} isWide=${isWide}
-        kept=${lastOf(day?.series[variable.variable])} onOpen=${() => open(variable.variable)} />`)}
+        kept=${variable.manual ? lastOf(day?.series[variable.variable]) : undefined} onOpen=${() => open(variable.variable)} />`)}
       ${shown.length > 0 && html`<button class="arrange wide_only" onClick=${() => open(ARRANGE)}>${t("tiles_arrange")}</button>`}
       ${variables.length > 0 && !shown.length && html`<p class="nothing">${t("now_nothing")} <a href=${href(environment, "devices")}>${t("devices")}</a></p>`}
     </section>
@@ -53,7 +53,7 @@ export function Now({ environment }) {
       ${shown.length > 0 && html`<button class="chip quiet narrow_only" onClick=${() => open(ARRANGE)}>${t("tiles_arrange")}</button>`}
     </section>
     ${opened && status && html`<${Loaded} key=${opened === ARRANGE} load=${opened === ARRANGE ? arrange : sheet} environment=${environment} name=${opened}
-      all=${all} kept=${lastOf(day?.series[opened])} onChoice=${setChoice} />`}
+      all=${all} kept=${manual.includes(opened) ? lastOf(day?.series[opened]) : undefined} onChoice=${setChoice} />`}
   </div>`;
 }
 

@@ -2,7 +2,9 @@
 import { decimals, decimalsIn, duration, number, shown, symbol } from "../lib/format.js";
 import { html, useId, useMemo, useRef } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { growdNow, useTopic } from "../lib/live.js";
+import { Age } from "../lib/levels.js";
+import { connection, growdNow, useTopic } from "../lib/live.js";
+import { useSignal } from "../lib/signal.js";
 import { useJudgement } from "../lib/verdict.js";
 
 const DAY = 86_400;
@@ -14,10 +16,14 @@ const MANY_LUX = 1_000;
 export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const { variable: name, unit } = variable;
   const id = useId();
+  const isLight = ["light_ppfd", "light_illuminance"].includes(name);
+  const { isConnected, silence } = useSignal(connection);
   const message = useTopic(`${environment}/measured/${name}`) ?? kept;
   const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   const judged = useJudgement(environment, name);
+  const reading = judged.measured;
   const isKnown = message?.quality === "ok";
+  const isByHand = isKnown && (reading ?? message).by === "hand";
   const newest = useRef(null); // that was known
   if (isKnown) newest.current = message;
   const state = stateOf(variable, message, wanted, judged);
@@ -26,11 +32,12 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const old = isKnown || state === "starting" ? "" : lastKnown(variable, newest.current, day);
   return html`<article class=${`tile ${state} ${isWide ? "wide_only" : ""}`} aria-labelledby=${id}>
     <button aria-haspopup="dialog" onClick=${onOpen}>
-      <span class="name"><span id=${id}>${variableName(name)}</span>
-        ${["light_ppfd", "light_illuminance"].includes(name) && html`<${LightOfDay} environment=${environment} />`}
+      <span class="name"><span id=${id}>${variableName(isLight ? "light_illuminance" : name)}</span>
+        ${isLight && html`<${LightOfDay} environment=${environment} />`}
         <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
       ${isKnown ? html`<span class="reading"><strong>${text}</strong> <span class="unit">${sign}</span>
-          ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>`
+          ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>
+          ${(isByHand || (!isConnected && silence !== null)) && html`<span class="old_value">${isByHand && `${t("by_hand")}, `}<${Age} time=${message.time} /></span>`}`
         : html`<span class="reading"><strong class="words">${message ? t(`quality_${message.quality}`) : "–"}</strong></span>
           ${old && html`<span class="old_value">${old}</span>`}`}
       ${(isKnown || state === "starting") && html`<${Spark} series=${day?.series[name]} step=${day?.bucket_s} message=${message} judged=${judged} unit=${10 ** -decimals(variable)} />`}

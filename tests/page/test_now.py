@@ -1,16 +1,16 @@
-"""The view Now: cards with values, set points, outputs and commands, and the recipe in a line."""
+"""The first view: the verdict, tiles with values and states, their sheets, outputs, and the recipe in a line."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
 import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import PLACE, SIMULATED, Client, address, card, connected, in_browser, sure
+from support.page import PLACE, SIMULATED, Client, address, card, connected, in_browser, sheet, sure, verdict
 from support.program import started
 
 if TYPE_CHECKING:
@@ -22,75 +22,69 @@ if TYPE_CHECKING:
 
 pytestmark = in_browser
 
-LIGHT = "light_illuminance"
+LIGHT: Final = "light_illuminance"
+TALL_PHONE: Final = {"width": 390, "height": 844}
+EIGHT: Final = (
+    *("Air temperature", "Humidity", "CO₂", "Light"),
+    *("pH", "Conductivity", "Water level", "Water temperature"),
+)
+SHIFTS: Final = """
+window.shifts = 0;
+new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifts += each.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
 
 
 @pytest.mark.parametrize(
     ("look", "names", "value"),
     [
-        (
-            {"locale": "en-GB", "viewport": PHONE},
-            ("Air temperature", "Humidity", "CO₂", "Light"),
-            r"^\d+\.\d °C$",
-        ),
-        (
-            {"locale": "de-DE", "viewport": DESK},
-            ("Lufttemperatur", "Luftfeuchte", "CO₂", "Licht"),
-            r"^\d+,\d °C$",
-        ),
-        (
-            {"locale": "en-US", "viewport": DESK},
-            ("Air temperature", "Humidity", "CO₂", "Light"),
-            r"^\d+\.\d °F$",
-        ),
+        ({"locale": "en-GB", "viewport": PHONE}, ("Air temperature", "Light"), r"^\d+\.\d °C"),
+        ({"locale": "de-DE", "viewport": DESK}, ("Lufttemperatur", "Licht"), r"^\d+,\d °C"),
+        ({"locale": "en-US", "viewport": DESK}, ("Air temperature", "Light"), r"^\d+\.\d °F"),
     ],
     ids=["phone", "German", "Fahrenheit"],
 )
-async def test_each_variable_has_a_card_with_value_unit_and_age(
+async def test_each_value_has_a_tile_in_the_units_of_the_browser(
     shared: Program, browser: Browser, look, names, value
 ) -> None:
-    age = re.compile(r"just now|\d+ s ago|gerade eben|vor \d+ s")
     async with opened(browser, address(shared), **look) as tab:
-        for name in names:
-            await expect(card(tab.page, name)).to_contain_text(age)
-        await expect(tab.page.get_by_role("article")).to_have_count(4)
         await expect(card(tab.page, names[0]).get_by_text(re.compile(value))).to_be_visible()
+        await expect(card(tab.page, names[1])).to_contain_text("µmol")
+        await expect(tab.page.get_by_role("article")).to_have_count(4 if look["viewport"] == PHONE else 7)
+        chips = tab.page.get_by_role("region", name=re.compile("Outputs|Ausgänge"))
+        await expect(chips.get_by_text(re.compile("^(Fan|Lüfter)"))).to_have_count(1)
 
 
-async def test_a_set_point_that_is_typed_is_growds_until_it_is_released(
+async def test_all_values_of_a_climate_are_on_one_screen_and_stay_in_their_place(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with started(tmp_path, "--profile", "climate") as program:
+        for viewport in (TALL_PHONE, DESK):
+            async with opened(browser, "about:blank", viewport=viewport) as tab:
+                page = tab.page
+                asked: list[str] = []
+                page.on("request", lambda each: asked.append(each.url))
+                await page.add_init_script(SHIFTS)
+                await page.goto(address(program))
+                await connected(page)
+                await expect(verdict(page)).to_be_visible()
+                for name in EIGHT:
+                    await expect(card(page, name)).to_contain_text(re.compile(r"\d"))
+                    await expect(card(page, name).locator(".spark path")).to_be_attached()
+                    await expect(card(page, name)).to_be_in_viewport(ratio=0.99)
+                height = await page.evaluate("document.documentElement.scrollHeight - innerHeight")
+                assert height <= 0
+                assert await page.evaluate("window.shifts") < 0.1
+                days = [each for each in asked if "/history/" in each and "points=100" in each]
+                assert len(days) <= 2  # with those that hold values by hand, as soon as they are known
+
+
+async def test_a_set_point_is_set_and_released_in_the_sheet(
     shared: Program, browser: Browser, client: Client
 ) -> None:
-    async with opened(browser, address(shared)) as tab:
-        light = card(tab.page, "Light")
-        field = light.get_by_label("Set point of Light")
-        await field.fill("9000")
-        await field.press("Enter")
-        await expect(light).to_contain_text("by hand: 127.0.0.1")
-        assert await client.last(f"desired/{LIGHT}") == 9000
-        await light.get_by_role("button", name="Release").click()
-        await expect(field).to_have_value("")
-        assert await client.last(f"desired/{LIGHT}") is None
-
-
-async def test_a_set_point_in_the_numbers_of_the_browser(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    async with opened(browser, address(shared), locale="de-DE") as tab:
-        light = card(tab.page, "Licht")
-        field = light.get_by_label("Sollwert für Licht")
-        await field.fill("1.234,5")
-        await light.get_by_role("button", name="Setzen").click()
-        await expect(light).to_contain_text("von Hand: 127.0.0.1")
-        assert await client.last(f"desired/{LIGHT}") == 1234.5
-        await light.get_by_role("button", name="Freigeben").click()
-        await expect(field).to_have_value("")
-
-
-async def test_a_set_point_that_is_none_is_not_sent(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    async with opened(browser, address(shared)) as tab:
-        light = card(tab.page, "Light")
+    async with opened(browser, address(shared, "now", f"of={LIGHT}")) as tab:
+        light = tab.page.get_by_role("dialog", name="Light")
         field = light.get_by_label("Set point of Light")
         for typed, said in (("bright", "Not a number."), ("-5", "Possible: 0 to 200,000 lx")):
             await field.fill(typed)
@@ -99,90 +93,84 @@ async def test_a_set_point_that_is_none_is_not_sent(
             await expect(light.get_by_role("button", name="Set", exact=True)).to_be_disabled()
         await field.fill("190000")
         await expect(light).to_contain_text("This chamber reaches 0 to")
-        await field.press("Escape")
-        await expect(field).to_have_value("")
         assert await client.last(f"desired/{LIGHT}") is None
-
-
-async def test_a_set_point_beyond_reach_is_marked_while_it_is_in_force(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    async with opened(browser, address(shared)) as tab:
-        light = card(tab.page, "Light")
+        await field.fill("9000")
+        await field.press("Enter")
+        await expect(light).to_contain_text("by hand: somebody at the device")
+        assert await client.last(f"desired/{LIGHT}") == 9000
+        await tab.page.keyboard.press("Escape")
+        await expect(light).to_have_count(0)
+        await expect(card(tab.page, "Light")).to_contain_text(re.compile("→ .*9"))
+        await expect(card(tab.page, "Light")).to_contain_text("at the set point")
+        light = await sheet(tab.page, "Light")
+        await expect(light.locator(".u-over").first).to_be_visible()  # the chart of the day
+        await light.get_by_role("button", name="Release").click()
+        await expect(light.get_by_label("Set point of Light")).to_have_value("")
+        assert await client.last(f"desired/{LIGHT}") is None
         await client.publish(f"desired/{LIGHT}", 190_000)
         await expect(light).to_contain_text("▲ This chamber reaches 0 to 20,000 lx.")
         await client.publish(f"desired/{LIGHT}", None)
-        await expect(light).not_to_contain_text("This chamber reaches")
+        await tab.page.go_back()  # as the button of a phone
+        await expect(light).to_have_count(0)
+        await expect(tab.page).to_have_title(re.compile("Now · growd"))
 
 
-async def test_why_a_set_point_is_refused_is_not_behind_the_bar(shared: Program, browser: Browser) -> None:
-    async with opened(browser, address(shared)) as tab:
-        await connected(tab.page)
-        light = card(tab.page, "Light")
-        await light.get_by_label("Set point of Light").evaluate(
-            """field => {
-                document.body.style.paddingBottom = "100vh";
-                const bar = document.querySelector("nav").getBoundingClientRect().top;
-                scrollBy(0, field.getBoundingClientRect().bottom - bar + 1);
-                field.value = "-5";
-                field.dispatchEvent(new Event("input", {bubbles: true}));
-            }"""
-        )
-        why = light.get_by_text("Possible: 0 to 200,000 lx")
-        await expect(why).to_be_visible()
-        await tab.page.wait_for_function(
-            """why => why.getBoundingClientRect().bottom
-                <= document.querySelector("nav").getBoundingClientRect().top""",
-            arg=await why.element_handle(),
-        )
-
-
-async def test_an_output_is_switched_by_its_own_set_point(
+async def test_a_set_point_in_the_numbers_of_the_browser(
     shared: Program, browser: Browser, client: Client
 ) -> None:
+    async with opened(browser, address(shared, "now", f"of={LIGHT}"), locale="de-DE") as tab:
+        light = tab.page.get_by_role("dialog", name="Licht")
+        await light.get_by_label("Sollwert für Licht").fill("1.234,5")
+        await light.get_by_role("button", name="Setzen").click()
+        await expect(light).to_contain_text("von Hand: jemand am Gerät")
+        assert await client.last(f"desired/{LIGHT}") == 1234.5
+        await light.get_by_role("button", name="Freigeben").click()
+        await client.until(lambda: client.last(f"desired/{LIGHT}"), lambda value: value is None)
+
+
+async def test_an_output_is_switched_in_its_sheet(shared: Program, browser: Browser, client: Client) -> None:
     async with opened(browser, address(shared)) as tab:
-        carbon_dioxide = card(tab.page, "CO₂")
-        await carbon_dioxide.get_by_text("Fan", exact=True).click()
-        switch = carbon_dioxide.get_by_role("group", name="Set point of Fan")
-        await switch.get_by_role("button", name="on", exact=True).click()
-        await expect(switch.get_by_role("button", name="on", exact=True)).to_have_attribute(
-            "aria-pressed", "true"
-        )
+        await tab.page.get_by_role("button", name="Fan").click()
+        fan = tab.page.get_by_role("dialog", name="Fan")
+        switch = fan.get_by_role("group", name="Set point of Fan")
+        on, off = (switch.get_by_role("button", name=name, exact=True) for name in ("on", "off"))
+        await on.click()
+        await expect(on).to_have_attribute("aria-pressed", "true")
         await client.until(lambda: client.last("switches/fan"), bool)
-        await switch.get_by_role("button", name="off", exact=True).click()
+        await off.click()
         await client.until(lambda: client.last("switches/fan"), lambda level: level is False or level == 0)
-        await carbon_dioxide.get_by_role("button", name="Release").click()
+        await fan.get_by_role("button", name="Release").click()
         await client.until(lambda: client.last("desired/air_flush_on"), lambda value: value is None)
-
-
-async def test_a_command_by_hand_shows_its_time_and_the_way_back(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    await client.publish("commanded/light_intensity_white", 0.4)
-    async with opened(browser, address(shared)) as tab:
-        light = card(tab.page, "Light")
-        await expect(light).to_contain_text(re.compile(r"Commanded by hand: 40 %, \d+ min left"))
-        await expect(light.get_by_text("40 %", exact=True)).to_be_visible()  # what the lamp really does
-        await light.get_by_role("button", name="Back to automatic").click()
-        await expect(light).not_to_contain_text("Commanded by hand")
+        await fan.get_by_role("button", name="Close").click()
+        await expect(tab.page.get_by_role("button", name="Fan off")).to_be_visible()
+        await client.publish("commanded/light_intensity_white", 0.4)
+        await expect(tab.page.get_by_role("button", name="Lamp 40 %")).to_be_visible()
+        light = await sheet(tab.page, "Light")
+        await light.get_by_role("button", name="Close").click()
+        await tab.page.get_by_role("button", name="Lamp").click()
+        lamp = tab.page.get_by_role("dialog")
+        await expect(lamp).to_contain_text(re.compile(r"Commanded by hand: 40 %, \d+ min left"))
+        await lamp.get_by_role("button", name="Back to automatic").click()
+        await expect(lamp).not_to_contain_text("Commanded by hand")
         assert await client.last("commanded/light_intensity_white") is None
 
 
 async def test_the_recipe_in_a_line_pauses_resumes_and_stops(
     shared: Program, browser: Browser, client: Client
 ) -> None:
-    await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
+    await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days", offset=3 * 86_400)
     async with opened(browser, address(shared), viewport=DESK) as tab:
-        line = tab.page.get_by_role("region", name="lettuce_days")
-        await expect(line).to_contain_text("running")
-        await expect(line.get_by_role("progressbar")).to_be_visible()
-        await expect(line).to_contain_text(re.compile("next: .+, in .+"))
-        await expect(card(tab.page, "Light")).to_contain_text("from the recipe lettuce_days")
+        line = tab.page.get_by_role("region", name="Lettuce, 41 days by the clock")
+        await expect(line).to_contain_text("day 4 of 41")
+        await expect(line).to_contain_text(re.compile("light (on|off) in "))
+        await expect(line.get_by_role("img", name="next 24 hours")).to_be_visible()
+        menu = line.get_by_label("Pause or stop the recipe")
+        await menu.click()
         await line.get_by_role("button", name="Pause").click()
         await expect(line).to_contain_text("paused")
         assert (await client.run())["state"] == "paused"
         await line.get_by_role("button", name="Resume").click()
-        await expect(line).to_contain_text("running")
+        await expect(line).to_contain_text(re.compile("light (on|off) in "))
         await line.get_by_role("button", name="Stop").click()
         await tab.page.get_by_role("dialog").get_by_role("button", name="Back").click()
         assert (await client.run())["state"] == "running"
@@ -192,55 +180,40 @@ async def test_the_recipe_in_a_line_pauses_resumes_and_stops(
         assert (await client.run())["state"] == "idle"
 
 
-async def test_a_sensor_that_dies_shows_a_fault_and_no_old_value(
+async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(
     shared: Program, browser: Browser, client: Client
 ) -> None:
     async with opened(browser, address(shared)) as tab:
         light = card(tab.page, "Light")
-        await expect(light.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
-        await client.call("simulator/inject_fault", device="bh1750", kind="absent")
-        await expect(light.get_by_text("fault", exact=True)).to_be_visible()
-        await expect(light.get_by_text("\u2013 lx")).to_be_visible()
-        await expect(light.get_by_text(re.compile(r"^\d.* lx$"))).to_have_count(0)
-        await expect(light).to_contain_text("0x23")  # growd's own sentence
-        await expect(tab.page.get_by_text(re.compile("Failure:.*bh1750_1"))).to_be_visible()
-        await expect(tab.page).to_have_title(re.compile(r"^\(\d ✖\) Now · growd$"))
-        await client.call("simulator/clear_faults")
-        await expect(light.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
-        alert = tab.page.locator(".wrong [role=alert]")
-        await expect(alert).to_have_text("")  # a screen reader finds nothing of the past
-
-
-async def test_a_set_point_is_not_called_reached_during_a_hold_and_without_its_sensor(
-    shared: Program, browser: Browser, client: Client
-) -> None:
-    async with opened(browser, address(shared)) as tab:
-        light, reached = card(tab.page, "Light"), "✓ set point reached"
         await client.publish(f"desired/{LIGHT}", 5000)
-        await expect(light).to_contain_text(reached)
+        await expect(light).to_contain_text("at the set point")
         await client.call("hold/set", reason="new bottle")
-        await expect(light).to_contain_text("Held safe")
-        await expect(light).not_to_contain_text(reached)
+        await expect(light).not_to_contain_text("at the set point")
         await expect(tab.page).to_have_title("(◼) Now · growd")
         await client.call("hold/release")
-        await expect(light).to_contain_text(reached)
+        await expect(light).to_contain_text("at the set point")
         await client.call("simulator/inject_fault", device="bh1750", kind="absent")
-        await expect(light.get_by_text("fault", exact=True)).to_be_visible()
-        await expect(light).not_to_contain_text(reached)
+        await expect(light.get_by_text("no reading").first).to_be_visible()
+        await expect(light).to_contain_text(re.compile(r"last \d.* ago"))
+        await expect(light).not_to_contain_text("at the set point")
+        await expect(verdict(tab.page)).to_contain_text("bh1750")
+        await expect(tab.page).to_have_title(re.compile(r"^\(\d ✖\) Now · growd$"))
+        dialog = await sheet(tab.page, "Light")
+        await expect(dialog).to_contain_text("0x23")  # what growd says of the sensor
         await client.call("simulator/clear_faults")
+        await expect(dialog.get_by_text(re.compile(r"^\d.* lx$"))).to_be_visible()
         await client.publish(f"desired/{LIGHT}", None)
 
 
-async def test_a_calibration_that_drives_the_lamp_is_said_in_its_card(
+async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_recipe(
     shared: Program, browser: Browser, client: Client
 ) -> None:
     async with opened(browser, address(shared)) as tab:
-        await expect(card(tab.page, "Light")).to_contain_text("lx")
         await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call(f"{PLACE}/controllers/{LIGHT}/calibrate_light")
-        await expect(card(tab.page, "Light")).to_contain_text("the calibration of the lamp")
+        await expect(tab.page.locator(".recipe_line")).to_contain_text("calibration of the lamp")
         await client.call(f"{PLACE}/controllers/{LIGHT}/stop_calibration")
-        await expect(card(tab.page, "Light")).not_to_contain_text("the calibration of the lamp")
+        await expect(tab.page.get_by_text("No recipe runs.")).to_be_visible()
 
 
 async def test_a_value_measured_by_hand_is_there_after_a_restart(tmp_path: Path, browser: Browser) -> None:
@@ -250,27 +223,27 @@ async def test_a_value_measured_by_hand_is_there_after_a_restart(tmp_path: Path,
         await expect(card(tab.page, "pH")).to_contain_text(re.compile(r"6\.1.*by hand", re.DOTALL))
 
 
-async def test_many_variables_are_in_groups_and_calculated_ones_in_a_line(
-    tmp_path: Path, browser: Browser
+async def test_tiles_are_ordered_hidden_and_pinned_with_the_keyboard_and_stay_so(
+    shared: Program, browser: Browser
 ) -> None:
-    async with started(tmp_path, "--profile", "climate") as program, opened(browser, address(program)) as tab:
-        page = tab.page
-        for name in ("Air", "Light", "Water and nutrients", "Other"):
-            await expect(page.get_by_role("region", name=name, exact=True)).to_be_visible()
-        await expect(card(page, "Circulation pump")).to_be_visible()  # it moves nothing that is measured
-        air = page.get_by_role("region", name="Air", exact=True)
-        await expect(air.get_by_text(re.compile(r"Calculated.*Vapour pressure deficit \d"))).to_be_visible()
-        await expect(card(page, "Vapour pressure deficit")).to_be_hidden()
-        await air.get_by_text("Calculated").click()
-        field = card(page, "Vapour pressure deficit").get_by_label("Set point of Vapour pressure deficit")
-        await field.fill("0.8")
-        await field.press("Enter")
-        await expect(card(page, "Humidity")).to_contain_text("follows from the set point of Vapour")
-        await air.get_by_text("Calculated").click()
-        await expect(card(page, "Vapour pressure deficit")).to_be_visible()  # with a set point it has a card
-
-
-async def test_few_variables_need_no_groups(shared: Program, browser: Browser) -> None:
     async with opened(browser, address(shared)) as tab:
-        await expect(tab.page.get_by_text(re.compile("Calculated.*Dew point"))).to_be_visible()
-        await expect(tab.page.get_by_role("heading", name="Air", exact=True)).to_have_count(0)
+        page = tab.page
+        await connected(page)
+        tiles = page.get_by_role("article")
+        await page.get_by_role("button", name="Arrange tiles").press("Enter")
+        dialog = page.get_by_role("dialog", name="Arrange tiles")
+        await dialog.get_by_label("Humidity", exact=True).press("Space")
+        await dialog.get_by_role("checkbox", name=re.compile("^Vapour pressure")).press("Space")
+        await dialog.get_by_role("button", name="Move CO₂ up").press("Enter")
+        await dialog.get_by_role("button", name="Move CO₂ up").press("Enter")
+        await page.keyboard.press("Escape")
+        for _ in range(2):
+            await expect(card(page, "Humidity")).to_have_count(0)
+            await expect(card(page, "Vapour pressure deficit")).to_be_visible()
+            await expect(tiles.first).to_contain_text("CO₂")
+            await page.reload()
+        await page.get_by_role("button", name="Arrange tiles").click()
+        await dialog.get_by_role("button", name="As at the beginning").click()
+        await dialog.get_by_role("button", name="Close").click()
+        await expect(card(page, "Humidity")).to_be_visible()
+        await expect(tiles.first).to_contain_text("Air temperature")

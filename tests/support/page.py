@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -91,8 +92,21 @@ class Client:
 
 
 def card(page: Page, name: str) -> Locator:
-    """The card of a variable."""
+    """The tile of a value."""
     return page.get_by_role("article", name=name, exact=True)
+
+
+async def sheet(page: Page, name: str) -> Locator:
+    """The sheet of a value, opened by its tile."""
+    await card(page, name).get_by_role("button").click()
+    dialog = page.get_by_role("dialog")
+    await expect(dialog).to_be_visible()
+    return dialog
+
+
+def verdict(page: Page) -> Locator:
+    """The strip that says whether all is well."""
+    return page.get_by_role("region", name=re.compile("^(Verdict|Gesamtzustand)$"))
 
 
 async def connected(page: Page) -> None:
