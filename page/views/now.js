@@ -98,7 +98,7 @@ function Output({ environment, device, onOpen }) {
   const held = useStatus()?.variables.find((each) => each.environment === environment && each.variable === name)?.held_by;
   const isHeld = Boolean(held) && held !== "the hold";
   return html`<button class=${`chip ${level > 0 ? "on" : ""} ${isHeld ? "warn" : ""}`} aria-haspopup="dialog" onClick=${() => onOpen(name)}>
-    ${isLamp ? t("lamp") : variableName(name)} <b>${text}</b>${isHeld && html` <span aria-hidden="true">▲</span><span class="hidden">${t("held_interlock")}</span>`}</button>`;
+    ${isLamp ? t("lamp") : variableName(name)} <b>${level === null ? "–" : text}</b>${isHeld && html` <span aria-hidden="true">▲</span><span class="hidden">${t("held_interlock")}</span>`}</button>`;
 }
 
 /** A contact, such as a door: what it says now. */

@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
 from support.checkout import ROOT
-from support.page import PLACE, VIEWS, address, connected, in_browser
+from support.page import PLACE, VIEWS, address, card, connected, in_browser, verdict
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -90,10 +90,16 @@ async def test_with_problems_a_hold_and_commands_by_hand(
     await client.call("hold/set", reason="")
     async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
         page = tab.page
-        await expect(page.get_by_text("Failure: environment_1/scd30_1")).to_be_visible()
-        await expect(page.get_by_text("All outputs are held safe")).to_be_visible()
-        await open_all(page)
+        await expect(card(page, "CO₂")).to_contain_text("no reading")
+        await expect(verdict(page)).to_contain_text("All outputs are held safe")
         found = await violations(page)
+        await verdict(page).get_by_role("button", name="Show").click()
+        await expect(page.get_by_role("dialog", name="Problems")).to_contain_text("scd30")
+        found += await violations(page)
+        await page.goto(address(shared, "now", "of=air_carbon_dioxide"))
+        await page.reload()
+        await expect(page.get_by_role("dialog", name="CO₂").locator(".u-over").first).to_be_visible()
+        found += await violations(page)
         await page.goto(address(shared, "devices"))
         await there(page, "devices")
         await open_all(page)
@@ -116,10 +122,16 @@ async def test_without_connection_with_a_login_and_with_a_mistake(
     async with opened(browser, address(shared), viewport=width, color_scheme=theme) as tab:
         page = tab.page
         await there(page, "now")
-        await page.get_by_label("Set point of Light", exact=True).fill("bright")
+        await page.get_by_role("button", name="Arrange tiles").click()
+        await expect(page.get_by_role("dialog", name="Arrange tiles")).to_be_visible()
         found = await violations(page)
+        await page.goto(address(shared, "now", "of=light_illuminance"))
+        await page.get_by_label("Set point of Light", exact=True).fill("bright")
+        found += await violations(page)
+        await page.keyboard.press("Escape")
+        await page.keyboard.press("Escape")
         await page.route("**/_svc/api/**", lambda route: route.abort())
-        await expect(page.get_by_text("All values are old")).to_be_visible()
+        await expect(verdict(page)).to_contain_text("All values are old")
         found += await violations(page)
         await page.unroute_all(behavior="ignoreErrors")
         refusal = {"ERROR": "a login is required"}

@@ -53,7 +53,8 @@ async def test_the_focus_stays_where_the_work_is(shared: Program, browser: Brows
     await client.call(f"{PLACE}/start_recipe", recipe_id="lettuce_days")
     async with opened(browser, address(shared), viewport=DESK) as tab:
         page = tab.page
-        line = page.get_by_role("region", name="lettuce_days")
+        line = page.get_by_role("region", name="Lettuce, 41 days by the clock")
+        await line.get_by_label("Pause or stop").click()
         await line.get_by_role("button", name="Pause").focus()
         await page.keyboard.press("Enter")
         await expect(line.get_by_role("button", name="Resume")).to_be_focused()
@@ -65,12 +66,14 @@ async def test_the_focus_stays_where_the_work_is(shared: Program, browser: Brows
         await page.keyboard.press("Enter")
         await expect(page.get_by_text("No recipe runs.")).to_be_visible()
         await expect(page.locator("main :focus")).to_have_count(1)
-        light = card(page, "Light")
+        await page.goto(address(shared, "now", "of=light_illuminance"))
+        light = page.get_by_role("dialog")
         await light.get_by_label("Set point of Light").fill("5000")
         await page.keyboard.press("Enter")
         await light.get_by_role("button", name="Release").focus()
         await page.keyboard.press("Enter")
         await expect(light.get_by_label("Set point of Light")).to_be_focused()
+        await page.keyboard.press("Escape")
         await page.get_by_role("link", name="Recipes", exact=True).first.click()
         await page.get_by_role("link", name=re.compile("demo_day")).focus()
         await page.keyboard.press("Enter")
@@ -106,7 +109,7 @@ async def test_a_change_is_announced_once(shared: Program, browser: Browser, cli
         await expect(alert).to_have_text("")
         await client.call("hold/set", reason="smoke")
         said = tab.page.get_by_role("status").filter(has_text="All outputs are held safe")
-        await expect(said).to_have_text("◼ All outputs are held safe")  # without how long
+        await expect(said).to_have_text("All outputs are held safe")  # without how long
         await client.call("hold/release")
         await expect(said).to_have_count(0)
 
@@ -139,8 +142,8 @@ async def test_a_slow_network_is_no_alarm(shared: Program, browser: Browser) -> 
 async def test_a_set_point_is_shown_as_it_was_typed(
     shared: Program, browser: Browser, client: Client
 ) -> None:
-    async with opened(browser, address(shared)) as tab:
-        field = card(tab.page, "CO₂").get_by_label("Set point of CO₂", exact=True)
+    async with opened(browser, address(shared, "now", "of=air_carbon_dioxide")) as tab:
+        field = tab.page.get_by_role("dialog").get_by_label("Set point of CO₂", exact=True)
         await field.fill("850.5")
         await field.press("Enter")
         await client.until(lambda: client.last("desired/air_carbon_dioxide"), lambda value: value == 850.5)

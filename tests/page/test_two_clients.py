@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
-from support.page import PLACE, address, card, connected, in_browser, sure
+from support.page import PLACE, address, connected, in_browser, sure
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -34,24 +34,26 @@ DOCUMENT = {
 
 
 async def test_a_set_point_of_one_client_appears_at_another(shared: Program, browser: Browser) -> None:
-    async with opened(browser, address(shared)) as one, opened(browser, address(shared)) as other:
-        fields = [card(tab.page, "Light").get_by_label("Set point of Light") for tab in (one, other)]
+    at = address(shared, "now", "of=light_illuminance")
+    async with opened(browser, at) as one, opened(browser, at) as other:
+        fields = [tab.page.get_by_role("dialog").get_by_label("Set point of Light") for tab in (one, other)]
         await connected(other.page)
         await fields[0].fill("7000")
         await fields[0].press("Enter")
         await expect(fields[1]).to_have_value("7000")
-        await card(other.page, "Light").get_by_role("button", name="Release").click()
+        await other.page.get_by_role("dialog").get_by_role("button", name="Release").click()
         await expect(fields[0]).to_have_value("")
 
 
 async def test_what_another_client_sets_does_not_replace_what_one_types(
     shared: Program, browser: Browser, client: Client
 ) -> None:
-    async with opened(browser, address(shared)) as tab:
-        field = card(tab.page, "Light").get_by_label("Set point of Light")
+    async with opened(browser, address(shared, "now", "of=light_illuminance")) as tab:
+        light = tab.page.get_by_role("dialog")
+        field = light.get_by_label("Set point of Light")
         await field.fill("12")
         await client.publish("desired/light_illuminance", 3000)
-        await expect(card(tab.page, "Light")).to_contain_text("by hand")
+        await expect(light).to_contain_text("by hand")
         await field.press_sequentially("34")
         await field.press("Enter")
         await client.until(lambda: client.last("desired/light_illuminance"), lambda value: value == 1234)
@@ -68,8 +70,8 @@ async def test_a_recipe_started_by_one_is_paused_by_another(
     ):
         await connected(other.page)
         await one.page.get_by_role("button", name="Start", exact=True).click()
-        line = other.page.get_by_role("region", name="lettuce_days")
-        await expect(line).to_contain_text("läuft")
+        line = other.page.get_by_role("region", name="Lettuce, 41 days by the clock")
+        await line.get_by_label("Rezept pausieren oder stoppen").click()
         await line.get_by_role("button", name="Pause").click()
         await expect(one.page.get_by_role("button", name="Resume")).to_be_visible()
         assert (await client.run())["state"] == "paused"

@@ -1,4 +1,4 @@
-"""The bar of what is wrong: growd's own sentences, and the button that helps."""
+"""What is wrong: the verdict on each view, the sheet of problems, and the button that helps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import PLACE, VIEWS, Client, address, card, in_browser, sure
+from support.page import PLACE, VIEWS, Client, address, in_browser, verdict
 from support.program import started
 
 if TYPE_CHECKING:
@@ -40,9 +40,11 @@ for_s = 0
 """
 
 
-def problem(page: Page, text: str) -> Locator:
-    """The item of a problem in the bar."""
-    return page.get_by_role("region", name="Problems").get_by_role("group").filter(has_text=text)
+async def problem(page: Page, text: str) -> Locator:
+    """A problem in the sheet of problems, which is opened."""
+    await verdict(page).get_by_role("button", name=re.compile("^Show")).click()
+    dialog = page.get_by_role("dialog", name="Problems")
+    return dialog.get_by_role("listitem").filter(has_text=text).first
 
 
 @pytest.mark.parametrize("viewport", [PHONE, DESK], ids=["phone", "desk"])
@@ -53,20 +55,25 @@ async def test_a_fault_is_on_each_view_and_leads_to_the_devices(
     async with opened(browser, address(shared), viewport=viewport) as tab:
         for view in VIEWS:
             await tab.page.goto(address(shared, view))
-            await expect(problem(tab.page, "Failure: environment_1/scd30_1")).to_be_in_viewport()
-        item = problem(tab.page, "Failure: environment_1/scd30_1")
-        await item.locator("summary").click()
+            await expect(verdict(tab.page)).to_contain_text(re.compile("scd30", re.IGNORECASE))
+            await expect(verdict(tab.page)).to_be_in_viewport()
+        await tab.page.goto(address(shared))
+        item = await problem(tab.page, "scd30")
         await item.get_by_role("link", name="Devices").click()
         await expect(tab.page).to_have_title(re.compile("Devices · growd"))
         await client.call("simulator/clear_faults")
-        await expect(item).to_have_count(0)
+        await expect(verdict(tab.page)).to_have_count(0)
+        await tab.page.goto(address(shared))
+        await expect(verdict(tab.page)).to_contain_text("All well")
 
 
 async def test_simulated_hardware_is_said_calmly(shared: Program, browser: Browser) -> None:
     async with opened(browser, address(shared)) as tab:
-        mark = tab.page.get_by_role("banner").get_by_text(re.compile("^Simulated .10$"))
-        await mark.click()
-        await expect(tab.page.get_by_text("no sensor is read and no output is switched")).to_be_visible()
+        await tab.page.get_by_role("banner").get_by_text(re.compile("^Simulated .10$")).click()
+        note = tab.page.get_by_text("no sensor is read and no output is switched")
+        await expect(note).to_be_visible()
+        await tab.page.keyboard.press("Escape")
+        await expect(note).to_be_hidden()
 
 
 async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
@@ -80,17 +87,16 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
         opened(browser, address(program), viewport=DESK) as tab,
     ):
         client = Client(program, session)
-        await expect(card(tab.page, "CO₂")).to_contain_text("ppm")
+        await client.until(client.status, lambda now: all(each["state"] == "ok" for each in now["devices"]))
         await client.call("simulator/inject_fault", kind="without_effect", device="valve")
         await client.publish("commanded/air_carbon_dioxide_valve_on", 1)
-        item = problem(tab.page, "No rise after a dose has tripped")
-        await expect(item).to_be_visible()
-        await expect(card(tab.page, "CO₂")).to_contain_text("Held by an interlock")
-        await expect(card(tab.page, "CO₂")).to_contain_text("shut")  # whatever is commanded
+        await expect(verdict(tab.page)).to_contain_text(re.compile("no rise", re.IGNORECASE))
+        chip = tab.page.get_by_role("button", name="CO₂ valve shut")  # whatever is commanded
+        await expect(chip).to_contain_text("Held by an interlock")
         await client.publish("commanded/air_carbon_dioxide_valve_on", None)
-        await item.locator("summary").click()
+        item = await problem(tab.page, "rise")
         await item.get_by_role("button", name="Reset").click()
-        await sure(tab.page, "Reset")
+        await tab.page.get_by_role("dialog").last.get_by_role("button", name="Reset", exact=True).last.click()
         await expect(item).to_have_count(0)
         locks = {each["name"]: each for each in (await client.status())["interlocks"]}
         assert not locks[name]["tripped"]
@@ -108,11 +114,10 @@ async def test_an_alert_is_acknowledged(tmp_path: Path, browser: Browser) -> Non
     ):
         client = Client(program, session)
         await client.call("simulator/inject_fault", device="bh1750", kind="absent")
-        item = problem(tab.page, "devices").filter(
-            has=tab.page.get_by_role("button", name="Acknowledge", include_hidden=True)
-        )
-        await item.first.locator("summary").click()
-        await item.first.get_by_role("button", name="Acknowledge").click()
-        await expect(item).to_have_count(0)
+        await client.until(client.status, lambda now: now["alerts"])
+        await problem(tab.page, "lux")
+        button = tab.page.get_by_role("dialog", name="Problems").get_by_role("button", name="Acknowledge")
+        await button.click()
+        await expect(button).to_have_count(0)
         alerts = (await client.status())["alerts"]
         assert [alert["acknowledged_by"] is None for alert in alerts] == [False]
