@@ -26,7 +26,7 @@ export function News() {
   const problems = problemsOf(useStatus()).filter(({ severity }) => severity === "failure");
   const known = useRef(new Map());
   const [said, say] = useState("");
-  const present = new Map(problems.map((each) => [`${each.kind} ${each.name || each.text.replace(/[\d.]+/g, "")}`, sentence(each)]));
+  const present = new Map(problems.map((each) => [`${each.kind} ${each.name}`, sentence(each)]));
   useEffect(() => {
     const less = (some, others) => [...some].filter(([key]) => !others.has(key)).map(([, text]) => text);
     const [come, gone] = [less(present, known.current), less(known.current, present)];

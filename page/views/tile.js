@@ -21,9 +21,8 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const message = useTopic(`${environment}/measured/${name}`) ?? kept;
   const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   const judged = useJudgement(environment, name);
-  const reading = judged.measured;
-  const isKnown = message?.quality === "ok";
-  const isByHand = isKnown && (reading ?? message).by === "hand";
+    const isKnown = message?.quality === "ok";
+  const isByHand = isKnown && (judged.measured ?? message).by === "hand";
   const newest = useRef(null); // that was known
   if (isKnown) newest.current = message;
   const state = stateOf(variable, message, wanted, judged);
@@ -35,10 +34,10 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
       <span class="name"><span id=${id}>${variableName(isLight ? "light_illuminance" : name)}</span>
         ${isLight && html`<${LightOfDay} environment=${environment} />`}
         <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
-      ${isKnown ? html`<span class="reading"><strong>${text}</strong> <span class="unit">${sign}</span>
+      ${isKnown ? html`<span class="figure"><strong>${text}</strong> <span class="unit">${sign}</span>
           ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>
           ${(isByHand || (!isConnected && silence !== null)) && html`<span class="old_value">${isByHand && `${t("by_hand")}, `}<${Age} time=${message.time} /></span>`}`
-        : html`<span class="reading"><strong class="words">${message ? t(`quality_${message.quality}`) : "–"}</strong></span>
+        : html`<span class="figure"><strong class="words">${message ? t(`quality_${message.quality}`) : "–"}</strong></span>
           ${old && html`<span class="old_value">${old}</span>`}`}
       ${(isKnown || state === "starting") && html`<${Spark} series=${day?.series[name]} step=${day?.bucket_s} message=${message} judged=${judged} unit=${10 ** -decimals(variable)} />`}
     </button>
@@ -50,7 +49,7 @@ function stateOf({ derived: isDerived }, message, wanted, judged) {
   if (!message || message.quality === "none" || message.quality === "warm-up") return "starting";
   if (message.quality !== "ok") return isDerived ? "starting" : "unknown";
   if (wanted === null) return "free";
-  if (judged.set_point !== wanted) return "approaching";
+  if ((judged.desired?.value ?? null) !== wanted) return "approaching"; // growd has not judged it yet
   return MARKS[judged.state] === undefined || judged.state === "unknown" ? "approaching" : judged.state;
 }
 
@@ -89,15 +88,15 @@ function LightOfDay({ environment }) {
 function Spark({ series, step, message, judged, unit }) {
   const minute = Math.floor((message?.time ?? 0) / 60);
   return useMemo(() => html`<svg class="spark" viewBox=${`0 0 100 ${TALL}`} preserveAspectRatio="none" aria-hidden="true">
-    ${series && drawn(series, step, message, judged, unit)}</svg>`, [series, minute, message?.quality, judged.set_point, judged.low]);
+    ${series && drawn(series, step, message, judged, unit)}</svg>`, [series, minute, message?.quality, judged.low]);
 }
 
-function drawn({ measured, desired, holds_s: holds }, step, message, { set_point: wantedNow, low: least, high: most }, unit) {
+function drawn({ measured, desired, holds_s: holds }, step, message, { low: least, high: most }, unit) {
   const end = Math.max(message?.time ?? 0, growdNow());
   const start = end - DAY;
   const points = measured.time.map((time, i) => [time + step / 2, measured.mean[i]]).filter(([time]) => time > start);
   if (message?.quality === "ok" && Number.isFinite(message.value)) points.push([message.time, message.value]);
-  const half = Number.isFinite(most - least) && wantedNow != null ? (most - least) / 2 : 0;
+  const half = least != null && most != null ? (most - least) / 2 : 0;
   const wanted = [[start, desired.before?.value ?? null], ...desired.time.map((time, i) => [Math.max(time, start), desired.last[i]])];
   const bands = wanted.map(([from, value], i) => ({ from, to: wanted[i + 1]?.[0] ?? end, value })).filter(({ from, to, value }) => value !== null && to > from);
   const values = [...points.map(([, value]) => value), ...bands.flatMap(({ value }) => [value - half, value + half])];

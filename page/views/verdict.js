@@ -8,14 +8,14 @@ import { authorName } from "../lib/names.js";
 import { Action, act, Loaded } from "../lib/parts.js";
 import { mayOperate } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
-import { problemsOf, sentence, verdictOf } from "../lib/verdict.js";
+import { problemsOf, sentence } from "../lib/verdict.js";
 
 const SHAPES = { well: "✓", attention: "▲", trouble: "✖\ufe0e", held: "◼", starting: "…", lost: "⇹" };
 
 /** The strip; `isSlim`: only if there is something to say, for the other views. */
 export function Verdict({ environment, isSlim = false }) {
   const status = useStatus();
-  const verdict = status && verdictOf(status);
+  const verdict = status?.verdict;
   const { isConnected, silence } = useSignal(connection);
   const [isOpen, setOpen] = useState(false);
   const isLost = !isConnected && silence !== null;
@@ -26,8 +26,9 @@ export function Verdict({ environment, isSlim = false }) {
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
   const state = isLost ? "lost" : !verdict || !isConnected ? "starting" : hold ? (unsafe ? "trouble" : "held") : verdict.state;
   const isQuiet = ["well", "starting"].includes(state);
-  const count = problemsOf(status).length;
-  const said = words(state, { verdict, hold, unsafe, isConnected });
+  const [worst, ...others] = problemsOf(status);
+  const count = worst ? others.length + 1 : 0;
+  const said = words(state, { verdict, worst, hold, unsafe, isConnected });
   return html`
     <div role="status" class="hidden">${isLost ? t("no_connection") : ""}</div>
     ${!(isSlim && isQuiet) && html`<section class=${`verdict ${state} ${isSlim ? "slim" : ""} ${hold ? "held_by" : ""}`} aria-label=${t("verdict")}>
@@ -47,13 +48,13 @@ export function Verdict({ environment, isSlim = false }) {
 const problems = async () => (await Promise.all([import("./wrong.js"), import("../strings.js")]))[0].ProblemSheet;
 
 /** {head, more}: the sentence of the strip, and what helps. */
-function words(state, { verdict, hold, unsafe, isConnected }) {
+function words(state, { verdict, worst, hold, unsafe, isConnected }) {
   if (hold) return { head: t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held"), more: [unsafe && sentence(unsafe), why(hold)].filter(Boolean).join(" · ") };
   if (state === "lost") return { head: t("no_connection_now"), more: "" };
   if (state === "starting") return { head: t(verdict?.state === "starting" ? "verdict_starting" : "connecting"), more: "" };
   const { fields, effects } = verdict;
   if (state === "well") return { head: t("verdict_well"), more: fields.with_set_point ? t(fields.at_set_point === fields.with_set_point ? "verdict_at" : "verdict_approaching", fields) : t("verdict_free") };
-  return { head: sentence(verdict), more: [verdict.remedy && sentence({ ...verdict, text: verdict.remedy }, "remedy"), effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
+  return { head: sentence({ ...worst, ...verdict }), more: [verdict.remedy && sentence({ ...verdict, text: verdict.remedy }, "remedy"), effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
 }
 
 function Since({ hold, isConnected }) {
