@@ -67,7 +67,7 @@ export const STRINGS = {
   verdict_free: ["No set points. Values are read.", "Keine Sollwerte. Die Werte werden gelesen."],
   verdict_starting: ["growd has started, first values are on their way", "growd ist gestartet, die ersten Werte kommen gleich"],
   show_count: ["Show {count}", "{count} anzeigen"],
-  effects: ["+{count} that follow from it", "+{count} Folgen davon"],
+  effects: ["+{count} effects", "+{count} Folgen"],
   no_problems: ["No problems", "Keine Probleme"],
   state_at_set_point: ["at the set point", "am Sollwert"],
   state_approaching: ["on its way to the set point", "auf dem Weg zum Sollwert"],
@@ -75,7 +75,7 @@ export const STRINGS = {
   state_unknown: ["no reading", "kein Messwert"],
 
   // growd's sentences by their codes; in English growd writes them itself
-  said_device_failed: ["{device} does not work ({variables})", "{device} arbeitet nicht ({variables})"],
+  said_device_failed: ["Device {device} does not work", "Gerät {device} arbeitet nicht"],
   remedy_device_failed: [null, "Stecker, Kabel und Stromversorgung prüfen."],
   said_line_failed: [null, "Kein Sensor an {line} antwortet ({devices})"],
   remedy_line_failed: [null, "Verkabelung und Stromversorgung von {line} prüfen."],

@@ -366,6 +366,16 @@ Object.assign(STRINGS, {
   fault_welded: ["always on", "immer an"],
   fault_held_open: ["stays open", "bleibt offen"],
 
+  event_fault: ["Fault", "Störung"],
+  event_recovery: ["Recovery", "Behoben"],
+  event_interlock: ["Interlock", "Verriegelung"],
+  event_hold: ["Hold", "Sicher"],
+  event_recipe: ["Recipe", "Rezept"],
+  event_calibration: ["Calibration", "Kalibrierung"],
+  event_drift: ["Drift", "Drift"],
+  event_restart: ["Start", "Start"],
+  event_stop: ["Stop", "Stopp"],
+
   // journal
   journal_note: ["Note", "Notiz"],
   journal_time: ["Time (empty: now)", "Zeit (leer: jetzt)"],

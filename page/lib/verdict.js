@@ -16,11 +16,11 @@ export function useJudgement(environment, name) {
   return status?.holds.length ? { ...found, state: "free" } : found; // nothing controls it
 }
 
-/** A sentence of growd, {code, fields, text, variables}: in the language of the page, else growd's own. `what`: "said" or "remedy". */
-export function sentence({ code, fields = {}, text, variables = [] }, what = "said") {
+/** A sentence of growd, {code, fields, text}: in the language of the page, else growd's own. `what`: "said" or "remedy". */
+export function sentence({ code, fields = {}, text }, what = "said") {
   const key = `${what}_${code}`;
   const words = Object.entries(fields).map(([name, value]) => [name, wordsOf(name, value, fields)]);
-  const found = t(key, { variables: variables.map(variableName).join(", "), ...Object.fromEntries(words) });
+  const found = t(key, Object.fromEntries(words));
   return found === key ? readable(text) : found;
 }
 

@@ -18,7 +18,7 @@ export function Data({ environment }) {
   const status = useStatus();
   const { variables } = useChamber(environment);
   if (!status) return html`<p>${t("loading")}</p>`;
-  return html`<div class="cards">
+  return html`<div class="columns">
     <${Database} status=${status} />
     ${status.store && html`<${Outbox} status=${status} />`}
     <${Retention} environment=${environment} />
@@ -169,7 +169,7 @@ function Exports({ environment, variables }) {
   const link = (name, category, { variable }) => html`<a download=${`${variable}-${category}.csv`} aria-label=${`CSV ${variableName(variable)}: ${t(`data_${category}`)}`}
     href=${csv(name, "by_variable", [environment, category, variable, start], [environment, category, variable, end])}>CSV</a>`;
   const whole = (name, file) => html`<a download=${`${environment}-${file}.csv`} href=${csv(name, "by_timestamp", [environment, start], [environment, end])}>${t(`data_all_${file}`)}</a>`;
-  return html`<section class="card wide"><h3>${t("data_export")}</h3>
+  return html`<section class="card"><h3>${t("data_export")}</h3>
     <div class="fields">${field("start", start)}${field("end", end)}</div>
     ${start >= end ? html`<p class="bad">${t("charts_order")}</p>` : html`
     <div class="scroll table" tabindex="0" role="region" aria-label=${t("data_export")}><table class="small exports"><thead><tr><th scope="col">${t("data_variable")}</th>${["measured", "desired", "commanded"].map((each) => html`<th scope="col" key=${each}>${t(`data_${each}`)}</th>`)}</tr></thead>

@@ -24,16 +24,17 @@ export function Journal({ environment }) {
   const toggle = (kind) => setHidden(hidden.includes(kind) ? hidden.filter((each) => each !== kind) : [...hidden, kind]);
   const has = ({ type, kind, source, message, by }) => type === "notes" || [kind, source, message, by].join(" ").toLocaleLowerCase().includes(search.trim().toLocaleLowerCase());
   const all = entries?.filter((each) => !hidden.includes(each.type) && has(each)).sort((one, other) => other.time - one.time);
-  return html`
-    ${mayOperate() && html`<${EntryForm} environment=${environment} onSaved=${() => setSaved(saved + 1)} />`}
+  return html`<div class="two">
+    <div class="beside">${mayOperate() && html`<${EntryForm} environment=${environment} onSaved=${() => setSaved(saved + 1)} />`}
     ${failure && html`<p class="bar warn" role="status">${t("journal_failure", { reason: failure })}</p>`}
     <div class="row chips" role="group" aria-label=${t("show")}>
       ${KINDS.map((kind) => html`<label key=${kind}><input type="checkbox" checked=${!hidden.includes(kind)} onChange=${() => toggle(kind)} /> ${t(`journal_${kind}`)}</label>`)}
     </div>
     <label>${t("journal_search")} <input type="search" value=${search} onInput=${({ target }) => setSearch(target.value)} /></label>
+    </div><div class="entries">
     ${all ? (all.length > 0 || !failure) && html`<${Entries} entries=${all} environment=${environment} isOpen />` : t("loading")}
     ${isShortened && html`<p class="small faint">${t("journal_shortened")}</p>`}
-    <button hidden=${Boolean(search)} onClick=${() => setDays(4 * days)}>${t("journal_more", { count: 4 * days })}</button>`;
+    <button hidden=${Boolean(search)} onClick=${() => setDays(4 * days)}>${t("journal_more", { count: 4 * days })}</button></div></div>`;
 }
 
 /** {entries, failure, isShortened}: of the last days or what is searched; read again after each entry that comes. */

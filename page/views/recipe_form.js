@@ -2,6 +2,7 @@
 import { given, shown, symbol } from "../lib/format.js";
 import { html } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
+import { status } from "../lib/live.js";
 import { NumberInput } from "../lib/parts.js";
 import { Findings } from "./recipe_check.js";
 
@@ -30,7 +31,7 @@ function Phase({ phase, i, change, findings, chamber }) {
   const field = (name, label, more) => html`<${Field} name=${label} value=${phase[name]} set=${set(name)} wrong=${isWrong(findings, `/phases/${i}/${name}`)} ...${more} />`;
   const add = ({ target }) => {
     const [kind, variable] = target.value.split("/");
-    if (kind) change((copy) => ((copy[kind] ??= {})[variable] = [{ at: kind === "daily" ? "06:00" : 0, value: 0 }]));
+    if (kind) change((copy) => ((copy[kind] ??= {})[variable] = [{ at: kind === "daily" ? "06:00" : 0, value: present(chamber, variable) }]));
     target.value = "";
   };
   return html`<fieldset><legend>${t("recipe_phase_number", { number: i + 1 })}</legend>
@@ -50,7 +51,7 @@ function Phase({ phase, i, change, findings, chamber }) {
     })} />`)}
     <div class="row"><select aria-label=${t("recipe_add_variable")} onChange=${add}>
         <option value="">+ ${t("recipe_add_variable")} …</option>
-        ${KINDS.map((kind) => html`<optgroup label=${t(`recipe_${kind}`)}>${chamber.variables.filter(({ variable }) => !tracks.some((track) => track.variable === variable)).map(({ variable }) => html`<option value=${`${kind}/${variable}`}>${variableName(variable)}</option>`)}</optgroup>`)}
+        ${KINDS.map((kind) => html`<optgroup label=${t(`recipe_${kind}`)}>${chamber.variables.filter(({ variable, controlled }) => controlled && !tracks.some((track) => track.variable === variable)).map(({ variable }) => html`<option value=${`${kind}/${variable}`}>${variableName(variable)}</option>`)}</optgroup>`)}
       </select>
       ${i > 0 && html`<button onClick=${() => change((copy, all) => all.splice(i - 1, 0, ...all.splice(i, 1)))}>↑ ${t("recipe_earlier")}</button>
       <button class="bad" onClick=${() => change((copy, all) => all.splice(i, 1))}>${t("recipe_remove_phase")}</button>`}
@@ -78,6 +79,12 @@ function Track({ kind, variable, points, place, about, findings, change }) {
     <${Findings} findings=${findings} />
     <button class="quiet" onClick=${() => change((copy) => copy.push(later(copy.at(-1))))}>+ ${t("recipe_value")}</button>
   </div>`;
+}
+
+/** The first value of a new track: the present set point, or what is measured now, with two digits; else 0. */
+function present({ environment }, variable) {
+  const { desired, measured } = status.value?.variables.find((each) => each.environment === environment && each.variable === variable) ?? {};
+  return Number((desired?.value ?? measured?.value ?? 0).toPrecision(2));
 }
 
 /** Whether an error is at a place. */

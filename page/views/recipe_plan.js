@@ -91,7 +91,8 @@ function Strip({ plan, days, lines, from, to, elapsed, picked, choose }) {
 function DayPicker({ plan, days, index, current, from, to, elapsed, picked, dated, choose }) {
   const at = Math.max(from, Math.min(elapsed ?? picked ?? 0, to));
   const phase = plan.phases.findLast(({ begin }) => begin <= at) ?? plan.phases[0];
-  const place = t("recipe_day", { day: index + 1, days: days.length });
+  const count = Math.max(1, Math.ceil(plan.duration / DAY - 1e-6)); // a plan that starts within a day is on one day more
+  const place = t("recipe_day", { day: Math.min(index + 1, count), days: count });
   return html`<input type="range" min="1" max=${days.length} value=${index + 1} aria-label=${t("recipe_choose_day")} aria-valuetext=${place}
       onInput=${({ target }) => choose(target.value - 1)} />
     <p class="faint small">${t("recipe_differs")}</p>

@@ -26,9 +26,8 @@ export function Verdict({ environment, isSlim = false }) {
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
   const state = isLost ? "lost" : !verdict || !isConnected ? "starting" : hold ? (unsafe ? "trouble" : "held") : verdict.state;
   const isQuiet = ["well", "starting"].includes(state);
-  const [worst, ...others] = problemsOf(status);
-  const count = worst ? others.length + 1 : 0;
-  const said = words(state, { verdict, worst, hold, unsafe, isConnected });
+  const count = problemsOf(status).length;
+  const said = words(state, { verdict, hold, unsafe, isConnected });
   return html`
     <div role="status" class="hidden">${isLost ? t("no_connection") : ""}</div>
     ${!(isSlim && isQuiet) && html`<section class=${`verdict ${state} ${isSlim ? "slim" : ""} ${hold ? "held_by" : ""}`} aria-label=${t("verdict")}>
@@ -48,13 +47,13 @@ export function Verdict({ environment, isSlim = false }) {
 const problems = async () => (await Promise.all([import("./wrong.js"), import("../strings.js")]))[0].ProblemSheet;
 
 /** {head, more}: the sentence of the strip, and what helps. */
-function words(state, { verdict, worst, hold, unsafe, isConnected }) {
+function words(state, { verdict, hold, unsafe, isConnected }) {
   if (hold) return { head: t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held"), more: [unsafe && sentence(unsafe), why(hold)].filter(Boolean).join(" · ") };
   if (state === "lost") return { head: t("no_connection_now"), more: "" };
   if (state === "starting") return { head: t(verdict?.state === "starting" ? "verdict_starting" : "connecting"), more: "" };
   const { fields, effects } = verdict;
   if (state === "well") return { head: t("verdict_well"), more: fields.with_set_point ? t(fields.at_set_point === fields.with_set_point ? "verdict_at" : "verdict_approaching", fields) : t("verdict_free") };
-  return { head: sentence({ ...worst, ...verdict }), more: [verdict.remedy && sentence({ ...verdict, text: verdict.remedy }, "remedy"), effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
+  return { head: sentence(verdict), more: [verdict.remedy && sentence({ ...verdict, text: verdict.remedy }, "remedy"), effects > 0 && t("effects", { count: effects })].filter(Boolean).join(" ") };
 }
 
 function Since({ hold, isConnected }) {

@@ -137,11 +137,11 @@ async def test_the_days_of_a_plan_are_reached_by_keyboard_and_by_a_tap(
 ) -> None:
     async with recipes(growd, browser, "?recipe=lettuce_days") as page:
         day = page.locator(".turn b")
-        await expect(day).to_contain_text("Day 1 of 42")
+        await expect(day).to_contain_text("Day 1 of 41")
         await page.get_by_label("Day of the plan").press("End")
-        await expect(day).to_contain_text("Day 42 of 42")
+        await expect(day).to_contain_text("Day 41 of 41")
         await page.locator("svg.strip").click()
-        await expect(day).to_contain_text(re.compile("Day 2[12] of 42 .* growth"))
+        await expect(day).to_contain_text(re.compile("Day 2[12] of 41 .* growth"))
         await page.locator("svg.pick").first.click()
         await expect(page.get_by_label("Position (days)")).not_to_have_value("0")
         await page.get_by_text("As a table").click()
@@ -264,7 +264,7 @@ async def test_a_reader_sees_plan_and_library_without_controls(growd: Program, b
         reader = {"access": "couchdb", "user": "ann", "role": "reader"}
         await page.route("**/session", lambda route: route.fulfill(json=reader))
         await page.reload()
-        await expect(page.get_by_text("Day 1 of 42")).to_be_visible()
+        await expect(page.get_by_text("Day 1 of 41")).to_be_visible()
         await expect(page.get_by_role("link", name="Lettuce, four weeks")).to_be_visible()
         names = {"Pause", "Stop", "New", "Import", "Skip"}
         assert not names & {*await page.locator("main").get_by_role("button").all_inner_texts()}
