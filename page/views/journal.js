@@ -34,7 +34,7 @@ export function Journal({ environment }) {
     </div><div class="entries">
     ${all ? (all.length > 0 || !failure) && html`<${Entries} entries=${all} environment=${environment} isOpen />` : t("loading")}
     ${isShortened && html`<p class="small faint">${t("journal_shortened")}</p>`}
-    <button hidden=${Boolean(search)} onClick=${() => setDays(4 * days)}>${t("journal_more", { count: 4 * days })}</button></div></div>`;
+    <button class="more" hidden=${Boolean(search) || !all} onClick=${() => setDays(4 * days)}>${t("journal_more", { count: 4 * days })}</button></div></div>`;
 }
 
 /** {entries, failure, isShortened}: of the last days or what is searched; read again after each entry that comes. */

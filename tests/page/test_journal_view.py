@@ -212,7 +212,7 @@ async def test_the_list_has_times_authors_and_a_search(
         await search.fill("")
         await expect(page.get_by_role("listitem").filter(has_text="Conductivity 1.8")).to_have_count(1)
         await page.get_by_label("Events").uncheck()
-        await expect(page.get_by_text("restart")).to_have_count(0)
+        await expect(page.get_by_text("growd started")).to_have_count(0)
 
 
 async def test_photos_are_with_the_events_of_the_charts(
@@ -238,5 +238,5 @@ async def test_a_reader_sees_the_journal_without_its_fields(shared: Program, bro
         await tab.page.route("**/session", reader)
         await tab.page.goto(f"{shared.address}/_svc/?reader#{PLACE}/journal")
         await expect(tab.page.get_by_role("checkbox", name="Notes")).to_be_visible()
-        await expect(tab.page.get_by_text("restart").first).to_be_visible()
+        await expect(tab.page.get_by_text("growd started").first).to_be_visible()
         await expect(tab.page.get_by_role("button", name="Save")).to_have_count(0)
