@@ -2,7 +2,7 @@
 import { Refusal } from "./api.js";
 import { number, parseNumber, typed } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { t } from "./i18n.js";
+import { t, variableName } from "./i18n.js";
 import { alone, connection, refresh } from "./live.js";
 import { askSession, mayAdminister, mayOperate } from "./session.js";
 import { Signal, useSignal } from "./signal.js";
@@ -48,8 +48,9 @@ export async function act(work) {
   }
 }
 
-/** A sentence without what it says for a terminal. */
-export const withoutCommand = (text) => text.replace(/: growd topic release \S+|; release with `[^`]*`/g, "");
+/** A sentence without what it says for a terminal, and with places of a recipe in words. */
+export const withoutCommand = (text) => text.replace(/\/phases\/(\d+)(?:\/(?:daily|course)\/(\w+))?(?:\/\w+)*/g, (_, number, variable) =>
+  [t("recipe_phase_number", { number: Number(number) + 1 }), variable && variableName(variable)].filter(Boolean).join(", ")).replace(/: growd topic release \S+|; release with `[^`]*`/g, "");
 
 /**
  * A button that does something at growd. Not shown to users who may not do it.

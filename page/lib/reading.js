@@ -5,11 +5,14 @@ import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { isShare, levelText, setPointText, useWritten } from "./levels.js";
 import { topic, useStatus, useTopic, variableOf } from "./live.js";
-import { authorName } from "./names.js";
+import { authorName, interlockName } from "./names.js";
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
+import { sentence } from "./verdict.js";
 
 export * from "./levels.js";
+
+const isEnglish = () => document.documentElement.lang === "en";
 
 const PLANNED = { air_humidity: ["air_vapour_pressure_deficit"], light_illuminance: ["light_ppfd", "light_daily_integral"] };
 const HOLD = "the hold"; // in `held_by` while all outputs are held
@@ -209,11 +212,11 @@ export function Commander({ environment, name }) {
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
     found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${found.held_by === HOLD ? t("held_hold") : t("held_interlock")}
-      ${found.held_by !== HOLD && html`: <span lang="en">${lock ? lock.reason : withoutCommand(found.held_by)}</span>`}
+      ${found.held_by !== HOLD && html`: ${lock && isEnglish() ? lock.reason : interlockName(found.held_by)}`}
       ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
     beyond && html`<p key="beyond" class="warn"><span aria-hidden="true">▲ </span>${beyond}</p>`,
     attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,
-    attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span><span lang="en">${withoutCommand(withoutPlace(attained.text, environment))}</span></p>`,
+    attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span>${sentence({ code: "set_point_missed", fields: { variable: name, value: attained.value, set_point: attained.set_point, unit: variable.unit }, text: withoutPlace(attained.text, environment) })}</p>`,
     ["reached", "settling"].includes(attained?.state) && html`<p key="attained" class="faint">${attained.isReached ? "✓ " : ""}${t(attained.isReached ? "reached" : "missed")}</p>`,
     found?.desired?.value != null && !variable.controlled && html`<p key="nothing" class="faint">${t("set_point")}: ${setPointText(variable, found.desired.value)}. ${t("no_effect")}</p>`,
   ].filter(Boolean);
