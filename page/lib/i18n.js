@@ -7,6 +7,9 @@ const column = LANGUAGES.indexOf(wanted);
 
 document.documentElement.lang = wanted;
 
+/** More texts, {key: [English, German]}, of a part of the page that is loaded when it is opened. */
+export const addTexts = (texts) => Object.assign(STRINGS, texts);
+
 /** A text by its key, in English where the language has none; {name} in it is replaced by `values.name`. */
 export function t(key, values = {}) {
   const text = STRINGS[key]?.[column] ?? STRINGS[key]?.[0] ?? key;

@@ -1,25 +1,41 @@
-/** `Chart`: variables of an environment on one axis of time, with their values, tables and events. */
+/** `Chart`: up to four variables of an environment over one axis of time, with outputs, light and events. */
+import "../charts_strings.js";
 import { get } from "../lib/api.js";
-import { clock, dated, day, decimals, duration, number, second, shown, symbol } from "../lib/format.js";
+import { clock, dated, day, decimals, duration, number, second, shown } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
-import { connection, variableOf } from "../lib/live.js";
+import { connection, growdTime, useChamber, variableOf } from "../lib/live.js";
 import { levelText } from "../lib/reading.js";
 import { useSignal } from "../lib/signal.js";
-import { Entry } from "./entries.js";
+import { Entry, unitOf } from "./entries.js";
 import { Event } from "./event.js";
 import { Plots } from "./plots.js";
 
+export const MOST_LINES = 4;
 const MOST_ROWS = 300;
+const SILENT_MS = 5_000; // without an answer, before the chart says so
+const COMPARABLE_S = 2.1 * 86_400; // a view in which yesterday can be told from today
+const HOURS = [1, 6, 24, 168];
 
 /**
- * `range`: {seconds} up to now, or {start, end} in UNIX seconds with `end` null for now. `outputs`: variables whose
- * commands are drawn below the others. `onPlots` is called with the `Plots`, for downloads.
+ * `range`: {seconds} up to now, or {start, end} in UNIX seconds with `end` null for now; without it the last `hours`, which
+ * can be changed. `lanes`: outputs drawn below. With `onChoose`, `offered` variables can be added and taken away, those `atHand`
+ * with a press. `isFull` has the events in words, and help. `onPlots` is called with the `Plots`, for downloads.
+ *
+ * The chart fills a parent that has a height, else it has one of its own.
  */
-export function Chart({ environment, variables, outputs = [], range, onPlots }) {
+export function Chart({ environment, variables, lanes = [], hours = 24, range: given, offered, atHand = [], onChoose, isFull = false, onPlots }) {
   const box = useRef();
   const last = useRef(null);
-  const plots = useMemo(() => new Plots(environment, variables, outputs, range, last.current?.view.value), [[environment, variables, outputs].join("/")]);
+  const [only, setOnly] = useState(null);
+  const [seconds, setSeconds] = useState(hours * 3_600);
+  const [hasTable, setTable] = useState(false);
+  const { variables: all } = useChamber(environment);
+  const range = given ?? { seconds };
+  const chosen = variables.slice(0, MOST_LINES);
+  const drawn = chosen.includes(only) ? [only] : chosen;
+  const light = all.filter((each) => each.controlled && each.variable.startsWith("light_")).map((each) => each.variable);
+  const plots = useMemo(() => new Plots(environment, drawn, lanes, light, range, last.current), [[environment, drawn, lanes, light].join("/")]);
   useEffect(() => {
     last.current = plots;
     onPlots?.(plots);
@@ -28,28 +44,88 @@ export function Chart({ environment, variables, outputs = [], range, onPlots }) 
   useEffect(() => {
     if (JSON.stringify(plots.range) !== JSON.stringify(range)) plots.reset(range);
   }, [JSON.stringify(range)]);
-  const failure = useSignal(plots.failure);
-  const view = useSignal(plots.view);
-  useSignal(plots.drawn);
-  const tool = (sign, name, does) => html`<button aria-label=${t(name)} title=${t(name)} onClick=${does}>${sign}</button>`;
-  const plot = (name) => html`<div class="plot" ref=${(element) => element && plots.elements.set(name, element)} aria-hidden="true"></div><${Table} plots=${plots} name=${name} />`;
-  return html`<div class="chart">
-    ${failure && html`<p class="bar warn" role="status">${t("charts_failure", { reason: failure })}</p>`}
-    <div class="row spread">
-      ${view && html`<${Moment} plots=${plots} />`}
-      <span class="row">
-        ${tool("◀", "charts_earlier", () => plots.pan(-1))}${tool("−", "charts_out", () => plots.zoom(1.6))}
-        ${tool("+", "charts_in", () => plots.zoom(1 / 1.6))}${tool("▶", "charts_later", () => plots.pan(1))}
-        <button class=${view?.follows ? "primary" : ""} aria-pressed=${Boolean(view?.follows)} onClick=${() => plots.follow()}>${t("charts_follow")}</button>
-      </span>
+  const choose = (names) => (setOnly(null), onChoose(names));
+  const choices = { plots, chosen, only: drawn.length < chosen.length ? only : null, setOnly, offered, atHand, choose: onChoose && choose };
+  return html`<div class=${`chart ${isFull ? "full" : ""}`}>
+    <div class="row legend">
+      ${chosen.map((name, i) => html`<${Line} key=${name} ...${choices} name=${name} number=${drawn.indexOf(name) + 1 || i + 1} />`)}
+      ${onChoose && html`<${Others} ...${choices} /><${More} ...${choices} />`}
     </div>
-    <div class="chart" ref=${box} tabindex="0" role="group" aria-label=${t("charts")} aria-describedby="charts-help">
-      ${variables.map((name) => html`<section key=${name} class="card"><${Legend} plots=${plots} name=${name} />${plot(name)}</section>`)}
-      <section class="card" hidden=${!plots.lanes.length}><h3>${t("charts_outputs")}</h3>${plot("")}</section>
+    <${Tools} plots=${plots} hasTable=${hasTable} onTable=${() => setTable(!hasTable)}>
+      ${!given && html`<select class="chip" aria-label=${t("charts_range")} value=${seconds} onChange=${({ target }) => setSeconds(Number(target.value))}>
+        ${HOURS.map((each) => html`<option key=${each} value=${each * 3_600}>${duration(each * 3_600)}</option>`)}</select>`}
+    <//>
+    <div class="drawing">
+      <div class="plot" ref=${box} tabindex="0" role="group" aria-label=${t("charts")} aria-describedby=${isFull ? "charts-help" : null} hidden=${hasTable}></div>
+      ${hasTable && html`<${Table} plots=${plots} />`}
+      <${State} plots=${plots} />
     </div>
-    <p id="charts-help" class="small faint">${t("charts_help")}</p>
-    <${Events} plots=${plots} />
+    ${isFull && html`<p id="charts-help" class="small faint">${t("charts_help")}</p><${Events} plots=${plots} />`}
   </div>`;
+}
+
+/** A variable of the chart with its value; its name shows only this one, or all again. */
+function Line({ plots, chosen, only, setOnly, choose, name, number: n }) {
+  const isAway = only && only !== name;
+  return html`<span class=${`chip curve s${n} ${isAway ? "away" : ""}`}>
+    <button aria-pressed=${only === name} disabled=${chosen.length < 2} title=${t(only === name ? "charts_all_again" : "charts_only")} onClick=${() => setOnly(only === name ? null : name)}>
+      <b>${variableName(name)}</b> ${!isAway && html`<${Values} plots=${plots} name=${name} />`}</button>
+    ${choose && html`<button aria-label=${t("charts_without", { name: variableName(name) })} disabled=${chosen.length < 2} onClick=${() => choose(chosen.filter((each) => each !== name))}>✕</button>`}
+  </span>`;
+}
+
+/** What is drawn after another variable was added: beside the one that is shown alone, or beside all. */
+const added = ({ chosen, only }, name) => [...(only ? [only] : chosen), name];
+
+/** Variables that can be added: their name shows only them, + adds them. */
+function Others(props) {
+  const { atHand, chosen, choose } = props;
+  return atHand.filter((name) => !chosen.includes(name)).map((name) => html`<span key=${name} class="chip curve">
+    <button title=${t("charts_only")} onClick=${() => choose([name])}>${variableName(name)}</button>
+    <button aria-label=${t("charts_with", { name: variableName(name) })} disabled=${added(props, name).length > MOST_LINES} onClick=${() => choose(added(props, name))}>+</button>
+  </span>`);
+}
+
+function More(props) {
+  const { offered, atHand, chosen, choose } = props;
+  if (added(props, "").length > MOST_LINES) return null;
+  return html`<select class="chip" aria-label=${t("charts_add")} value="" onChange=${({ target }) => choose(added(props, target.value))}>
+    <option value="">+ ${t("charts_variable")}</option>
+    ${offered.filter((name) => !chosen.includes(name) && !atHand.includes(name)).map((name) => html`<option key=${name} value=${name}>${variableName(name)}</option>`)}</select>`;
+}
+
+/** The shown time, and the buttons that move it. */
+function Tools({ plots, hasTable, onTable, children }) {
+  const view = useSignal(plots.view);
+  const isOver = useSignal(plots.isOver);
+  const steps = useSignal(plots.steps);
+  const tool = (sign, name, does, isOff) => html`<button class="chip" aria-label=${t(name)} title=${t(name)} disabled=${isOff} onClick=${does}>${sign}</button>`;
+  const isComparable = !view || view.end - view.start < COMPARABLE_S;
+  return html`<div class="row spread tools">
+    <${Moment} plots=${plots} />
+    <span class="row">${children}
+      ${isComparable && html`<button class="chip" aria-pressed=${isOver} onClick=${() => plots.overYesterday()}>${t("charts_yesterday")}</button>`}
+      <span class="row moves">${tool("◀", "charts_earlier", () => plots.pan(-1))}${tool("−", "charts_out", () => plots.zoom(1.6))}
+      ${tool("+", "charts_in", () => plots.zoom(1 / 1.6))}${tool("▶", "charts_later", () => plots.pan(1))}
+      ${tool("↶", "charts_back", () => plots.back(), !steps.length)}</span>
+      <button class="chip" aria-pressed=${Boolean(view?.follows)} onClick=${() => plots.follow()}>${t("charts_follow")}</button>
+      <button class="chip" aria-pressed=${hasTable} onClick=${onTable}>${t("charts_table")}</button>
+    </span>
+  </div>`;
+}
+
+/** Over the drawing: why there is nothing, or that growd does not answer. */
+function State({ plots }) {
+  useSignal(growdTime);
+  useSignal(plots.drawn);
+  const failure = useSignal(plots.failure);
+  const asked = useSignal(plots.asked);
+  const silent = asked && performance.now() - asked;
+  if (silent > SILENT_MS) return html`<p class="state warn" role="status">${t("charts_silent", { time: duration(silent / 1_000) })}</p>`;
+  if (failure) return html`<p class="state warn" role="status">${t("charts_failure", { reason: failure })}</p>`;
+  if (!plots.timeline) return html`<p class="state faint">${t("loading")}</p>`;
+  const isEmpty = plots.isKnown && !plots.lanes.length && plots.variables.every((name) => !plots.span(name));
+  return isEmpty ? html`<p class="state faint" role="status">${t("charts_nothing")}</p>` : null;
 }
 
 /** Whether times of the view need their year. */
@@ -62,17 +138,19 @@ const timeIn = (plots, time) => `${(isLong(plots) ? dated : day)(time)} ${second
 
 /** The time at the cursor and what happened then; without a cursor the time that is shown. */
 function Moment({ plots }) {
-  const { start, end } = useSignal(plots.view);
+  const view = useSignal(plots.view);
   const time = useSignal(plots.cursor);
-  const isLoading = useSignal(plots.isLoading);
+  const isLoading = useSignal(plots.asked) > 0;
+  if (!view) return html`<span class="moment"></span>`;
+  const { start, end } = view;
   if (time === null && isLong(plots)) return html`<span class="moment">${dated(start)} – ${dated(end)} ${isLoading && "…"}</span>`;
   if (time === null) return html`<span class="moment">${day(start)} ${clock(start)} – ${day(start) === day(end) ? "" : day(end)} ${clock(end)} ${isLoading && "…"}</span>`;
   const near = (plots.timeline?.events ?? []).filter((each) => Math.abs(each.time - time) < (8 * (end - start)) / plots.width);
-  return html`<span class="moment" role="status"><b>${timeIn(plots, time)}</b>${near.slice(-3).map((each) => html`<br /><span class="small"><${Event} event=${each} /></span>`)}</span>`;
+  return html`<span class="moment" role="status"><b>${timeIn(plots, time)}</b>${near.slice(-1).map((each) => html` <span class="small"><${Event} event=${each} /></span>`)}</span>`;
 }
 
-/** The name of a variable with its values: at the cursor, or now, or the least and the greatest of the shown time. */
-function Legend({ plots, name }) {
+/** The values of a variable: at the cursor, or now, or the least and the greatest of the shown time; and its set point. */
+function Values({ plots, name }) {
   useSignal(plots.drawn);
   const time = useSignal(plots.cursor);
   const { follows } = useSignal(plots.view) ?? {};
@@ -80,44 +158,29 @@ function Legend({ plots, name }) {
   const variable = variableOf(plots.environment, name);
   const { unit } = variable;
   const text = (value) => (value == null ? "–" : unit === "switch" ? levelText(variable, Math.round(value)) : number(shown(value, unit), decimals(variable)));
-  const range = (low, high) => (text(low) === text(high) ? text(low) : `${text(low)} – ${text(high)}`);
-  const sign = unit === "switch" ? "" : symbol(unit);
-  const values = () => {
-    const span = plots.span(name, ["min", "max"]);
-    if (time !== null) {
-      const { min, mean, max, desired } = timeline.at(name, time);
-      const isMean = mean != null && text(min) !== text(max);
-      return [html`${isMean && html`<span class="small">${t("charts_mean_of", { time: duration(timeline.width) })}</span> `}<b>${text(mean)}</b> ${sign} ${isMean && html`<span class="faint small">${range(min, max)}</span>`}`, desired];
-    }
-    const { last, desired } = follows && connection.value.isConnected ? timeline.newest(name) : {};
-    const shownSpan = span && html`<span class="faint small">${t("charts_span", { range: `${range(...span)} ${sign}` })}</span>`;
-    if (last != null) return [html`<span class="small">${t("charts_now")}</span> <b>${text(last)}</b> ${sign} ${shownSpan}`, desired];
-    return [span ? shownSpan : html`<span class="faint">${plots.isKnown ? t("charts_nothing") : plots.failure.value ? "–" : t("loading")}</span>`, desired];
-  };
-  const [words, desired] = timeline ? values() : [html`<span class="faint">${plots.failure.value ? "–" : t("loading")}</span>`];
-  return html`<div class="row spread">
-    <h3>${variableName(name)}</h3>
-    <span><span class="key" aria-hidden="true"></span> ${words}${desired != null && html` · <span class="key dashed" aria-hidden="true"></span> ${t("set_point")} ${text(desired)}`}</span>
-  </div>`;
+  if (!timeline?.of[name]) return html`<span class="reading">–</span>`;
+  const isLive = time === null && follows && connection.value.isConnected;
+  const { last, desired } = isLive ? timeline.newest(name) : { last: null };
+  const at = time === null ? null : timeline.at(name, time);
+  const span = plots.span(name, ["min", "max"]);
+  const value = at ? text(at.mean) : last != null || !span ? text(last) : `${text(span[0])} – ${text(span[1])}`;
+  const wanted = at ? at.desired : desired;
+  const yesterday = time !== null && plots.before?.of[name] ? plots.before.at(name, time - 86_400).mean : null;
+  return html`<span class="reading">${value} ${unitOf(unit)}${wanted != null && html` <span class="faint" title=${t("set_point")}>→ ${text(wanted)}</span>`}${yesterday != null && html` <span class="faint">${t("charts_then", { value: text(yesterday) })}</span>`}</span>`;
 }
 
-/** The shown buckets of a variable, or of the outputs, in which something changed, newest first. */
-function Table({ plots, name }) {
-  const [isOpen, setOpen] = useState(false);
+/** The shown buckets in which something changed, newest first. */
+function Table({ plots }) {
   useSignal(plots.drawn);
-  const title = `${t("charts_table")}: ${name ? variableName(name) : t("charts_outputs")}`;
-  const rows = () => {
-    const { head, columns } = plots.columns(name);
-    const places = name ? variableOf(plots.environment, name).precision : 0;
-    let before = "";
-    const changed = plots.rows(columns).filter(([, ...values]) => before !== (before = values.join()));
-    return html`<table><thead><tr><th>${t("charts_time")}</th>${head.map((key) => html`<th>${name ? t(key === "set_point" ? key : `charts_${key}`) : `${variableName(key[0])} (%)${key[1] === "most" ? `, ${t("charts_max")}` : ""}`}</th>`)}</tr></thead>
-      <tbody>${changed.slice(-MOST_ROWS).reverse().map(([time, ...values]) => html`<tr><th>${timeIn(plots, time)}</th>${values.map((value) => html`<td>${value === null ? "–" : number(value, places)}</td>`)}</tr>`)}</tbody></table>`;
-  };
-  return html`<details onToggle=${(event) => setOpen(event.target.open)}>
-    <summary class="small" aria-label=${title}>${t("charts_table")}</summary>
-    ${isOpen && plots.timeline && html`<div class="scroll scrolled" tabindex="0" role="region" aria-label=${title}>${rows()}</div>`}
-  </details>`;
+  if (!plots.timeline) return null;
+  const columns = plots.columns();
+  let before = "";
+  const changed = plots.rows(columns.map((each) => each.values)).filter(([, ...values]) => before !== (before = values.join()));
+  const places = ({ name }) => (plots.variables.includes(name) ? variableOf(plots.environment, name).precision : 0);
+  const heading = ({ name, key }) => [variableName(name), plots.variables.includes(name) ? t(key === "set_point" ? key : `charts_${key}`) : `%${key === "most" ? `, ${t("charts_max")}` : ""}`].join(" ");
+  return html`<div class="scrolled" tabindex="0" role="region" aria-label=${t("charts_table")}><table class="small">
+    <thead><tr><th>${t("charts_time")}</th>${columns.map((each) => html`<th>${heading(each)}</th>`)}</tr></thead>
+    <tbody>${changed.slice(-MOST_ROWS).reverse().map(([time, ...values]) => html`<tr key=${time}><th>${timeIn(plots, time)}</th>${values.map((value, i) => html`<td>${value === null ? "–" : number(value, places(columns[i]))}</td>`)}</tr>`)}</tbody></table></div>`;
 }
 
 /** What happened in the time that is shown, newest first; notes with their photos. */

@@ -2,13 +2,15 @@
 import { database, databaseAddress, DESIGN, key } from "../lib/api.js";
 import { local, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { t, variableName } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
+import { keep, kept } from "../lib/kept.js";
 import { growdTime, useChamber } from "../lib/live.js";
 import { href, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 import { Chart } from "./chart.js";
 
 const SECONDS = { hour: 3_600, day: 86_400, week: 604_800, year: 31_536_000, years: 315_576_000 };
+const FIRST = ["air_temperature", "air_humidity"];
 const RANGES = [...Object.keys(SECONDS), "run", "any"];
 
 export function Charts({ environment }) {
@@ -16,33 +18,28 @@ export function Charts({ environment }) {
   const { variables: all } = useChamber(environment);
   const [plots, setPlots] = useState(null);
   const place = `charts/${environment}`;
-  const chosen = { range: "day", ...JSON.parse(localStorage.getItem(place)), ...Object.fromEntries(query) };
+  const chosen = { range: "day", ...kept(place), ...Object.fromEntries(query) };
   const choose = (change) => {
-    localStorage.setItem(place, JSON.stringify({ ...chosen, ...change }));
+    keep(place, { ...chosen, ...change });
     location.replace(href(environment, "charts", { ...chosen, ...change }));
   };
   const { range, reason } = useRange(environment, chosen);
-  const isOutput = (each) => each.controlled && !each.measured;
-  const offered = all.filter((each) => each.measured || each.manual);
-  const wanted = chosen.variables?.split(",") ?? offered.filter((each) => each.measured && (!each.derived || each.controlled)).map((each) => each.variable);
-  const variables = offered.map((each) => each.variable).filter((name) => wanted.includes(name));
-  const outputs = all.filter((each) => isOutput(each) || (each.controlled && each.variable.startsWith("light_"))).map((each) => each.variable);
-  const toggle = (name) => choose({ variables: (variables.includes(name) ? variables.filter((each) => each !== name) : [...variables, name]).join() });
-  const title = t("charts_variables", { count: variables.length });
+  const named = (isOne) => all.filter(isOne).map((each) => each.variable);
+  const offered = named((each) => each.measured || each.manual);
+  const atHand = named((each) => each.measured && (!each.derived || each.controlled));
+  const wanted = chosen.variables?.split(",").filter((name) => offered.includes(name)) ?? [];
+  const variables = wanted.length ? wanted : FIRST.filter((name) => offered.includes(name));
+  const isOutput = (each) => each.controlled && (!each.measured || each.variable.startsWith("light_"));
+  const lanes = named(isOutput);
   return html`
     <div class="row" role="group" aria-label=${t("charts_range")}>
-      ${RANGES.map((name) => html`<button key=${name} class=${name === chosen.range ? "primary" : ""} aria-pressed=${name === chosen.range} onClick=${() => choose({ range: name })}>${t(`charts_${name}`)}</button>`)}
+      ${RANGES.map((name) => html`<button key=${name} class="chip" aria-pressed=${name === chosen.range} onClick=${() => choose({ range: name })}>${t(`charts_${name}`)}</button>`)}
     </div>
     ${chosen.range === "any" && html`<${Between} chosen=${chosen} choose=${choose} />`}
-    <details class="card" open=${!variables.length}>
-      <summary>${title}</summary>
-      <div class="row chips" role="group" aria-label=${title}>
-        ${offered.map(({ variable }) => html`<label key=${variable}><input type="checkbox" checked=${variables.includes(variable)} onChange=${() => toggle(variable)} /> ${variableName(variable)}</label>`)}
-      </div>
-    </details>
     ${reason && html`<p class="bar warn" role="status">${reason}</p>`}
-    ${range && all.length > 0 && html`<${Chart} environment=${environment} variables=${variables} outputs=${outputs} range=${range} onPlots=${setPlots} />
-      ${plots && html`<${Downloads} plots=${plots} />`}`}`;
+    ${range && all.length > 0 && html`<section class="card"><${Chart} environment=${environment} variables=${variables.length ? variables : offered.slice(0, 2)} lanes=${lanes} range=${range}
+        offered=${offered} atHand=${atHand} onChoose=${(names) => choose({ variables: names.join() })} isFull onPlots=${setPlots} />
+      ${plots && html`<${Downloads} plots=${plots} />`}</section>`}`;
 }
 
 /** A time of the address in UNIX seconds, NaN if it is not one before the year 10000. */
@@ -78,21 +75,21 @@ function Between({ chosen, choose }) {
 function Downloads({ plots }) {
   const { start, end, follows } = useSignal(plots.view) ?? {};
   if (!start) return null;
-  const { environment, variables } = plots;
+  const { environment } = plots;
   const iso = (time) => new Date(time * 1000).toISOString();
   const name = `${environment} ${iso(start).slice(0, 16)} ${iso(end).slice(0, 16)}`.replaceAll(":", "");
-  const columns = key(["time", "category", "variable", "value", "unit", "is_manual", "by"]);
+  const fields = key(["time", "category", "variable", "value", "unit", "is_manual", "by"]);
   const save = () => {
-    const tables = [...variables, ""].map((each) => [each, plots.columns(each)]);
-    const head = ["time", ...tables.flatMap(([each, table]) => table.head.map((key) => (each ? `${each} ${key}` : `${key[0]} %${key[1] === "most" ? " max" : ""}`)))];
-    const rows = plots.rows(tables.flatMap(([, table]) => table.columns)).map(([time, ...values]) => [iso(time), ...values]);
+    const columns = plots.columns();
+    const head = ["time", ...columns.map(({ name: variable, key: column }) => `${variable} ${{ commanded: "%", most: "% max" }[column] ?? column}`)];
+    const rows = plots.rows(columns.map(({ values }) => values)).map(([time, ...values]) => [iso(time), ...values]);
     const text = [head, ...rows].map((row) => `${row.join()}\r\n`).join(""); // null is empty
     const link = Object.assign(document.createElement("a"), { download: `${name}.csv`, href: URL.createObjectURL(new Blob([text], { type: "text/csv" })) });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
   };
   return html`<p class="row small">
-    <a href=${databaseAddress(`environmental_data_point/${DESIGN}/_list/csv/by_timestamp?cols=${columns}&startkey=${key([environment, start])}&endkey=${key([environment, follows ? {} : end])}`)} download=${`${name} points.csv`}>${t("charts_points_csv")}</a>
+    <a href=${databaseAddress(`environmental_data_point/${DESIGN}/_list/csv/by_timestamp?cols=${fields}&startkey=${key([environment, start])}&endkey=${key([environment, follows ? {} : end])}`)} download=${`${name} points.csv`}>${t("charts_points_csv")}</a>
     <button onClick=${save}>${t("charts_csv")}</button>
   </p>`;
 }

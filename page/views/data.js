@@ -1,4 +1,5 @@
 /** Where the data are: database, outbox, retention, replications, disk; and how to get them. */
+import "../charts_strings.js";
 import { call, database, databaseAddress, DESIGN, get, key } from "../lib/api.js";
 import { bytes, duration, local, moment, number, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";

@@ -1,4 +1,4 @@
-/** `Gestures`: moves and zooms the charts of `Plots` by pointers, wheel and keys. */
+/** `Gestures`: moves and zooms the chart of `Plots` by pointers, wheel and keys. */
 
 export class Gestures {
   #pointers = new Map();
@@ -21,7 +21,7 @@ export class Gestures {
     return over ? (event.clientX - over.left) / over.width : null;
   }
 
-  /** One pointer pans or, without a move, sets the cursor; two zoom. */
+  /** A drag of the mouse shows that part, a finger pans, two zoom; without a move the cursor is set. */
   #point(event) {
     const { plots } = this;
     const { type, pointerId: id } = event;
@@ -29,10 +29,12 @@ export class Gestures {
     const pointer = this.#pointers.get(id);
     const { start, end } = plots.view.value ?? {};
     if (type === "pointerdown") {
-      if (at !== null && !event.button) this.#pointers.set(id, { at, from: at });
+      if (at !== null && !event.button) this.#pointers.set(id, { at, from: at, isMouse: event.pointerType === "mouse" });
     } else if (type !== "pointermove") {
       this.#pointers.delete(id);
-      if (type === "pointerup" && pointer && !pointer.isMoved) plots.point(start + pointer.at * (end - start));
+      if (pointer?.isMouse) plots.mark();
+      if (type === "pointerup" && pointer?.isMouse && pointer.isMoved) plots.part(...[pointer.from, pointer.at].sort((a, b) => a - b));
+      else if (type === "pointerup" && pointer && !pointer.isMoved) plots.point(start + pointer.at * (end - start));
       else if (type === "pointerleave" && event.pointerType === "mouse") plots.point(null);
     } else if (!pointer) {
       if (at !== null) plots.point(start + at * (end - start));
@@ -41,7 +43,8 @@ export class Gestures {
       if (!other && !pointer.isMoved && Math.abs(at - pointer.from) * plots.width < 6) return;
       if (!pointer.isMoved) event.target.setPointerCapture(id);
       const [before, after] = [pointer.at, at].map((place) => Math.abs(place - (other?.at ?? 0)));
-      if (!other) plots.pan(pointer.at - at);
+      if (pointer.isMouse) plots.mark(...[pointer.from, at].sort((a, b) => a - b));
+      else if (!other) plots.pan(pointer.at - at);
       else if (Math.min(before, after) > 0.02) plots.zoom(before / after, (at + other.at) / 2);
       Object.assign(pointer, { at, isMoved: true });
     }

@@ -1,12 +1,11 @@
-/** `Plots`: the charts of variables of an environment on one axis of time, drawn by uPlot from `GET history` and the stream. */
+/** `Plots`: variables of an environment on one axis of time, drawn by uPlot from `GET history` and the stream. */
 import { get } from "../lib/api.js";
-import { clock, day, month, number, second, shown, zoned } from "../lib/format.js";
-import { t, variableName } from "../lib/i18n.js";
+import { shown } from "../lib/format.js";
+import { t } from "../lib/i18n.js";
 import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
-import { levelText } from "../lib/reading.js";
 import { Signal } from "../lib/signal.js";
-import { markOf, MARKS } from "./event.js";
 import { Gestures } from "./gestures.js";
+import { colours, LANE, options } from "./plot_options.js";
 import { CATEGORIES, Timeline } from "./timeline.js";
 
 const MOST_POINTS = 1_500;
@@ -15,7 +14,10 @@ const SETTLED_MS = 250; // of zoom and pan, before growd is asked
 const RETRY_MS = 12_000;
 const LONGEST_MS = 65_000; // growd answers within a minute
 const SPAN_S = [60, 3.16e8]; // of a view; growd answers for twice as long
-const LANE = 42; // px of an output
+const STEP_MS = 1_000; // moves within it are one step for "back"
+const MOST_STEPS = 50;
+const DAY = 86_400;
+const LANES = 0.45; // of the height at most
 
 let library = null; // uPlot, loaded with the first chart
 let failures = 0; // of loading it
@@ -36,34 +38,43 @@ function loadLibrary() {
   );
 }
 
-/** The charts of an environment: loading, live values, drawing, zoom and pan. Signals say what to draw around them. */
+/** A chart of an environment: loading, live values, drawing, zoom and pan. Signals say what to draw around it. */
 export class Plots {
   view = new Signal(null); // {start, end, follows, grows}: `grows` keeps the start when it follows now
   cursor = new Signal(null); // a time in UNIX seconds
   drawn = new Signal(0); // counts drawings
   failure = new Signal(""); // why there are no stored values, in growd's words
-  isLoading = new Signal(false);
+  asked = new Signal(0); // when growd was asked for what is not there yet, by performance.now(); 0: nothing is awaited
+  steps = new Signal([]); // the views before
+  isOver = new Signal(false); // yesterday is drawn too
   timeline = null;
-  elements = new Map(); // variable, or "" for the outputs -> the element for its chart
-  #plots = new Map();
+  before = null; // the timeline of the day before
+  #plot = null;
   #takes = []; // take the last messages of the topics
   #ends = [];
   #timer = 0;
   #drawnAt = 0;
+  #movedAt = 0;
   #state = {}; // isDue: there is something to draw; isWanted: a further request; isEnded
 
-  constructor(environment, variables, outputs, range, view) {
-    Object.assign(this, { environment, variables, outputs, range, names: [...new Set([...variables, ...outputs])] });
-    this.view.value = view ?? null;
+  constructor(environment, variables, outputs, light, range, last) {
+    Object.assign(this, { environment, variables, outputs, light, range, names: [...new Set([...variables, ...outputs, ...light])] });
+    if (last) for (const key of ["view", "steps", "isOver"]) this[key].value = last[key].value;
   }
 
   get width() {
-    return this.box.firstChild.clientWidth || 300;
+    return this.box?.clientWidth || 300;
   }
 
-  /** The outputs that had a command. */
+  /** Room for the lines and the outputs, without the axis of time. */
+  get height() {
+    return Math.max(80, (this.box?.clientHeight || 300) - 42);
+  }
+
+  /** The outputs that had a command, as many as there is room for. */
   get lanes() {
-    return this.outputs.filter((name) => this.timeline?.of[name].commanded.some((level) => level !== null));
+    const found = this.outputs.filter((name) => this.timeline?.of[name].commanded.some((level) => level !== null));
+    return found.slice(0, Math.floor((LANES * this.height) / LANE));
   }
 
   /** Load, draw and follow, until the returned function is called. */
@@ -108,13 +119,15 @@ export class Plots {
     return () => {
       this.#state.isEnded = true;
       for (const end of this.#ends) end();
-      for (const plot of this.#plots.values()) plot.destroy();
+      this.#plot?.destroy();
     };
   }
 
   /** Show a range, see `Chart`. */
   reset(range) {
     this.range = range;
+    this.steps.value = [];
+    this.#movedAt = 0;
     const end = range.end ?? growdTime.value;
     this.#look(range.start ?? end - range.seconds, end, range.end == null, range.start != null);
   }
@@ -122,6 +135,7 @@ export class Plots {
   /** Move the view by a share of its length. */
   pan(share) {
     const { start, end } = this.view.value;
+    this.#step();
     this.#look(start + share * (end - start), end + share * (end - start));
   }
 
@@ -130,13 +144,46 @@ export class Plots {
     const { start, end, follows } = this.view.value;
     const length = Math.min(SPAN_S[1], Math.max(SPAN_S[0], (end - start) * factor));
     const middle = start + at * (end - start);
+    this.#step();
     this.#look(middle - at * length, middle + (1 - at) * length, follows && at === 1);
+  }
+
+  /** Show the part between two shares of the view. */
+  part(from, to) {
+    this.#movedAt = 0;
+    this.zoom(to - from, from / (1 - to + from) || 0);
+  }
+
+  /** Mark the part between two shares of the view; nothing without them. */
+  mark(from = 0, to = 0) {
+    const { width = 0, height = 0 } = this.#plot?.over.getBoundingClientRect() ?? {};
+    this.#plot?.setSelect({ left: from * width, width: (to - from) * width, top: 0, height }, false);
+  }
+
+  /** Return to the view before. */
+  back() {
+    const last = this.steps.value.at(-1);
+    this.steps.value = this.steps.value.slice(0, -1);
+    this.#movedAt = 0;
+    if (last.follows) this.#look(last.start + growdTime.value - last.end, growdTime.value, true);
+    else this.#look(last.start, last.end);
   }
 
   /** Keep the end of the view at now. */
   follow() {
     const { start, end } = this.view.value;
     this.#look(start + growdTime.value - end, growdTime.value, true);
+  }
+
+  /** Draw the day before too, or no longer. */
+  overYesterday() {
+    this.isOver.value = !this.isOver.value;
+    this.load();
+  }
+
+  #step() {
+    if (performance.now() - this.#movedAt > STEP_MS) this.steps.value = [...this.steps.value, this.view.value].slice(-MOST_STEPS);
+    this.#movedAt = performance.now();
   }
 
   #look(start, end, follows = false, grows = false) {
@@ -156,32 +203,38 @@ export class Plots {
     clearTimeout(this.#timer);
     if (!this.view.value) return;
     this.#state.isWanted = true;
-    if (this.isLoading.value) return;
-    this.isLoading.value = true;
+    if (this.asked.value) return;
+    this.asked.value = performance.now();
     this.#state.isWanted = false;
     const { start, end } = this.view.value;
     const side = (end - start) / 2;
     const points = Math.min(MOST_POINTS, Math.round(1.5 * this.width), Math.floor(MOST_VALUES / this.names.length));
     const range = { start: start - side, end: Math.min(end + side, growdTime.value) };
-    const query = new URLSearchParams([...this.names.map((name) => ["variable", name]), ...Object.entries({ ...range, points, events: true })]);
-    const answer = await this.#ask(query).catch((refusal) => ({ ...range, bucket_s: Math.max(1, (4 * side) / points), failure: refusal.message }));
-    this.isLoading.value = false;
+    const answer = await this.#ask(range, points).catch((refusal) => ({ ...range, bucket_s: Math.max(1, (4 * side) / points), failure: refusal.message }));
+    this.asked.value = 0;
     if (this.#state.isEnded) return;
     this.failure.value = answer.failure ?? "";
     if (this.#state.isWanted) this.load();
     else if (answer.failure || !this.timeline) this.#later(RETRY_MS); // what was too new for the first answer
     if (answer.failure && this.timeline) return; // what is there stays, and goes on with live values
     this.timeline = new Timeline(this.names, answer);
+    this.before = answer.before ? new Timeline(this.variables, answer.before) : null;
     for (const take of this.#takes) take(); // the newest values may be too new for the database
     this.draw();
   }
 
-  async #ask(query) {
+  async #ask({ start, end }, points) {
     library ??= loadLibrary();
     this.uPlot = await library;
-    const answer = await get(`history/${this.environment}?${query}`, LONGEST_MS);
-    for (const each of answer.series) if (variableOf(this.environment, each.variable).manual) each.holds_s = 0; // known at its time only
-    return answer;
+    const query = (names, more) => new URLSearchParams([...names.map((name) => ["variable", name]), ...Object.entries({ points, ...more })]);
+    const ask = async (names, more) => {
+      const answer = await get(`history/${this.environment}?${query(names, more)}`, LONGEST_MS);
+      for (const each of answer.series) if (variableOf(this.environment, each.variable).manual) each.holds_s = 0; // known at its time only
+      return answer;
+    };
+    const answer = await ask(this.names, { start, end, events: true });
+    const before = this.isOver.value && (await ask(this.variables, { start: start - DAY, end: end - DAY, events: false }));
+    return { ...answer, before };
   }
 
   /** Whether what is shown was asked. */
@@ -194,8 +247,9 @@ export class Plots {
   /** [least, greatest] in the shown time, in growd's unit; null without a value. */
   span(name, keys) {
     const { start, end } = this.view.value;
-    const [least, greatest] = this.timeline?.span(name, start, end, keys) ?? [Infinity];
-    return least === Infinity ? null : [least, greatest];
+    const spans = [this.timeline?.span(name, start, end, keys), this.before?.span(name, start - DAY, end - DAY, ["mean"])].filter(Boolean);
+    const [least, greatest] = [Math.min(...spans.map(([low]) => low)), Math.max(...spans.map(([, high]) => high))];
+    return Number.isFinite(least) ? [least, greatest] : null;
   }
 
   /** Each second: follow now, and draw what came; not more often than the picture changes. */
@@ -215,40 +269,34 @@ export class Plots {
     this.draw();
   }
 
-  /** Draw all charts. */
   draw() {
-    if (!this.timeline || !this.uPlot) return;
+    if (!this.timeline || !this.uPlot || !this.box.clientHeight) return;
     this.#drawnAt = performance.now();
-    this.#readColours();
-    const lanes = this.lanes;
-    if (lanes.join() !== this.#state.lanes) {
-      this.#plots.get("")?.destroy();
-      this.#plots.delete("");
+    this.colours = colours(this.box);
+    const shape = [this.lanes, this.width < 600].join();
+    if (shape !== this.#state.shape) {
+      this.#plot?.destroy();
+      this.#plot = null;
     }
-    this.#state.lanes = lanes.join();
+    this.#state.shape = shape;
+    this.#plot ??= new this.uPlot(options(this), this.#data(), this.box);
     const { start: min, end: max } = this.view.value;
-    for (const [name, element] of this.elements) {
-      if (!name && !lanes.length) continue;
-      if (!this.#plots.has(name)) this.#plots.set(name, this.#make(name, element, lanes));
-      const plot = this.#plots.get(name);
-      plot.batch(() => {
-        plot.setData(this.#data(name, lanes), false);
-        plot.setScale("x", { min, max });
-      });
-    }
+    this.#plot.batch(() => {
+      this.#plot.setData(this.#data(), false);
+      this.#plot.setScale("x", { min, max });
+    });
     this.#placeCursor();
     this.drawn.value += 1;
   }
 
-  /** Times, and columns in the shown unit; {lanes} for the outputs. A value is drawn until the next time. */
-  #data(name, lanes) {
+  /** Times, five columns of each variable in its shown unit, and two of each output. A value is drawn until the next time. */
+  #data() {
     const { times, of, width } = this.timeline;
-    const inUnit = name ? (value) => shown(value, variableOf(this.environment, name).unit) : (value) => value;
-    const columns = name
-      ? ["mean", "min", "max", "desired"].map((key) => of[name][key])
-      : lanes.flatMap((lane, n) => ["most", "commanded"].map((key) => of[lane][key].map((level) => (level === null ? null : lanes.length - 1 - n + 0.6 * level))));
-    const drawn = columns.map((column) => {
-      const values = column.map((value) => (value == null ? null : inUnit(value)));
+    const { lanes } = this;
+    const inUnit = (name, column) => column.map((value) => (value == null ? null : shown(value, variableOf(this.environment, name).unit)));
+    const variables = this.variables.flatMap((name) => [...["mean", "min", "max", "desired"].map((key) => of[name][key]), this.#yesterday(name)].map((column) => inUnit(name, column)));
+    const outputs = lanes.flatMap((lane, n) => ["most", "commanded"].map((key) => of[lane][key].map((level) => (level === null ? null : lanes.length - 1 - n + 0.7 * level))));
+    const drawn = [...variables, ...outputs].map((values) => {
       const last = values.findLastIndex((value) => value !== null);
       values[last + 1] = values[last] ?? null; // the last value is drawn to the end of its bucket
       if (values.length === times.length) values.push(null);
@@ -257,90 +305,16 @@ export class Plots {
     return [[...times, (times.at(-1) ?? this.timeline.start) + width], ...drawn];
   }
 
-  #make(name, element, lanes) {
-    const { uPlot } = this;
-    const { manual, precision, unit } = variableOf(this.environment, name);
-    const colour = (key) => () => this.#state.colours[key];
-    const axis = { stroke: colour("faint"), font: "12px system-ui", grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1, size: 4 } };
-    const paths = uPlot.paths.stepped({ align: 1, alignGaps: 1 });
-    const line = (key, more) => ({ stroke: colour(key), width: 2, points: { show: false }, paths, ...more });
-    const hidden = line("none", { width: 0 });
-    const series = name
-      ? [line("s1", { points: manual ? { show: true, size: 6 } : {} }), hidden, hidden, line("s2", { dash: [6, 4] })]
-      : lanes.flatMap((_, n) => [{ ...hidden, fill: colour("f3"), fillTo: () => lanes.length - 1 - n }, line("s3", { width: 1.5 })]);
-    const least = 20 * 10 ** -precision; // so that the noise of a steady value is not magnified
-    const isSwitch = unit === "switch";
-    const range = () => {
-      if (isSwitch) return [-0.05, 1.05];
-      const found = this.span(name)?.map((value) => shown(value, unit));
-      if (!found) return [0, 1];
-      const [low, high] = found;
-      const more = Math.max(0.08 * (high - low), (least - high + low) / 2);
-      return [low >= 0 ? Math.max(0, low - more) : low - more, high + more];
-    };
-    const numbers = (_, values, __, ___, step) => values.map((value) => (this.span(name) ? number(value, (String(step).split(".")[1] ?? "").length) : ""));
-    const options = {
-      tzDate: zoned,
-      width: element.clientWidth,
-      height: name ? (this.width < 600 ? 150 : 190) : lanes.length * LANE + 36,
-      legend: { show: false },
-      padding: [10, 8, 0, 0],
-      scales: { x: { auto: false, range: () => [this.view.value.start, this.view.value.end] }, y: { range: name ? range : () => [0, lanes.length] } },
-      cursor: { y: false, drag: { x: false }, points: { show: false }, bind: Object.fromEntries(["mousedown", "mouseup", "mousemove", "mouseenter", "mouseleave", "click", "dblclick"].map((event) => [event, () => null])) },
-      axes: [
-        { ...axis, size: 28, space: 72, values: (_, times, __, ___, step) => times.map((time) => timeLabel(time, step)) },
-        { ...axis, size: 56, space: 30, ...(isSwitch ? { splits: () => [0, 1], values: (_, values) => values.map((value) => levelText({ variable: name, unit }, value)) } : name ? { values: numbers } : { splits: () => lanes.map((_, n) => n), values: () => [] }) },
-      ],
-      series: [{}, ...series],
-      bands: name ? [{ series: [3, 2], fill: colour("f1") }] : [],
-      hooks: { draw: [(plot) => this.#drawMarks(plot, name ? [] : lanes)] },
-    };
-    return new uPlot(options, this.#data(name, lanes), element);
-  }
-
-  /** Lines at the times of events with their mark on top, and the names of outputs. */
-  #drawMarks({ ctx, bbox, valToPos }, lanes) {
-    const ratio = devicePixelRatio;
-    const { colours } = this.#state;
-    ctx.save();
-    Object.assign(ctx, { font: `${12 * ratio}px system-ui`, lineWidth: ratio, textAlign: "center", textBaseline: "middle" });
-    ctx.setLineDash([]);
-    let last = -1;
-    for (const { time, kind } of this.timeline.events) {
-      const x = Math.round(valToPos(time, "x", true));
-      if (x < bbox.left || x > bbox.left + bbox.width || (x - last < 2 && kind !== "note")) continue;
-      last = x;
-      const mark = markOf(kind);
-      ctx.strokeStyle = ctx.fillStyle = colours[mark];
-      ctx.globalAlpha = 0.6;
-      ctx.stroke(new Path2D(`M${x} ${bbox.top}v${bbox.height}`));
-      ctx.globalAlpha = 1;
-      ctx.fillText(MARKS[mark], x, bbox.top - 2 * ratio);
-    }
-    Object.assign(ctx, { fillStyle: colours.text, textAlign: "left" });
-    lanes.forEach((name, n) => ctx.fillText(variableName(name), bbox.left + 4 * ratio, valToPos(lanes.length - n - 0.22, "y", true)));
-    ctx.restore();
-  }
-
-  /** The present colours of the style sheet, as a canvas takes them. */
-  #readColours() {
-    const { style } = this.box;
-    const colours = { none: "transparent" };
-    for (const [key, name] of Object.entries({ s1: "s1", s2: "s2", s3: "s3", line: "line", faint: "faint", text: "text", note: "s4", bad: "bad", other: "faint" })) {
-      style.outlineColor = `var(--${name})`;
-      colours[key] = getComputedStyle(this.box).outlineColor;
-    }
-    style.outlineColor = "";
-    for (const n of [1, 3]) colours[`f${n}`] = colours[`s${n}`].replace("rgb(", "rgba(").replace(")", ", .22)");
-    this.#state.colours = colours;
+  #yesterday(name) {
+    const { before } = this;
+    return this.timeline.times.map((time) => before?.of[name].mean[before.index(time - DAY)] ?? null);
   }
 
   #resize() {
-    for (const [name, plot] of this.#plots) {
-      const { clientWidth: width } = this.elements.get(name) ?? plot;
-      if (width && width !== plot.width) plot.setSize({ width, height: plot.height });
-    }
-    this.#placeCursor();
+    const { clientWidth: width, clientHeight: height } = this.box;
+    if (!width || !height) return;
+    if (this.#plot && (width !== this.#plot.width || height !== this.#plot.height)) this.#plot.setSize({ width, height });
+    this.draw();
   }
 
   /** The shown buckets of these columns that have a value: [[time, value, ...], ...]. */
@@ -351,11 +325,13 @@ export class Plots {
     return rows.filter(([time, ...values]) => time + width > start && time <= end && values.some((value) => value !== null));
   }
 
-  /** {head, columns} of a variable, or of the outputs in percent. */
-  columns(name) {
-    if (name) return { head: ["mean", "min", "max", "set_point"], columns: this.#data(name).slice(1) };
-    const pairs = this.lanes.flatMap((lane) => [[lane, "commanded"], [lane, "most"]]);
-    return { head: pairs, columns: pairs.map(([lane, key]) => this.timeline.of[lane][key].map((level) => level && 100 * level)) };
+  /** [{name, key, values}] of the variables in their shown units, and of the outputs in percent. */
+  columns() {
+    const { of } = this.timeline;
+    const keys = { mean: "mean", min: "min", max: "max", set_point: "desired" };
+    const variables = this.variables.flatMap((name) => Object.entries(keys).map(([key, source]) => ({ name, key, values: of[name][source].map((value) => value == null ? null : shown(value, variableOf(this.environment, name).unit)) })));
+    const outputs = this.lanes.flatMap((name) => ["commanded", "most"].map((key) => ({ name, key, values: of[name][key].map((level) => level && 100 * level) })));
+    return [...variables, ...outputs];
   }
 
   /** Set the cursor to a time; null shows the newest values. */
@@ -367,18 +343,7 @@ export class Plots {
 
   #placeCursor() {
     const time = this.cursor.value;
-    for (const plot of this.#plots.values()) {
-      const left = time === null ? -10 : plot.valToPos(time, "x");
-      plot.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
-    }
+    const left = time === null ? -10 : this.#plot?.valToPos(time, "x");
+    this.#plot?.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
   }
-}
-
-/** The label of a time on an axis with labels each `step` seconds. */
-export function timeLabel(time, step) {
-  const date = zoned(time);
-  if (step >= 364 * 86_400) return String(date.getFullYear());
-  if (step >= 27 * 86_400) return month(time);
-  if (step >= 86_400 || (step >= 60 && !date.getHours() && !date.getMinutes())) return day(time);
-  return step < 60 ? second(time) : clock(time);
 }

@@ -1,4 +1,5 @@
 /** One run of a recipe: its figures, what people recorded, and its record. */
+import "../charts_strings.js";
 import { address, get } from "../lib/api.js";
 import { duration, moment, number, percent, quantity, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";

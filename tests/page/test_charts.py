@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import csv
 import re
+import time
 from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qs, urlsplit
 
 import aiohttp
 import pytest
@@ -97,11 +99,11 @@ async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, i
 
 
 async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(
-    growd: Program, browser: Browser
+    shared: Program, browser: Browser
 ) -> None:
-    async with opened(browser, view(growd, "now")) as tab:
+    async with opened(browser, view(shared, "now")) as tab:
         page = tab.page
-        await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
+        await expect(page.get_by_text("Air temperature").first).to_be_visible()
         for answer, messages, expected in (
             (past([0, 5, 16]), (), "aaaaabbbbbbbbbbbcccccccccccc"),
             (past([0, 14]), (), "aaaaaaaaaaaa..bbbbbbbbbbbb"),
@@ -121,10 +123,10 @@ async def test_a_value_holds_until_the_next_and_has_a_gap_where_it_is_not_known(
             assert line.rstrip(".") == expected
 
 
-async def test_live_values_join_their_bucket_and_set_points_hold(growd: Program, browser: Browser) -> None:
-    async with opened(browser, view(growd, "now")) as tab:
+async def test_live_values_join_their_bucket_and_set_points_hold(shared: Program, browser: Browser) -> None:
+    async with opened(browser, view(shared, "now")) as tab:
         page = tab.page
-        await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
+        await expect(page.get_by_text("Air temperature").first).to_be_visible()
         messages = (("measured", 2, 30), ("measured", 2, 40), ("desired", 3, 25))
         found = await columns_of(page, past([0, 2]), *messages)
         assert (found["min"][2], found["mean"][2], found["max"][2]) == (21, pytest.approx(91 / 3), 40)
@@ -133,18 +135,47 @@ async def test_live_values_join_their_bucket_and_set_points_hold(growd: Program,
         assert (await columns_of(page, stopped))["desired"][:4] == [22, 22, None, None]
 
 
-async def test_the_charts_follow_now_until_one_pans(growd: Program, browser: Browser) -> None:
-    async with opened(browser, view(growd, "charts?range=hour"), viewport=DESK) as tab:
+def chip(page: Page, name: str) -> Locator:
+    """A variable of the chart, with its value."""
+    return page.locator(".legend .chip:has(.reading)").filter(has_text=name)
+
+
+async def test_two_variables_are_compared_in_three_clicks_and_each_can_be_seen_alone(
+    shared: Program, browser: Browser
+) -> None:
+    async with opened(browser, view(shared, "now"), viewport=DESK) as tab:
+        page = tab.page
+        await page.get_by_role("link", name="Charts", exact=True).click()
+        await page.get_by_role("button", name="CO₂", exact=True).click()
+        await page.get_by_role("button", name="Add Light", exact=True).click()
+        await drawn(page)
+        await expect(page.locator(".legend .chip:has(.reading)")).to_have_text(
+            [re.compile(r"CO₂ +[\d,]+ ppm"), re.compile(r"Light +[\d,]+ lx")]
+        )
+        await chip(page, "CO₂").get_by_role("button").first.click()
+        await expect(page.locator(".chip.away")).to_have_text(re.compile("Light"))
+        await page.get_by_role("button", name="Add Humidity", exact=True).click()
+        await expect(chip(page, "Light")).to_have_count(0)
+        await page.reload()
+        await drawn(page)
+        await expect(chip(page, "CO₂")).to_be_visible()
+        await expect(chip(page, "Humidity")).to_be_visible()
+        for name in "Add Light", "Add Air temperature":
+            await page.get_by_role("button", name=name, exact=True).click()
+        await expect(page.get_by_role("button", name="Add Light (PPFD)")).to_be_disabled()
+
+
+async def test_a_drag_zooms_and_buttons_and_keys_move(shared: Program, browser: Browser) -> None:
+    async with opened(browser, view(shared, "charts?range=hour"), viewport=DESK) as tab:
         page = tab.page
         await drawn(page)
         follow = page.get_by_role("button", name="Follow now")
         await expect(follow).to_have_attribute("aria-pressed", "true")
-        await expect(page.get_by_role("heading", name="Air temperature")).to_be_visible()
         await charts(page).focus()
         for key, follows in ("ArrowLeft", "false"), ("End", "true"), ("ArrowLeft", "false"), ("Home", "true"):
             await page.keyboard.press(key)
             await expect(follow).to_have_attribute("aria-pressed", follows)
-        over = await page.locator(".u-over").first.bounding_box()
+        over = await page.locator(".u-over").bounding_box()
         assert over is not None
         x, y = over["x"] + over["width"] / 2, over["y"] + 20
         await page.mouse.move(x, y)
@@ -153,28 +184,88 @@ async def test_the_charts_follow_now_until_one_pans(growd: Program, browser: Bro
         await page.keyboard.press("Shift+ArrowLeft")
         await expect(moment(page)).not_to_have_text(shown)
         await page.mouse.down()
-        await page.mouse.move(x + 150, y, steps=5)
+        await page.mouse.move(x - over["width"] / 4, y, steps=5)
         await page.mouse.up()
         await expect(follow).to_have_attribute("aria-pressed", "false")
+        await page.mouse.move(0, 0)
+        first, last = re.findall(r"(\d\d):(\d\d)", await moment(page).inner_text())
+        assert (60 * (int(last[0]) - int(first[0])) + int(last[1]) - int(first[1])) % 1440 in range(14, 18)
+        back = page.get_by_role("button", name="Back to the view before")
+        await back.click()
+        await expect(follow).to_have_attribute("aria-pressed", "true")
+        await expect(back).to_be_disabled()
+        await page.get_by_role("button", name="Earlier").click()
+        await expect(page.get_by_text("no data in this time")).to_be_visible()
         await page.mouse.dblclick(x, y)
         await expect(follow).to_have_attribute("aria-pressed", "true")
+        await page.get_by_role("button", name="Zoom in").click()
+        zoomed = await moment(page).inner_text()
+        await charts(page).focus()
+        await page.locator(".u-over").hover()
+        await page.mouse.wheel(0, -200)
+        await page.mouse.move(0, 0)
+        await expect(moment(page)).not_to_have_text(zoomed)
 
 
-async def test_a_time_without_data_is_called_so(growd: Program, browser: Browser) -> None:
-    async with opened(browser, view(growd, "charts?range=day&variables=air_temperature")) as tab:
+async def test_today_over_yesterday_and_a_table(shared: Program, browser: Browser) -> None:
+    async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
         page = tab.page
+        yesterday: list[float] = []
+
+        async def shifted(route: Route) -> None:
+            """growd's answer for a day before, as if it had measured the same then."""
+            query = parse_qs(urlsplit(route.request.url).query)
+            now = time.time()
+            if float(query["end"][0]) > now - 43_200:
+                await route.continue_()
+                return
+            yesterday.append(now - float(query["end"][0]))
+            answer = past([0, 5], breaks=[]) | {
+                "start": float(query["start"][0]),
+                "end": float(query["end"][0]),
+            }
+            answer["series"][0]["measured"]["time"] = [answer["end"] - 1_500, answer["end"] - 1_200]
+            await route.fulfill(json=answer)
+
+        await page.route("**/history/**", shifted)
+        await page.goto(view(shared, "charts?range=hour&variables=air_temperature"))
         await drawn(page)
-        temperature = page.locator("section", has=page.get_by_role("heading", name="Air temperature"))
-        await expect(temperature.get_by_text("now")).to_be_visible()
-        await page.get_by_role("button", name="Earlier").click()
-        await expect(temperature.get_by_text("no data in this time")).to_be_visible()
-        await expect(temperature.locator("b")).to_have_count(0)
-        await expect(moment(page)).not_to_contain_text("…")
-        later = await moment(page).inner_text()
-        await page.get_by_role("button", name="Earlier").click()
-        await expect(moment(page)).not_to_have_text(later)
-        first, last = (re.findall(r"\d\d:\d\d", text) for text in (later, await moment(page).inner_text()))
-        assert first == last  # the same times, on other days
+        await page.get_by_role("button", name="over yesterday").click()
+        over = await page.locator(".u-over").bounding_box()
+        assert over is not None
+        await page.mouse.move(over["x"] + over["width"] * 0.75, over["y"] + 20)
+        await expect(chip(page, "Air temperature")).to_contain_text("yesterday 21.0")
+        assert yesterday[0] == pytest.approx(86_400, abs=600)
+        await page.get_by_role("button", name="Table", exact=True).click()
+        table = page.get_by_role("region", name="Table")
+        await expect(table.get_by_role("columnheader")).to_contain_text(
+            ["Time", "Air temperature Mean", "Air temperature Minimum"]
+        )
+        await expect(table.get_by_role("cell").first).to_have_text(re.compile(r"\d\d\.\d\d"))
+
+
+async def test_without_an_answer_the_chart_says_so_and_nothing_moves(
+    shared: Program, browser: Browser
+) -> None:
+    async with opened(browser, f"{shared.address}/_svc/", viewport=DESK) as tab:
+        page = tab.page
+        asked = asyncio.Event()
+
+        async def late(route: Route) -> None:
+            await asked.wait()
+            await route.continue_()
+
+        await page.route("**/history/**", late)
+        await page.add_init_script(
+            "window.shift = 0; new PerformanceObserver((list) => list.getEntries().forEach(({ value }) => "
+            "(window.shift += value))).observe({ type: 'layout-shift', buffered: true })"
+        )
+        await page.goto(view(shared, "charts?range=hour"))
+        await expect(page.locator(".drawing").get_by_text("Loading")).to_be_visible()
+        await expect(page.get_by_text("growd has not answered for")).to_be_visible()
+        asked.set()
+        await drawn(page)
+        assert await page.evaluate("window.shift") < 0.1
 
 
 async def test_a_library_that_did_not_come_is_asked_for_again(growd: Program, browser: Browser) -> None:
@@ -199,38 +290,9 @@ async def test_years(growd: Program, browser: Browser) -> None:
         first, last = map(int, re.findall(r"\b\d{4}\b", await moment(page).inner_text()))
         assert last - first == 10
         call = "[366, 31, 1].map((days) => timeLabel(1767268800, days * 86400))"
-        module = MODULE.replace("timeline", "plots")
+        module = MODULE.replace("timeline", "plot_options")
         labels = await page.evaluate(f"import({module}).then(({{ timeLabel }}) => {call})")
         assert labels == ["2026", "Jan 2026", "1 Jan"]
-
-
-async def test_a_week_zoomed_by_wheel_and_buttons(growd: Program, browser: Browser) -> None:
-    async with opened(browser, view(growd, "charts?range=week"), viewport=DESK) as tab:
-        page = tab.page
-        await drawn(page)
-        week = await moment(page).inner_text()
-        await page.get_by_role("button", name="Zoom in").click()
-        await expect(moment(page)).not_to_have_text(week)
-        await page.get_by_role("button", name="Earlier").click()
-        earlier = await moment(page).inner_text()
-        await charts(page).focus()
-        await page.locator(".u-over").first.hover()
-        await page.mouse.wheel(0, -200)
-        await page.mouse.move(0, 0)
-        await expect(moment(page)).not_to_have_text(earlier)
-
-
-async def test_variables_are_chosen_and_remembered(growd: Program, browser: Browser) -> None:
-    async with opened(browser, view(growd, "charts")) as tab:
-        page = tab.page
-        await drawn(page)
-        await page.get_by_text("Variables (6)").click()
-        await page.get_by_role("checkbox", name="Humidity", exact=True).uncheck()
-        await expect(page.get_by_role("heading", name="Humidity", exact=True)).to_have_count(0)
-        await page.goto(view(growd, "now"))
-        await page.goto(view(growd, "charts"))
-        await drawn(page)
-        await expect(page.get_by_text("Variables (5)")).to_be_visible()
 
 
 async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, browser: Browser) -> None:
@@ -239,22 +301,20 @@ async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, brows
     async with opened(browser, view(growd, "charts")) as tab:
         page = tab.page
         await drawn(page)
+        await page.get_by_role("button", name="CO₂", exact=True).click()
         await page.get_by_role("button", name="Recipe run").click()
         await page.get_by_text(re.compile(r"Events \([1-9]")).click()
         await expect(page.get_by_text("watered")).to_be_visible()
         await expect(page.get_by_text("demo_day").first).to_be_visible()
-        await expect(page.get_by_text("Set point 400").first).to_be_visible()
+        await expect(chip(page, "CO₂")).to_contain_text("→ 400")
 
 
-async def test_a_table_and_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
+async def test_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
     async with opened(browser, view(growd, "charts?range=hour&variables=air_temperature")) as tab:
         page = tab.page
         await drawn(page)
-        await page.get_by_text("Table", exact=True).first.click()
-        table = page.get_by_role("region", name="Table: Air temperature")
-        await expect(table.get_by_role("cell").first).to_be_visible()
         async with page.expect_download() as shown:
-            await page.get_by_role("button", name="CSV: the values of these charts").click()
+            await page.get_by_role("button", name="CSV: the values of this chart").click()
         rows = [*csv.reader((await (await shown.value).path()).read_text().splitlines())]
         assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]
         assert re.fullmatch(r"[\d-]+T[\d:.]+Z", rows[-1][0])
@@ -279,8 +339,7 @@ async def test_without_the_history_live_values_are_drawn_and_the_reason_is_shown
         await page.route("**/history/**", away)
         await page.goto(view(growd, "charts?range=hour&variables=air_temperature"))
         await expect(page.get_by_text("the database is not reachable")).to_be_visible()
-        temperature = page.locator("section", has=page.get_by_role("heading", name="Air temperature"))
-        await expect(temperature.locator("b")).to_have_text(re.compile(r"\d"))
+        await expect(chip(page, "Air temperature")).to_have_text(re.compile(r"\d °C"))
 
 
 async def test_charts_of_a_whole_climate_are_answered(tmp_path: Path, browser: Browser) -> None:
@@ -289,5 +348,5 @@ async def test_charts_of_a_whole_climate_are_answered(tmp_path: Path, browser: B
         opened(browser, view(program, "charts"), viewport=DESK) as tab,
     ):
         await drawn(tab.page)
-        await expect(tab.page.get_by_role("heading", name="Water level", exact=True)).to_be_visible()
+        await expect(tab.page.get_by_role("button", name="Add Water level", exact=True)).to_be_visible()
         await expect(tab.page.get_by_text("Stored values are missing")).to_have_count(0)
