@@ -22,12 +22,12 @@ export function VariableSheet({ environment, name, kept }) {
     ${variable.controlled && html`<${SetPoint} environment=${environment} name=${name} />`}
     <${Commander} environment=${environment} name=${name} />
     ${variable.outputs.length > 0 && html`<${Outputs} environment=${environment} names=${variable.outputs} />`}
-    ${variable.unit !== "switch" && html`<div class="today"><${Loaded} load=${chart} environment=${environment} variables=${[name]} hours=${24} /></div>`}
+    ${variable.unit !== "switch" && html`<div class="today"><${Loaded} load=${chart} environment=${environment} variables=${[name]} lanes=${variable.outputs} /></div>`}
     ${used.map((device) => html`<${Guides} key=${device.name} environment=${environment} device=${device} />`)}`}
   <//>`;
 }
 
-const chart = async () => (await import("./day_chart.js")).DayChart;
+const chart = async () => (await import("./chart.js")).Chart;
 const calibration = async () => (await import("./calibration.js")).Calibration;
 
 /** The calibrations of a device, folded. */
