@@ -14,11 +14,11 @@ const FEW = 6;
 export function Aside({ environment }) {
   const entries = useEntries(environment);
   const pictured = entries.find((each) => each.photos.length);
-  return html`<section class="card"><h2>${t("problems")}</h2><${Problems} environment=${environment} /></section>
+  return html`<section class="card"><h2>${t("further_problems")}</h2><${Problems} environment=${environment} isRest /></section>
     <section class="card"><h2><a href=${href(environment, "journal")}>${t("journal")}</a></h2>
       ${entries.length ? html`<ul class="plain">${entries.slice(0, FEW).map((each) => html`<li key=${each.id}><span class="small faint">${moment(each.time)}</span><br />
         ${[each.text, ...Object.entries(each.measurements).map(([name, value]) => measuredText(environment, name, value))].filter(Boolean).join(" · ")}</li>`)}</ul>`
-        : html`<p class="faint">${t("journal_none")}</p>`}</section>
+        : html`<p class="faint">${t("no_entries")}</p>`}</section>
     ${pictured && html`<figure class="card photo"><img src=${pictured.photos[0].address} alt=${t("journal_photo_alt", { number: 1, what: pictured.text || moment(pictured.time) })} />
       <figcaption class="small faint">${moment(pictured.time)}</figcaption></figure>`}`;
 }

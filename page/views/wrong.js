@@ -19,9 +19,9 @@ export function ProblemSheet({ environment, onClose }) {
   return html`<${Sheet} title=${t("problems")} onClose=${onClose}><${Problems} environment=${environment} /><//>`;
 }
 
-/** The problems, the worst first, each with what follows from it folded below. */
-export function Problems({ environment }) {
-  const problems = problemsOf(useStatus());
+/** The problems, the worst first, each with what follows from it folded below; `isRest`: without the worst, which the verdict says. */
+export function Problems({ environment, isRest = false }) {
+  const problems = problemsOf(useStatus()).slice(isRest ? 1 : 0);
   if (!problems.length) return html`<p class="faint">✓ ${t("no_problems")}</p>`;
   return html`<ul class="plain problems">${problems.map((problem) => html`<${Problem} key=${keyOf(problem)} problem=${problem} environment=${environment} />`)}</ul>`;
 }

@@ -31,8 +31,7 @@ EIGHT: Final = (
 SHIFTS: Final = """
 window.shifts = 0;
 new PerformanceObserver((list) => {
-  const inChart = ({ sources }) => sources.every(({ node }) => (node?.closest ? node : node?.parentElement)?.closest(".panel"));
-  for (const each of list.getEntries()) if (!each.hadRecentInput && !inChart(each)) window.shifts += each.value;
+  for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifts += each.value;
 }).observe({ type: "layout-shift", buffered: true });
 """
 
