@@ -124,10 +124,10 @@ class Api:
         self.pages: dict[str, Page] = {}
         """Further pages beneath `root`, by path; see `page_files.py` and `monitoring.py`."""
         self.pages |= dict.fromkeys((root, f"{root}/", self.prefix, f"{self.prefix}/"), self._list_addresses)
-        self.files: Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]] | None = None
-        """Answers for everything beneath `<root>/page/`, by the rest of the path; see `page_files.py`."""
-        self._folder = f"{root}/page/"
-        self._page = {root, f"{root}/", f"{root}/api", f"{root}/api/"}
+        self.folders: dict[str, Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]] = {}
+        """Answers by the rest of the path for everything beneath these paths, which all may read; see
+        `page_files.py` and `documentation.py`."""
+        self._page = {f"{root}{path}" for path in ("", "/", "/api", "/api/", "/docs")}
         self._open = {f"{self.prefix}/{each.resource}" for each in OPERATIONS if each.is_open}
         self.access = access
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"
@@ -152,7 +152,7 @@ class Api:
 
     def is_page(self, path: str) -> bool:
         """Whether a path is the page or one of its files: they hold no data, so all may load them."""
-        return path in self._page or path.startswith(self._folder)
+        return path in self._page or path.startswith((*self.folders,))
 
     def plain_path(self, path: str) -> str:
         """A raw path without doubled slashes and, unless a page is there, without one at its end."""
@@ -225,8 +225,9 @@ class Api:
 
     async def _dispatch(self, request: web.BaseRequest, path: str, query: str) -> web.StreamResponse:
         page = self.pages.get(path)
-        if page is None and self.files is not None and path.startswith(self._folder):
-            page = partial(self.files, path.removeprefix(self._folder))
+        folder = next((each for each in self.folders if path.startswith(each)), None)
+        if page is None and folder is not None:
+            page = partial(self.folders[folder], path.removeprefix(folder))
         if page is not None:
             if request.method not in READING:
                 raise _not_allowed(request.method, ("GET", "HEAD"))

@@ -1,4 +1,7 @@
-"""The page for people: `<root>/`, its files beneath `<root>/page/`, and the API page at `<root>/api/`."""
+"""The page for people: `<root>/`, its files beneath `<root>/page/`, and the API page at `<root>/api/`.
+
+The documentation is beneath `<root>/docs/`, see `documentation.py`.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ class PageFiles:
     """Serves the files in `folder` with `ServedPage`. Programs get the API's links in place of a page."""
 
     def __init__(self, api: Api, folder: Path, *, is_edited: bool) -> None:
-        served = ServedPage(folder, is_edited=is_edited)
+        self.served = served = ServedPage(folder, is_edited=is_edited)
         root, prefix = api.root, api.prefix
         pages: dict[str, Page] = {
             root: _sent_to(f"{root[1:]}/"),  # relative, as a proxy may put growd beneath a path
@@ -30,7 +33,7 @@ class PageFiles:
         }
         api.pages |= {path: _by_accept(page, api.pages[path]) for path, page in pages.items()}
         api.pages |= {f"{root}/api": _sent_to("api/"), f"{root}/api/": partial(served.document, "api.html")}
-        api.files = served.file
+        api.folders[f"{root}/page/"] = served.file
 
 
 def _sent_to(location: str) -> Page:

@@ -36,13 +36,15 @@ TYPES: Final = {
     ".webmanifest": "application/manifest+json",
 }
 """Files of the page by suffix. Others in its folder are not served."""
-_POLICY: Final = (
+POLICY: Final = (
     "default-src 'self'; img-src 'self' data: blob:; object-src 'none'; base-uri 'none'; "
     "frame-ancestors 'none'; form-action 'self'"
 )
-_API_POLICY: Final = f"{_POLICY}; style-src 'self' 'unsafe-inline'"  # RapiDoc writes style elements
+"""What pages may load (Content Security Policy)."""
+
+_API_POLICY: Final = f"{POLICY}; style-src 'self' 'unsafe-inline'"  # RapiDoc writes style elements
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
-_DOCUMENTS: Final = {"index.html": _POLICY, "api.html": _API_POLICY, "fleet.html": _POLICY}
+_DOCUMENTS: Final = {"index.html": POLICY, "api.html": _API_POLICY, "fleet.html": POLICY}
 _REFERENCE: Final = re.compile(rb'(\b(?:src|href)="(?:\.\./)?page/)')
 _MAP: Final = re.compile(rb"\n//# sourceMappingURL=\S*\s*$")
 _BLOCK: Final = re.compile(rb"^[ \t]*/\*.*?\*/[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -98,6 +100,12 @@ class ServedPage:
         headers = {"Content-Security-Policy": _DOCUMENTS[name], hdrs.CACHE_CONTROL: "no-cache"}
         return await _answer(request, edition, name, headers)
 
+    async def text(self, name: str) -> bytes:
+        """A page such as "docs.html", for others to fill in. Raises `ApiError` if it is missing."""
+        with suppress(OSError, KeyError):
+            return (await self._read(fresh=self._is_edited)).files[name].content
+        raise ApiError(404, "not_found", f"the page has no file {shown(name)}")
+
     async def file(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
         """The file at a path such as "<digest>/main.js"."""
         digest, _, name = path.partition("/")
@@ -127,8 +135,9 @@ def read_page(folder: Path, known: PageEdition | None = None) -> PageEdition:
     for name, content in sorted(contents.items()):
         whole.update(f"{name}\0{len(content)}\0".encode() + content)
     digest = whole.hexdigest()[:16]
-    for name in _DOCUMENTS:
-        contents[name] = _REFERENCE.sub(rb"\g<1>" + digest.encode() + b"/", contents[name])
+    for name, content in contents.items():
+        if name.endswith(".html"):
+            contents[name] = _REFERENCE.sub(rb"\g<1>" + digest.encode() + b"/", content)
     files = {name: PageFile(content, TYPES[PurePosixPath(name).suffix]) for name, content in contents.items()}
     return PageEdition(files, digest, state)
 

@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def shipped_folder(name: str) -> tuple[Path, bool]:
-    """The folder `couchdb` or `page`: the package's, or the checkout's; and whether it is a checkout's.
+    """The folder `couchdb`, `docs` or `page`, and whether it is that of a checkout instead of the package's.
 
     Blocking.
     """

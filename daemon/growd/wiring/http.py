@@ -7,6 +7,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard, WebPolicy
+from growd.api.documentation import Documentation
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.operations import Api
@@ -20,7 +21,7 @@ from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
 from growd.server.tls import Certificate
 from growd.wiring.access import access_control
-from growd.wiring.files import page_folder
+from growd.wiring.files import page_folder, shipped_folder
 from growd.wiring.history import configured_history
 from growd.wiring.runs import run_archive
 
@@ -93,7 +94,8 @@ async def serving(
     door = FrontDoor(api, answering, guard=guard)
     MonitoringPages(status).open(api, door)
     folder, is_edited = await asyncio.to_thread(page_folder)
-    PageFiles(api, folder, is_edited=is_edited)
+    page = PageFiles(api, folder, is_edited=is_edited)
+    Documentation(api, (await asyncio.to_thread(shipped_folder, "docs"))[0], page.served)
 
     offer_reloads(reloader, guard, clients)
     if authorization is not None:
