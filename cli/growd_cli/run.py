@@ -41,6 +41,8 @@ SUBCOMMANDS: Final = {
     "report": Command("growd_cli.run_reports:report", "Write the report of a run, a page that prints well."),
     "compare": Command("growd_cli.run_reports:compare", "Compare the figures of runs, and plot them."),
 }
+RESTART: Final = 75
+"""Exit status that asks systemd for another start, see growd.service."""
 _log = logging.getLogger(__name__)
 
 
@@ -113,7 +115,7 @@ def _run(
         configuration = read(doubts=DOUBTS, warn=warnings.append)
         for warning in warnings:
             _log.warning("%s", warning)
-        app = App(configuration, data, read, warnings)
+        app = App(configuration, data, read, warnings, file=config)
         greet = functools.partial(_greet, configuration, to_journal=to_journal)
         run_on_loop(app.run(greet), simulates=configuration.simulator.enabled)
     except (ConfigError, StartError) as error:
@@ -121,10 +123,21 @@ def _run(
     finally:
         os.umask(umask)
         release_pins()  # the keeper of pins is the last to end
+    if app.restarts:
+        _restart(is_service=app.is_service)
     if app.shutdown_errors:
         echo_text(f"growd has stopped, but {'; '.join(app.shutdown_errors)}", err=True)
         sys.exit(1)
     echo_text("growd has stopped: outputs are safe, points are stored.")
+
+
+def _restart(*, is_service: bool) -> None:
+    """Start again as at the first time. systemd does that for its service."""
+    if is_service:
+        sys.exit(RESTART)
+    echo_text("growd starts again.")
+    sys.stdout.flush()
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  our own program
 
 
 def _make_safe(config: Config | None, data: Path) -> None:

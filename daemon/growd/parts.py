@@ -26,17 +26,40 @@ if TYPE_CHECKING:
     from growd.host.mqtt import MqttLink
     from growd.runs.archive import RunArchive
     from growd.runs.run_figures import FigurePoints
+    from growd.runtime.worker import Workers
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.store.history.history import History
+    from growd_drivers.hardware import Hardware
 
 PARTS: Final = {
     "reports": "growd_analysis.reports.part:opened",
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
     "cloud": "growd_cloud.part:opened",
+    "setup": "growd_machine.setup.part:opened",
 }
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """The hardware, the threads of its buses, and why outputs are held, "" if they are not."""
+
+    hardware: Hardware
+    workers: Workers
+    held: Callable[[], str]
+
+
+@dataclass(frozen=True)
+class ConfigurationFile:
+    """The file that the daemon was started with, None without one.
+
+    `read` reads another text in place of its own, with the checks of a start. Blocking; raises `ConfigError`.
+    """
+
+    path: Path | None
+    read: Callable[[str], Config]
 
 
 @dataclass(frozen=True)
@@ -62,6 +85,11 @@ class Surroundings:
     """Sends waiting points before the body reads them from the database."""
     mqtt: MqttLink | None
     """The connection to the broker of [mqtt], if something uses it."""
+    file: ConfigurationFile
+    devices: Callable[[], Devices | None]
+    """None while they are not opened yet."""
+    restart: Callable[[], None]
+    """Ends the daemon, with safe outputs, and starts it again."""
     cloud_login: tuple[str, str] | None
     cloud_trust: ssl.SSLContext | bool
     """The login at the server of [replication], and what verifies it."""

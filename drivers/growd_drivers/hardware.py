@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from growd_drivers.bus_clear import clear_bus
@@ -93,6 +94,23 @@ class Hardware:
             )
             self._lines[place] = SerialLine(open_serial, place, baud=baud, timeout_s=timeout_s)
             return self._lines[place]
+
+    def i2c_numbers(self) -> list[int]:
+        """The I2C buses of the machine. From 10 on they are those of displays and cameras. Blocking."""
+        numbers = (path.name.removeprefix("i2c-") for path in Path("/dev").glob("i2c-*"))
+        return sorted(int(number) for number in numbers if number.isdecimal() and len(number) == 1)
+
+    def serial_places(self) -> list[str]:
+        """The serial port of the header and the USB adapters. Blocking."""
+        found = [Path("/dev/serial0"), *Path("/dev/serial/by-id").glob("*")]
+        return sorted(str(path) for path in found if path.exists())
+
+    def give_back(self, place: str) -> None:
+        """Close the line of a device that was only tried, so that another can have it."""
+        with self._lock:
+            line = self._lines.pop(place, None)
+        if line is not None:
+            line.close()
 
     def take_over(self, name: str) -> None:
         """Give a bus or line to this thread, since a call of its former thread hangs.

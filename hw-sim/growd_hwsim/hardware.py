@@ -227,6 +227,14 @@ class SimulatedHardware(Hardware):
             raise OSError(errno.ENODEV, f"there is no I2C bus {number}")
         self.adapters[number].clock_pulses(CLEARING_PULSES)
 
+    def i2c_numbers(self) -> list[int]:
+        """As `Hardware.i2c_numbers`."""
+        return sorted(self.adapters)
+
+    def serial_places(self) -> list[str]:
+        """As `Hardware.serial_places`."""
+        return sorted({port for _, wired in self._wired for port in wired.serial})
+
     def stand_in(self, _output: object) -> Callable[[float], None] | None:
         """As `Hardware.stand_in`."""
         for chamber, wired in self._wired:

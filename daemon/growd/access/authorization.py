@@ -132,7 +132,11 @@ class Authorization:
     def require_leave_to_call(self, request: web.BaseRequest, service: Service) -> None:
         """`ApiError` 403 if the user may not call this service."""
         if service.is_administrative:
-            self._require(request[_SESSION], Permission.ADMINISTRATION)
+            self.require_administrator(request)
+
+    def require_administrator(self, request: web.BaseRequest) -> None:
+        """`ApiError` 403 if the user of an admitted request may not administer."""
+        self._require(request[_SESSION], Permission.ADMINISTRATION)
 
     def user_of(self, request: web.BaseRequest) -> str:
         """The user's name, "" without a login."""

@@ -144,6 +144,9 @@ TAGS: Final = {
     "figures": "The figures of a run",
     "report": "The report of a run",
     "compare": "Several runs side by side",
+    "setup": "Sensors and outputs of the configuration file",
+    "setup_scan": "What is on the buses",
+    "setup_trial": "A sensor or output that is not in the file yet",
     "simulation_report": "The report of the last simulation of a recipe",
     "node": "Nodes: the parts of growd",
     "session": "The login",
@@ -257,6 +260,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     if operation.kind:
         parameters.insert(0, _path_parameter(operation.kind))
     permission = "read" if operation.method == "GET" else "operate"
+    permission = "administer" if operation.is_administrative else permission
     described: dict[str, Any] = {
         **_told(operation.summary, "" if operation.is_open else permission),
         "operationId": f"{operation.method.lower()}_{operation.resource}_{operation.kind}".strip("_"),

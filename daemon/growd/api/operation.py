@@ -121,6 +121,7 @@ class Operation:
     refusals: tuple[int, ...] = ()
     is_open: bool = False
     """Whether it answers everybody, also without a login."""
+    is_administrative: bool = False
 
     def read_query(self, query: str) -> dict[str, Any]:
         """The query's values by name, checked. Unknown ones are ignored: proxies and browsers add some."""

@@ -233,6 +233,8 @@ class Api:
                 raise _not_allowed(request.method, ("GET", "HEAD"))
             return await page(request)
         operation, name = self._find(request.method, path)
+        if operation.is_administrative and self.access is not None:
+            self.access.require_administrator(request)
         values = operation.read_query(query)
         if operation.body is None or (operation.body.with_photos and is_form(request)):
             return await operation.handler(self, Call(request, name, values, None))

@@ -28,9 +28,11 @@ _CONTROL = "control"
 class ConfigError(ValueError):
     """The configuration is not usable. One sentence per fault, each on its own line."""
 
-    def __init__(self, *sentences: str) -> None:
+    def __init__(self, *sentences: str, findings: Sequence[Finding] = ()) -> None:
         super().__init__("\n".join(sentences))
         self.sentences = sentences
+        self.findings = findings
+        """What the sentences say, with places, as far as the faults have one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,6 +67,7 @@ def load(
     path: pathlib.Path | None,
     settings: tuple[str, ...] = (),
     *,
+    text: str | None = None,
     environ: Mapping[str, str] | None = None,
     flags: Mapping[str, str] = MappingProxyType({}),
     checks: Iterable[Callable[[Config], Iterable[Finding]]] = (),
@@ -78,12 +79,13 @@ def load(
 
     A variable is `GROWD_<SECTION>__<OPTION>`, such as GROWD_HTTP__PORT; a setting `section.option=value`.
     `flags` has the flag of the command line, such as --port, for settings that have one.
+    `text` is read in place of that of the file.
     `checks` are further checks of a valid file; `warn` gets a sentence for each finding of `doubts`.
     `with_drivers` loads the drivers of other packages that the file names; a failure is a warning.
     Blocking. Raises `ConfigError` with all faults.
     """
     environ = os.environ if environ is None else environ
-    tree = _tree(path, settings, environ, flags)
+    tree = _tree(path, settings, environ, flags, text)
     reader = _Reader(tree.values, with_drivers=with_drivers)
     config: Config = reader.struct(tree.values, Config, ())
     findings = reader.findings
@@ -91,7 +93,7 @@ def load(
     findings += [finding for check in wanted for finding in check(config)]
     of_drivers = [*failed_drivers(config), *_without_drivers(findings, config, wanted)]
     if findings := [finding for finding in findings if finding not in of_drivers]:
-        raise ConfigError(*tree.sentences(findings))
+        raise ConfigError(*tree.sentences(findings), findings=findings)
     source = Source(tree.values, environ, path)
     doubtful = [finding for doubt in doubts for finding in doubt(config, source)]
     for sentence in tree.sentences([*(of_drivers if with_drivers else ()), *doubtful]):
@@ -142,15 +144,16 @@ def _tree(
     settings: tuple[str, ...],
     environ: Mapping[str, str],
     flags: Mapping[str, str] = MappingProxyType({}),
+    text: str | None = None,
 ) -> _Tree:
     """All given values, unchecked. Raises `ConfigError` if they cannot be read."""
-    tree = _Tree(path)
-    for name, text in sorted(environ.items()):
+    tree = _Tree(path, text)
+    for name, value in sorted(environ.items()):
         if name.startswith(ENVIRONMENT_PREFIX):
-            _set_variable(tree, name, text)
+            _set_variable(tree, name, value)
     for setting in settings:
-        option, separator, text = setting.partition("=")
-        tree.set(option if separator else "", text, flags.get(option, f"--set {option}"))
+        option, separator, value = setting.partition("=")
+        tree.set(option if separator else "", value, flags.get(option, f"--set {option}"))
     return tree
 
 
@@ -211,6 +214,7 @@ class _Tree:
     """The given values, and where each comes from."""
 
     path: pathlib.Path | None
+    text: str | None = None
     values: dict[str, Any] = field(default_factory=dict)
     _lines: dict[OptionPath, int] = field(default_factory=dict)
     _origins: dict[OptionPath, str] = field(default_factory=dict)
@@ -221,7 +225,7 @@ class _Tree:
         if self.path.is_fifo() or self.path.is_char_device():  # it is read again at SIGHUP
             raise ConfigError(f"{self.path}: is not a regular file; write the configuration into one")
         try:
-            text = read_text(self.path)
+            text = read_text(self.path) if self.text is None else self.text
             self.values = tomllib.loads(text)
         except OSError as error:
             raise ConfigError(f"{self.path}: can't be read: {error.strerror}") from None

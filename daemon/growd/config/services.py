@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from growd.config.base import Name, NameOrNone, Port, Section
+from growd.config.devices import SensorKindName
 from growd.config.findings import ConfigError
 
 MessageTypeName = Literal[
@@ -209,6 +210,10 @@ class Simulator(Section, frozen=True):
 
     faults: str = ""
     """File with faults and their times."""
+
+    unconfigured: tuple[SensorKindName, ...] = ()
+    """Kinds of sensors that are wired too, each at its usual address, or at a USB adapter if it is serial.
+    They have no section [[sensor]] yet: the page finds them by a scan."""
 
     replay: str = ""
     """Recording that drives the chamber in place of the model: a CSV file, or a run that `growd run export`

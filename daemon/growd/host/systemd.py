@@ -51,6 +51,11 @@ class ServiceManager:
         watchdog_s = int(interval) / _MICRO if interval.isdecimal() and is_meant else 0.0
         return cls(address, watchdog_s or None)
 
+    @property
+    def is_there(self) -> bool:
+        """Whether systemd started this process as a service."""
+        return bool(self._address)
+
     def ready(self) -> None:
         """The start or a reload has finished."""
         self._is_ready = True

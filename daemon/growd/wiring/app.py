@@ -20,7 +20,7 @@ from growd.host.machine import MachineNode
 from growd.host.mounts import memory_below
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
-from growd.parts import Surroundings, parts_opened
+from growd.parts import ConfigurationFile, Devices, Surroundings, parts_opened
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
@@ -101,18 +101,19 @@ class Running:
 class App:
     """One daemon: made from a configuration and a data folder, and run once.
 
-    `reread` reads the configuration again for SIGHUP; blocking, may raise `ConfigError`. `warnings` are
-    sentences about the configuration, for `growd status`. The start waits for the database for at most
-    `database_wait_s`.
+    `reread` reads the configuration again for SIGHUP, or another text in place of that in `file`; blocking,
+    may raise `ConfigError`. `warnings` are sentences about the configuration, for `growd status`. The start
+    waits for the database for at most `database_wait_s`.
     """
 
     def __init__(
         self,
         config: Config,
         data: Path,
-        reread: Callable[[], Config] | None = None,
+        reread: Callable[..., Config] | None = None,
         warnings: Sequence[str] = (),
         *,
+        file: Path | None = None,
         database_wait_s: float = READY_S,
     ) -> None:
         check_config(config)
@@ -120,8 +121,12 @@ class App:
         self._database_wait_s = database_wait_s
         self.data = data.absolute()
         self.shutdown_errors: list[str] = []  # sentences for a person
+        self.restarts = False
+        """Whether it was ended to be started again."""
         self._problems = [{"text": warning, "is_failure": False} for warning in warnings]
         self._reloader = Reloader(config, reread or (lambda: config))
+        self._file = ConfigurationFile(file, lambda text: config if reread is None else reread(text=text))
+        self._devices: Devices | None = None
         self._stop = asyncio.Event()
         self._started = asyncio.Event()
         self._hung_up = asyncio.Event()
@@ -132,6 +137,16 @@ class App:
     def stop(self) -> None:
         """Ask `run` to end. Safe to call from a signal handler of the loop."""
         self._stop.set()
+
+    def restart(self) -> None:
+        """Ask `run` to end, and whoever called it to start another one."""
+        self.restarts = True
+        self.stop()
+
+    @property
+    def is_service(self) -> bool:
+        """Whether systemd runs it."""
+        return self._manager.is_there
 
     async def run(self, on_ready: Callable[[Running], None]) -> None:
         """Run until `stop()`, a signal or the end of the terminal; then outputs are safe and points saved.
@@ -198,6 +213,9 @@ class App:
             figure_points=points,
             shipping=storage.shipper.reading,
             mqtt=mqtt,
+            file=self._file,
+            devices=lambda: self._devices,
+            restart=self.restart,
             cloud_login=access.credentials,
             cloud_trust=access.trust.context,
         )
@@ -287,6 +305,9 @@ class App:
             cylinders=simulated_cylinders(config, hardware),
         )
         await start(chambers.running())
+        self._devices = Devices(
+            hardware, chambers.workers, lambda: self._hold.reason if self._hold is not None else ""
+        )
         derived = derived_of(config, bus, local, zone)
         for each in derived:
             stack.push_async_callback(each.derivations.close)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -71,7 +72,7 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
         monotonic=clock.monotonic,
         hang=partial(clock.sleep_blocking, HANG_S),
         faults=faults,
-        wiring=_wiring(first),
+        wiring=_with_unconfigured(_wiring(first), config),
         further=[(_modelled(config, clock), _wiring(each)) for each in further],
         seed=simulator.seed,
     )
@@ -171,6 +172,20 @@ def _wiring(chamber: Chamber) -> Wiring:
         ),
         network=tuple(map(_in_network, (each for each in outputs if each.kind in IN_THE_NETWORK))),
     )
+
+
+def _with_unconfigured(wiring: Wiring, config: Config) -> Wiring:
+    """The same with the sensors that a scan is to find, at places that are free."""
+    sensors = [sensor for chamber in chambers_of(config) for sensor in chamber.options.sensor]
+    taken = {(sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c}
+    chips, serial = list(wiring.i2c), dict(wiring.serial)
+    for name in config.simulator.unconfigured:
+        kind = SENSOR_KINDS[name]
+        if kind.opens == "serial":
+            serial.setdefault(f"/dev/serial/by-id/usb-simulated_{name}-port0", name)
+        elif kind.addresses and (1, kind.addresses[0]) not in taken:
+            chips.append(WiredChip(name, 1, kind.addresses[0]))
+    return replace(wiring, i2c=tuple(chips), serial=serial)
 
 
 def _voltages(chamber: Chamber) -> Iterator[WiredVoltage]:
