@@ -32,7 +32,8 @@ settings.register_profile("thorough", settings.get_profile("quick"), max_example
 settings.register_profile("search", max_examples=1_000, deadline=None)
 settings.load_profile("quick")
 
-# What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` runs them.
+NIGHTLY = "nightly"
+# What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` runs them, except `nightly`.
 SLOW = {
     "long": "takes seconds: whole programs, or days of simulated control",
     "soak": "weeks of simulated operation, with faults",
@@ -42,7 +43,7 @@ SLOW = {
     "replication": "waits for two database servers and the connection between them",
     "browser": "drives a browser, with a growd for each test",
     "fuzz": "thousands of random inputs",
-    "sweep": "tries every combination, where a few show the behaviour",
+    NIGHTLY: "tries every combination or moment, where other tests try some; only `./test --nightly` runs it",
     "install": "builds packages and makes installations",
     "bench": "runs benchmarks",
     "vm": "starts virtual machines",
@@ -55,6 +56,9 @@ TERMINAL = pytest.StashKey[TextIO]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--quick", action="store_true", help="leave out slow tests in files that are not named")
+    parser.addoption(
+        "--daily", action="store_true", help="leave out nightly tests in files that are not named"
+    )
 
 
 def pytest_asyncio_loop_factories() -> dict[str, Callable[[], asyncio.AbstractEventLoop]]:
@@ -89,17 +93,18 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow tests with --quick, and begin with the longest: no worker should end alone with it."""
-    if config.option.quick:
+    """Leave out slow or nightly tests, and begin with the longest: no worker should end alone with it."""
+    if config.option.quick or config.option.daily:
+        marks = {*SLOW} if config.option.quick else {NIGHTLY}
         named = {Path(argument.partition("::")[0]).absolute() for argument in config.args}
-        left_out = {item for item in items if item.path not in named and _is_slow(item)}
+        left_out = {item for item in items if item.path not in named and _has_mark(item, marks)}
         items[:] = [item for item in items if item not in left_out]
         config.hook.pytest_deselected(items=[*left_out])
     items.sort(key=lambda item: -_limit_s(item) if _limit_s(item) >= LONG_S else 0.0)
 
 
-def _is_slow(item: pytest.Item) -> bool:
-    return any(mark.name in SLOW for mark in item.iter_markers())
+def _has_mark(item: pytest.Item, names: set[str]) -> bool:
+    return any(mark.name in names for mark in item.iter_markers())
 
 
 def _limit_s(item: pytest.Item) -> float:

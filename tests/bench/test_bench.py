@@ -72,14 +72,24 @@ def test_help_says_what_is_measured(
     ("name", "cases"),
     [
         ("bus", {"1 subscriber", "100 subscribers", "latency at 1 kHz, p99"}),
-        ("export", set()),
-        ("history", set()),
+        pytest.param("export", set(), marks=pytest.mark.nightly),
+        pytest.param("history", set(), marks=pytest.mark.nightly),
         ("idle", {"memory", "CPU an hour", "wake-ups", "food-computer: memory"}),
-        ("light_days", {"mean error of a day", "lamp outside of its hours"}),
-        ("page", {"CPU of growd with a page (reference: nobody)", "CPU for each of 10 pages"}),
-        ("recipe_run", {"2 days whole", "set points at one moment", "all checks"}),
+        pytest.param(
+            "light_days", {"mean error of a day", "lamp outside of its hours"}, marks=pytest.mark.nightly
+        ),
+        pytest.param(
+            "page",
+            {"CPU of growd with a page (reference: nobody)", "CPU for each of 10 pages"},
+            marks=pytest.mark.nightly,
+        ),
+        pytest.param(
+            "recipe_run",
+            {"2 days whole", "set points at one moment", "all checks"},
+            marks=pytest.mark.nightly,
+        ),
         ("start", {"process start to outputs safe", "first answer", "CPU to the first answer"}),
-        ("streams", set()),
+        pytest.param("streams", set(), marks=pytest.mark.nightly),
     ],
 )
 def test_a_short_round_gives_rows(name: str, cases: set[str]):
@@ -128,6 +138,7 @@ def test_wrk_posts_its_body_and_reports_a_refusal():
 # --- control
 
 
+@pytest.mark.nightly
 def test_control_compares_each_step_with_the_predecessor():
     rows = rows_of("control", 20)
     for step in ("420 to 1000 ppm", "1000 to 1500 ppm", "1500 to 800 ppm"):
@@ -182,6 +193,7 @@ def rest() -> Iterator[Process]:
         yield process
 
 
+@pytest.mark.nightly
 def test_hardware_compares_the_loop_with_a_daemon_at_rest(rest: Process):
     case = Case("1 of 4 busy buses hangs", ("--fault", "hang"), failing=4)
     p999, worst, failed, _ = hardware.delay_rows(case, rest, SHORT)
@@ -193,6 +205,7 @@ def test_hardware_compares_the_loop_with_a_daemon_at_rest(rest: Process):
     assert row.reference is not None
 
 
+@pytest.mark.nightly
 def test_hardware_compares_many_sensors_with_the_fewest(rest: Process):
     rows = hardware.growth_rows(((2, 1), (4, 2)), rest, SHORT)
     assert [row.case for row in rows] == [

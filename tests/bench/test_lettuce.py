@@ -117,7 +117,7 @@ def test_the_plan_has_each_fault_and_none_during_another():
     assert plan[-1].end < 30 * DAY_S
 
 
-@pytest.mark.bench
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_two_days_with_faults_pass_no_limit_and_keep_the_climate():
     done = subprocess.run(

@@ -489,11 +489,12 @@ def test_the_schedule_has_each_kind_of_fault_at_each_place():
 
 @pytest.mark.timeout(900)
 @pytest.mark.soak
-async def test_thirty_days_of_faults_leave_no_outage_and_no_false_point(tmp_path, by_the_minute, caplog):
+@pytest.mark.parametrize("days", [7, pytest.param(DAYS, marks=pytest.mark.nightly)])
+async def test_days_of_faults_leave_no_outage_and_no_false_point(tmp_path, by_the_minute, caplog, days):
     caplog.set_level(logging.ERROR)
     holdings = []
     async with soaking(tmp_path) as soak:
-        for day in range(DAYS):
+        for day in range(days):
             await soak.live(day)
             await soak.check_points()
             soak.check_recoveries(day)
@@ -506,4 +507,4 @@ async def test_thirty_days_of_faults_leave_no_outage_and_no_false_point(tmp_path
     assert len(set(threads)) == 1, threads
     assert max(memory) < memory[0] + 10, memory
     assert set(soak.stored) == set(ACCURACY)
-    assert min(soak.stored.values()) > 0.9 * DAYS * DAY_S / 600  # a point each 10 minutes at least
+    assert min(soak.stored.values()) > 0.9 * days * DAY_S / 600  # a point each 10 minutes at least

@@ -407,11 +407,11 @@ TABLE: Final = (
 
 
 def rows(*chosen: Row):
-    """Parameters of a test: the first row of each kind of fault, and as slow ones the others."""
+    """Parameters of a test: the first row of each kind of fault, and as nightly ones the others."""
     kinds: set[str] = set()
     parameters = []
     for row in chosen:
-        marks = [pytest.mark.sweep] if row.kind in kinds else []
+        marks = [pytest.mark.nightly] if row.kind in kinds else []
         parameters.append(pytest.param(row, id=row.id, marks=marks))
         kinds.add(row.kind)
     return parameters

@@ -68,13 +68,13 @@ class Case:
         self.fresh()
         return self.begin(**how)
 
-    def boundaries(self) -> range:
-        """All steps of an upgrade that migrates, and a third of those of one that has no such step."""
+    def boundaries(self, every: int) -> range:
+        """Each step of an upgrade that migrates, or some of them; fewer of one that has no such step."""
         assert self.interrupt() == 0
         self.check()
         last = int(self.root.with_name("root.count").read_text())
         assert last > 30
-        return range(1, last + 1, 1 if "migrates" in self.mode else 3)
+        return range(1, last + 1, every if "migrates" in self.mode else 3 * every)
 
     def finish(self) -> None:
         """The service runs again, as after a kill or at a boot."""
@@ -130,25 +130,30 @@ def case(request: pytest.FixtureRequest, tmp_path: Path, upgrades: Runner) -> Ca
     return Case(tmp_path, request.param, upgrades)
 
 
+STEPS = [pytest.param(6, id="some"), pytest.param(1, id="each", marks=pytest.mark.nightly)]
+
+
 @pytest.mark.kill
 @pytest.mark.timeout(600)
-def test_an_upgrade_killed_at_each_step_is_finished_by_the_next_run(case: Case):
-    for boundary in case.boundaries():
+@pytest.mark.parametrize("every", STEPS)
+def test_an_upgrade_killed_at_a_step_is_finished_by_the_next_run(case: Case, every: int):
+    for boundary in case.boundaries(every):
         assert case.interrupt(last=boundary) == -signal.SIGKILL
         case.finish()
 
 
 @pytest.mark.kill
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("cut", ["none", "some"])
-def test_an_upgrade_without_power_at_each_step_is_finished_after_the_boot(case: Case, cut: str):
-    for boundary in case.boundaries():
+@pytest.mark.parametrize("every", STEPS)
+@pytest.mark.parametrize("cut", [pytest.param("none", marks=pytest.mark.nightly), "some"])
+def test_an_upgrade_without_power_at_a_step_is_finished_after_the_boot(case: Case, cut: str, every: int):
+    for boundary in case.boundaries(every):
         assert case.interrupt(last=boundary, cut=cut) == -signal.SIGKILL
         boot(case.root)
         case.finish()
 
 
-@pytest.mark.kill
+@pytest.mark.nightly
 @pytest.mark.timeout(600)
 def test_an_upgrade_killed_at_any_time_is_finished_by_the_next_run(case: Case):
     moments = random.Random(SEED)

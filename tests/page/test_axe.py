@@ -59,7 +59,7 @@ async def test_the_view_now_on_a_phone(shared: Program, browser: Browser) -> Non
         assert await violations(tab.page) == []
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
 async def test_every_view(shared: Program, browser: Browser, client: Client, theme, width) -> None:
     await shared.until_there("recipes/lettuce_days")
@@ -80,7 +80,7 @@ async def test_every_view(shared: Program, browser: Browser, client: Client, the
     assert found == []
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
 async def test_with_problems_a_hold_and_commands_by_hand(
     shared: Program, browser: Browser, client: Client, theme, width
@@ -114,7 +114,7 @@ async def test_with_problems_a_hold_and_commands_by_hand(
     assert found == []
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize(("theme", "width"), LOOKS, ids=NAMES)
 async def test_without_connection_with_a_login_and_with_a_mistake(
     shared: Program, browser: Browser, theme, width

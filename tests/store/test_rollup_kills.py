@@ -126,7 +126,7 @@ async def test_a_kill_after_some_writes_changes_no_rollup(database_server):
         await check_kill(database_server, 1, at, expected, is_sent=True)
 
 
-@pytest.mark.kill
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 async def test_a_kill_after_any_write_changes_no_rollup(database_server):
     expected, requests = await undisturbed(database_server, 2)
@@ -135,7 +135,7 @@ async def test_a_kill_after_any_write_changes_no_rollup(database_server):
             await check_kill(database_server, 2, at, expected, is_sent=True)
 
 
-@pytest.mark.kill
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 async def test_a_kill_between_requests_changes_no_rollup(database_server):
     """The database is as after the last write, so some of these moments will do."""

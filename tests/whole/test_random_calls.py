@@ -375,7 +375,7 @@ async def test_a_thousand_random_calls_do_no_harm():
     assert all(volumes.given for volumes in life.volumes.values()), "each pump has worked"
 
 
-@pytest.mark.fuzz
+@pytest.mark.nightly
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", range(2, 5))
 async def test_other_random_calls_do_no_harm(seed):

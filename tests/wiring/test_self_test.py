@@ -131,7 +131,7 @@ async def test_each_fault_of_an_actuator_of_the_climate_profile_is_found(name, p
         assert rig.last("outputs/circulation").value == 0.0
 
 
-@pytest.mark.sweep
+@pytest.mark.nightly
 @pytest.mark.parametrize("kind", [None, *OF_ACTUATORS])
 @pytest.mark.parametrize("variable", WATCHED)
 async def test_an_output_of_each_role_passes_and_each_fault_of_it_is_found(variable, kind):

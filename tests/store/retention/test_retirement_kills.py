@@ -75,35 +75,50 @@ class Lives:
                 assert await tombstones(bench, database) == 0
 
 
-async def test_a_kill_after_every_request(bench, database_server):
+def rounds(daily: int, nightly: int):
+    """Parametrises a test with two numbers, of which the larger one takes minutes."""
+    return pytest.mark.parametrize(
+        "number",
+        [pytest.param(daily, id="some"), pytest.param(nightly, id="many", marks=pytest.mark.nightly)],
+    )
+
+
+@rounds(7, 1)
+async def test_a_kill_after_a_request(bench, database_server, number):
+    """After each, or after each seventh."""
     lives = Lives(bench, is_embedded=database_server.is_embedded)
-    while await lives.day_with_kill(lives.number + 1, is_sent=True) >= lives.number:
-        assert lives.number < 1_000
-    assert lives.number > 50
+    at = number
+    while await lives.day_with_kill(at, is_sent=True) >= at:
+        at += number
+        assert at < 1_000
+    assert at > 50
 
 
-async def test_kills_at_random_requests_with_late_points(bench, database_server):
+@rounds(8, 60)
+async def test_kills_at_random_requests_with_late_points(bench, database_server, number):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(17)
     most = await lives.day_with_kill(0, is_sent=False)
-    for _ in range(60):
+    for _ in range(number):
         await lives.day_with_kill(chance.randint(1, most), is_sent=chance.random() < 0.5, late=True)
 
 
-async def test_a_request_without_an_answer_in_the_middle(bench, database_server):
+@rounds(4, 20)
+async def test_a_request_without_an_answer_in_the_middle(bench, database_server, number):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(18)
     most = await lives.day_with_kill(0, is_sent=False)
-    for _ in range(20):
+    for _ in range(number):
         at, is_sent = chance.randint(1, most), chance.random() < 0.5
         await lives.day_with_kill(at, is_sent=is_sent, late=True, restarts=False)
 
 
-async def test_a_power_cut_of_the_embedded_database_loses_index_writes_only(tmp_path):
+@rounds(2, 8)
+async def test_a_power_cut_of_the_embedded_database_loses_index_writes_only(tmp_path, number):
     """The database is synced before each answer; an index is not, and may be as it was at the start."""
     chance = random.Random(19)
     points = a_day(START)
-    for cut in range(8):
+    for cut in range(number):
         folder = tmp_path / str(cut)
         folder.mkdir()
         names = await _stored(folder, points)
