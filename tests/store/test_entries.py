@@ -26,7 +26,7 @@ from growd.store.errors import CouchRefusedError, CouchUnavailableError, PhotoEr
 from growd.store.work import RETRIES
 from support.full_disk import full_disk
 from support.journal import content, delivered, journal_rig, kept, listed, wanted
-from support.photos import SECRET, jpeg, plain_jpeg, plain_png, plain_webp, png, webp
+from support.photos import COPIES, SECRET, jpeg, png, webp
 from support.waiting import PATIENCE_S
 
 NOW = 1_700_000_000.0
@@ -49,9 +49,9 @@ async def test_an_entry_comes_into_the_database_whole_and_in_one_revision(rig):
         assert document["_rev"].startswith("1-")
         attachments = document.pop("_attachments")
         assert {name: (one["content_type"], one["length"]) for name, one in attachments.items()} == {
-            "photo-1.jpg": ("image/jpeg", len(plain_jpeg())),
-            "photo-2.png": ("image/png", len(plain_png())),
-            "photo-3.webp": ("image/webp", len(plain_webp())),
+            "photo-1.jpg": ("image/jpeg", len(COPIES["jpeg"])),
+            "photo-2.png": ("image/png", len(COPIES["png"])),
+            "photo-3.webp": ("image/webp", len(COPIES["webp"])),
         }
         del document["_rev"]
         assert document == {
@@ -76,15 +76,15 @@ async def test_a_photo_has_the_same_address_before_and_after_and_no_metadata(rig
     rig.is_away = True
     async with rig.opened() as journal:
         entry = await kept(journal, "", jpeg(6), png())
-        assert await content(journal, entry, "photo-1.jpg") == plain_jpeg(6)
+        assert await content(journal, entry, "photo-1.jpg") == COPIES["turned"]
         found, more, missing = await journal.reader.read(wanted())
         assert "no database is running" in missing
         assert (more, found[0]["waiting"], found[0]["photos"][1]["waiting"]) == (False, True, True)
         rig.is_away = False
         journal.delivery.work.wake()
         await delivered(journal)
-        assert await content(journal, entry, "photo-1.jpg") == plain_jpeg(6)
-        assert await content(journal, entry, "photo-2.png") == plain_png()
+        assert await content(journal, entry, "photo-1.jpg") == COPIES["turned"]
+        assert await content(journal, entry, "photo-2.png") == COPIES["png"]
         (after,) = await listed(journal)
         assert not after["waiting"]
         assert [photo["waiting"] for photo in after["photos"]] == [False, False]
@@ -133,8 +133,8 @@ async def test_a_document_without_all_photos_is_completed(rig):
         await rig.couch.put(rig.names.events, entry.document())
     async with rig.opened() as journal:
         await delivered(journal)
-        assert await content(journal, entry, "photo-1.jpg") == plain_jpeg()
-        assert await content(journal, entry, "photo-2.png") == plain_png()
+        assert await content(journal, entry, "photo-1.jpg") == COPIES["jpeg"]
+        assert await content(journal, entry, "photo-2.png") == COPIES["png"]
 
 
 async def test_an_entry_that_was_deleted_in_the_database_stays_deleted(rig):
@@ -161,7 +161,7 @@ async def test_a_database_that_is_made_anew_gets_what_waits(rig):
             await asyncio.sleep(0)
         journal.delivery.work.wake()
         await delivered(journal)
-        assert await content(journal, entry, "photo-1.jpg") == plain_jpeg()
+        assert await content(journal, entry, "photo-1.jpg") == COPIES["jpeg"]
 
 
 class Refusing:
@@ -197,13 +197,13 @@ async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig):
         assert rejected["reason"] == "photo-2.png: 413 too large"
         assert set((await rig.document(entry))["_attachments"]) == {"photo-1.jpg", "photo-3.webp"}
         assert (await rig.document(after))["_rev"].startswith("1-")
-        assert await content(journal, entry, "photo-2.png") == plain_png()
+        assert await content(journal, entry, "photo-2.png") == COPIES["png"]
         first = (await listed(journal, search="tray 1"))[0]
         assert (first["refused"], first["waiting"]) == ("photo-2.png: 413 too large", True)
         journal.delivery._couch = rig.couch
         assert journal.delivery.retry() == 1
         await delivered(journal)
-        assert await content(journal, entry, "photo-2.png") == plain_png()
+        assert await content(journal, entry, "photo-2.png") == COPIES["png"]
     assert rig.folders() == []
 
 

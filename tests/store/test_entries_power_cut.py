@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 import stat
@@ -14,9 +13,8 @@ import pytest
 
 from growd.store.entries.entry import JournalEntry
 from growd.store.entries.entry_folder import EntryFolder
-from growd.store.entries.photos import copy_photo
 from growd.store.points import PointMaker
-from support.photos import jpeg, png
+from support.photos import copy_of, jpeg, png
 
 PHOTOS = (jpeg(body=100_000), png())
 ROOT = Path(__file__).parents[2]
@@ -73,10 +71,8 @@ def found_in(data: Path) -> JournalEntry | None:
     for entry in entries:
         assert len(entry.photos) == len(PHOTOS)
         for photo, received in zip(entry.photos, PHOTOS, strict=True):
-            copy = io.BytesIO()
-            copy_photo(io.BytesIO(received), copy)
             with folder.open_photo(entry, photo.name) as file:
-                assert file.read() == copy.getvalue()
+                assert file.read() == copy_of(received)
         assert [point.value for point in entry.measurements] == [12.5]
     return entries[0] if entries else None
 

@@ -7,10 +7,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from aiohttp import hdrs, web
+from aiohttp import BodyPartReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
-from growd.api.form_reader import FormReader
 from growd.api.history import LATEST, time_of
 from growd.api.operation import Body
 from growd.bus.errors import BusError, InvalidValueError, shown
@@ -24,6 +23,8 @@ from growd.store.errors import PhotoError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from aiohttp import MultipartReader
+
     from growd.store.entries.journal import EntryUpload, OpenPhoto
 
 MOST_PHOTOS: Final = 8
@@ -31,6 +32,7 @@ PHOTO_BYTES: Final = 16 * 1024 * 1024
 PHOTOS_BYTES: Final = 32 * 1024 * 1024
 """Of all photos of an entry: the embedded database holds them in memory."""
 _ENTRY_BYTES: Final = 64 * 1024
+_PIECE: Final = 64 * 1024
 _BODY_BYTES: Final = PHOTOS_BYTES + 2 * _ENTRY_BYTES
 FORM: Final = "multipart/form-data"
 
@@ -99,9 +101,8 @@ class EntryForm:
         _check_length(request)
         send_continue(request)
         try:
-            form = FormReader(request.headers[hdrs.CONTENT_TYPE], request.content)
             async with asyncio.timeout(self._whole_s):
-                return await self._read_parts(form, upload)
+                return await self._read_parts(await request.multipart(), upload)
         except TimeoutError:
             sentence = "the photos did not arrive in time"
             raise ApiError(HTTPStatus.REQUEST_TIMEOUT, "body_timeout", sentence, closes=True) from None
@@ -111,24 +112,24 @@ class EntryForm:
             sentence = "the form is incomplete or malformed"
             raise ApiError(400, "incomplete_body", sentence, closes=True) from None
 
-    async def _read_parts(self, form: FormReader, upload: EntryUpload) -> dict[str, Any]:
+    async def _read_parts(self, form: MultipartReader, upload: EntryUpload) -> dict[str, Any]:
         entry: Any = None
-        await self._in_time(form.start())
-        while (name := await self._in_time(form.next())) is not None:
+        while (part := await self._in_time(form.next())) is not None:
+            name = part.name if isinstance(part, BodyPartReader) else None
             if name == "photo":
-                await self._read_photo(form, upload)
+                await self._read_photo(part, upload)
             elif name == "entry" and entry is None:
-                entry = await self._read_entry(form)
+                entry = await self._read_entry(part)
             else:
-                found = "two parts entry" if name == "entry" else f"the part {shown(name)}"
+                found = "two parts entry" if name == "entry" else f"the part {shown(name or '')}"
                 sentence = f"the form has {found}; known: one part entry, and photo"
                 raise ApiError(400, "invalid_body", sentence, closes=True)
         checked: dict[str, Any] = ENTRY.check({} if entry is None else entry)
         return checked
 
-    async def _read_entry(self, form: FormReader) -> Any:
+    async def _read_entry(self, part: BodyPartReader) -> Any:
         text = bytearray()
-        while piece := await self._in_time(form.piece()):
+        while piece := await self._in_time(part.read_chunk(_PIECE)):
             text += piece
             if len(text) > _ENTRY_BYTES:
                 raise _too_large(f"the part entry is larger than {_ENTRY_BYTES} bytes")
@@ -139,12 +140,12 @@ class EntryForm:
             raise ApiError(400, "malformed_json", sentence, closes=True) from None
         return [] if entry is None else entry  # null is refused as other values that are no object
 
-    async def _read_photo(self, form: FormReader, upload: EntryUpload) -> None:
+    async def _read_photo(self, part: BodyPartReader, upload: EntryUpload) -> None:
         number = len(upload.photos) + 1
         if number > MOST_PHOTOS:
             raise _too_large(f"an entry may have at most {MOST_PHOTOS} photos")
         size = 0
-        while piece := await self._in_time(form.piece()):
+        while piece := await self._in_time(part.read_chunk(_PIECE)):
             size += len(piece)
             if size > PHOTO_BYTES:
                 raise _too_large(f"photo {number} is larger than {PHOTO_BYTES} bytes")
