@@ -116,6 +116,7 @@ async function ask() {
   await askSession().catch(() => {}); // without an answer it is asked again
   if (before && !session.value.user && !needsLogin.value) notify(t("log_in_ended"), "bad"); // reading needs none
 }
-ask().then(begin);
+ask();
+begin();
 connection.follow(({ isConnected }) => isConnected && ask());
 setInterval(() => session.value?.access === "couchdb" && connection.value.isConnected && ask(), SESSION_MS);

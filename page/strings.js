@@ -100,7 +100,7 @@ Object.assign(STRINGS, {
   recipe_form: ["Form", "Formular"],
   recipe_checking: ["Checking …", "Wird geprüft …"],
   recipe_no_findings: ["no errors, no warnings", "keine Fehler, keine Warnungen"],
-  recipe_found: ["✕ {errors} errors, {warnings} warnings. growd would not start it, and may not take it into the library.", "✕ {errors} Fehler, {warnings} Warnungen. growd würde es nicht starten und vielleicht nicht in die Bibliothek aufnehmen."],
+  recipe_found: ["✕ Errors: {errors}, warnings: {warnings}. growd would not start it, and may not take it into the library.", "✕ Fehler: {errors}, Warnungen: {warnings}. growd würde es nicht starten und vielleicht nicht in die Bibliothek aufnehmen."],
   recipe_found_warnings: ["✓ no errors; warnings: {warnings}", "✓ keine Fehler; Warnungen: {warnings}"],
   recipe_no_json: ["Not to be saved: the text is not JSON.", "Nicht speicherbar: der Text ist kein JSON."],
   recipe_needs_id: ["To be saved it needs an id, such as basil_2.", "Zum Speichern braucht es eine Kennung wie basilikum_2."],

@@ -5,6 +5,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
+import { authorName } from "../lib/names.js";
 import { Action, Loaded, notify, NumberInput } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
 import { author, mayOperate } from "../lib/session.js";
@@ -71,7 +72,7 @@ function Running({ environment }) {
 
 /** When and by whom the recipe was started, and which revision runs. */
 const origin = ({ started, by, revision, revised_at: revised }) => facts(
-  started > 0 && t("recipe_started", { when: moment(started) }), by && t("recipe_by", { by }),
+  started > 0 && t("recipe_started", { when: moment(started) }), by && t("recipe_by", { by: authorName(by) }),
   t("recipe_revision", { revision: short(revision) }), revised > 0 && t("recipe_since", { when: moment(revised) }));
 
 const numberOf = ({ phases = [] }, elapsed) => phases.findLastIndex((each) => each.begin <= elapsed);

@@ -299,8 +299,12 @@ def test_the_first_view_takes_at_most_50_kb(shipped):
     assert "views/now.js" in loaded
     assert "vendor/preact.js" in loaded
     assert_at_most(50_000, shipped, loaded)
-    named = re.findall(r'<link rel="modulepreload" href="page/\w+/([^"]+)"', shipped["index.html"].content.decode())
-    assert {*named, "main.js"} == {name for name in loaded if name.endswith(".js")}, "index.html preloads others"
+    named = re.findall(
+        r'<link rel="modulepreload" href="page/\w+/([^"]+)"', shipped["index.html"].content.decode()
+    )
+    assert {*named, "main.js"} == {name for name in loaded if name.endswith(".js")}, (
+        "index.html preloads others"
+    )
 
 
 def test_all_views_take_at_most_155_kb(shipped):

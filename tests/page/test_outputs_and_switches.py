@@ -109,7 +109,9 @@ async def test_outputs_switches_and_interlocks_are_shown_in_words(tmp_path: Path
         await page.get_by_role("link", name="Now", exact=True).click()
         for name in ("Humidifier off", "Heater off", "Lamp 0 %"):
             await expect(page.get_by_role("button", name=name)).to_be_visible()
-        await expect(page.get_by_role("button", name=re.compile("^Water level low (yes|no)$"))).to_be_visible()
+        await expect(
+            page.get_by_role("button", name=re.compile("^Water level low (yes|no)$"))
+        ).to_be_visible()
         await page.get_by_role("button", name="Lamp").click()
         lamp = page.get_by_role("dialog", name="Light")
         await expect(lamp).to_contain_text("Set point")  # also without a sensor of light
