@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 from growd.access import attempts, sessions
 from growd.access.attempts import Attempts
 from growd.api.monitoring import MonitoringPages
+from growd.api.operation import Operation
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
 from growd.config.access import is_loopback, what_is_open
 from growd.server.errors import ApiError
+from growd.server.json_answer import json_answer
 from growd.status.status_node import StatusNode
 from growd.wiring.access import access_control
 from support.daemon import serving
@@ -511,3 +513,14 @@ async def test_the_keeper_of_a_topic_learns_the_user_and_its_words_are_the_hint(
     answer = await daemon.request("POST", path, login, body=[21])
     assert json.loads(answer.body) == {"message": "Posted message to topic", "hint": "it holds"}
     assert noted == [(21.0, login[0])]
+
+
+class TestAdministration:
+    @pytest.mark.parametrize(("role", "status"), [("growd_operator", 403), ("growd_admin", 200)])
+    async def test_an_administrative_call_needs_an_administrator(self, daemon, users, role, status):
+        async def done(_, __):
+            return json_answer({})
+
+        daemon.api.offer([Operation("POST", "setup_scan", "", "Scan", done, is_administrative=True)])
+        answer = await daemon.request("POST", "/_svc/api/0.0.1/setup_scan", await users.add(role))
+        assert answer.status == status
