@@ -92,11 +92,15 @@ _LEADS: Final = {"failure": "FAILED", "warning": "warning", "note": "note"}
 
 def _verdict(status: Status) -> Iterator[str]:
     notices = notices_of(status)
+    verdict = verdict_of(status, notices)
     for each in notices:
+        if each.text in status.held:
+            continue  # the first line says it
         advice = f". {each.remedy}" if each.remedy else ""
         yield f"{_LEADS[each.severity]}: {each.text}{advice}"
         yield from (f"  so: {effect.text}" for effect in each.effects)
-    yield verdict_of(status, notices).line
+    if verdict.state != "held":
+        yield verdict.line
 
 
 def _of_recipe(recipe: RecipeStatus, now: float, zone: tzinfo | None) -> str:

@@ -138,7 +138,7 @@ class CloudReporter:
         return True
 
     def _problems(self) -> list[dict[str, Any]]:
-        return [{"text": self.status.clock, "is_failure": False}] if self.status.clock else []
+        return [{"text": self.status.clock, "code": "cloud_clock_differs"}] if self.status.clock else []
 
     async def _put(self, session: aiohttp.ClientSession, body: bytes) -> Any:
         request, timeout = "PUT /_device", aiohttp.ClientTimeout(total=_TIMEOUT_S)

@@ -115,5 +115,8 @@ async def parts_opened(around: Surroundings, parts: Mapping[str, str] = PARTS) -
             except Exception as error:  # noqa: BLE001  a part must not take the chamber with it
                 _log.exception("the part %s did not start", name)
                 text = f"the part {name} did not start: {type(error).__name__}: {error}"
-                failed.append({"text": text, "is_failure": True})
+                fields = {"part": name, "reason": f"{type(error).__name__}: {error}"}
+                failed.append(
+                    {"text": text, "is_failure": True, "code": "part_failed", "fields": fields, "name": name}
+                )
         yield

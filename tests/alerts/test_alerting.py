@@ -22,6 +22,7 @@ from support.checkout import ROOT
 from support.clock import ManualClock
 from support.mail import address_file, mail_server
 from support.program import PATIENCE_S
+from support.status import told
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
@@ -95,7 +96,7 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
         await growd.until(lambda: bool(growd.information()["channels"][0]["error"]))
         (channel,) = growd.information()["channels"]
         assert (channel["state"], channel["waiting"]) == ("failing", 1)
-        (warning,) = [each for each in growd.status.snapshot().warnings if "alerts" in each]
+        (warning,) = [each for each in told(growd.status.snapshot(), "warning") if "alerts" in each]
         assert warning == f"can't send alerts on the channel mail: {channel['error']}"
     async with mail_server(port=port) as box, daemon(tmp_path, mail(tmp_path, port)) as growd:
         (message,) = await box.arrived(1)
@@ -136,7 +137,7 @@ async def test_rules_and_channels_change_while_it_runs(tmp_path: Path):
         (alert,) = growd.information()["alerts"]
         assert alert["rule"] == "other"
         messages = await box.arrived(2)
-        assert "warning: environment_1" in messages[-1]["Subject"]
+        assert "warning: the device scd30_1" in messages[-1]["Subject"]
 
 
 async def test_a_remaining_channel_reports_that_a_rule_is_gone(tmp_path: Path):
@@ -261,7 +262,7 @@ async def test_a_full_disk_is_logged_once_and_the_open_alerts_are_saved_later(
         await asyncio.wait_for(kept.wait(), PATIENCE_S)
         assert growd.information()["problems"] == []
     text = "open alerts cannot be saved and are lost if growd ends: [Errno 28] No space left on device"
-    assert problems[-1] == [{"text": text, "is_failure": False}]
+    assert [each["text"] for each in problems[-1]] == [text]
     assert caplog.text.count("can't save the open alerts: [Errno 28] No space left on device") == 1
 
 

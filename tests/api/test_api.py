@@ -389,7 +389,7 @@ class TestRequests:
         got, head = await daemon.ask("GET", path), await daemon.ask("HEAD", path)
         assert head.status == got.status == 200
         assert head.body == b""
-        assert head.headers["Content-Length"] == str(len(got.body))
+        assert head.headers["Content-Length"] == got.headers["Content-Length"]
 
     async def test_get_may_declare_json_and_send_a_body(self, daemon):
         headers = {"Content-Type": "application/json"}

@@ -23,7 +23,7 @@ VALUES = st.recursive(
 
 
 def applied(old: Any, found: Any) -> Any:
-    """What docs/rest-api.md asks a client to do."""
+    """What docs/status.md asks a client to do."""
     if isinstance(found, list):
         return found[0]
     new = old.copy() if found else old
@@ -46,7 +46,7 @@ def test_equal_values_have_no_changes():
 async def following() -> AsyncIterator[Any]:
     async with serving() as daemon:
         status = StatusNode(daemon.bus, [])
-        url = f"{daemon.origin}/_svc/api/0.0.1/stream?topic=status"
+        url = f"{daemon.origin}/_svc/api/0.0.1/stream?topic=status&changes=true"
         async with daemon.session.get(url, headers={"Accept": "application/x-ndjson"}) as response:
 
             async def heard() -> Any:

@@ -128,7 +128,8 @@ async def test_good_sensors_that_disagree_for_minutes_are_a_problem(first):
             await first.clock.advance(20)
             await first.give(**values)
         return [
-            (problem["text"], problem["is_failure"]) for problem in first.combiner.node.details()["problems"]
+            (problem["text"], problem.get("is_failure", False))
+            for problem in first.combiner.node.details()["problems"]
         ]
 
     assert await after(600, a=800.0, b=950.0) == []  # as far apart as one sensor may jump

@@ -26,6 +26,7 @@ from support.clock import ManualClock
 from support.rig import rigged
 from support.running import running
 from support.scene import UNHINDERED
+from support.status import told
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -241,9 +242,9 @@ async def test_the_status_shows_the_hold_first(tmp_path):
         assert report(found).count(str(hold)) == 1
         assert "held at 0% by the hold" in report(found)
         assert "All is well" not in report(replace(found, devices=[], interlocks=[], problems=[]))
-        assert str(hold) in found.warnings
+        assert f"person: {hold}" in told(found, "warning")
         assert service_line(found).startswith(f"HELD: {hold}; ")
-        assert found.failures == []
+        assert told(found, "failure") == []
 
 
 async def test_a_hold_and_its_release_are_events_with_author_and_reason(tmp_path):
@@ -293,10 +294,12 @@ async def test_a_hold_that_cannot_be_saved_holds_until_growd_ends(tmp_path):
             await on.clock.advance(1.0)
         assert on.is_safe()
         status = StatusNode(on.bus, ["environment_1"]).snapshot()
-        assert any("the hold is not saved and ends with growd: " in failure for failure in status.failures)
+        assert any(
+            "the hold is not saved and ends with growd: " in failure for failure in told(status, "failure")
+        )
         await on.call("release")
         await on.until_it_does_what_is_wanted()
-        assert StatusNode(Bus(on.clock), []).snapshot().failures == []
+        assert told(StatusNode(Bus(on.clock), []).snapshot(), "failure") == []
 
 
 async def test_a_hold_that_cannot_be_removed_stays(tmp_path):
@@ -324,7 +327,9 @@ async def test_a_failed_output_is_named_in_the_answer(tmp_path):
         node = StatusNode(on.bus, ["environment_1"])
         status = node.snapshot()
         assert status.unsafe == ["environment_1/actuators/valve"]
-        assert "outputs are held and not known to be safe: environment_1/actuators/valve" in status.failures
+        assert "unsafe: outputs are held and not known to be safe: environment_1/actuators/valve" in told(
+            status, "failure"
+        )
         assert report(status).startswith(
             "HELD: all outputs are held, but not all are known to be safe, since "
         )

@@ -192,12 +192,12 @@ async def test_a_failing_memory_is_tried_again(error, caplog):
         saves, memory.error = memory.saves, error
         await scene.dosed(200)
         assert memory.saves == saves
-        text = f"e/interlocks: the state can't be saved and is lost if growd ends: {error}"
-        assert {"text": text, "is_failure": False} in scene.interlocks.node.details()["problems"]
+        (problem,) = scene.interlocks.node.details()["problems"]
+        assert (problem["code"], problem["fields"]["reason"]) == ("interlocks_not_saved", str(error))
         memory.error = None
         await scene.clock.advance(RETRY_S + 2)
         assert memory.saves == saves + 1
-        assert text not in str(scene.interlocks.node.details()["problems"])
+        assert scene.interlocks.node.details()["problems"] == []
         memory.error = error
         await scene.interlocks.close()
     assert caplog.text.count(f"cannot save the state: {error}") == 2  # once while it ran, once at the end

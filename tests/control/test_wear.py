@@ -192,7 +192,7 @@ async def test_a_worn_relay_is_a_problem():
         assert life.problems() == []
         await life.on_for("heater", 4.0)
         (problem,) = life.problems()
-        assert not problem["is_failure"]
+        assert problem["code"] == "output_worn"
         assert "e/heater has used 90% of the 1000 starts" in problem["text"]
         for _ in range(200):
             await life.on_for("heater", 4.0)

@@ -19,6 +19,7 @@ from growd.status.model import (
     RecipeStatus,
     Status,
 )
+from growd.status.notices import notices_of
 from growd.store.replication_status import ReplicationState, ReplicationStatus
 from growd.store.store_node import StoreStatus
 
@@ -36,6 +37,14 @@ EMPTY = Status(
     store=None,
     replications=[],
 )
+
+
+def told(status: Status, severity: str) -> list[str]:
+    """The names and texts of all notices of a severity, also of effects."""
+    causes = notices_of(status)
+    found = [*causes, *(effect for cause in causes for effect in cause.effects)]
+    return [f"{each.name}: {each.text}" for each in found if each.severity == severity]
+
 
 SHELF = "shelf"
 DEVICE = DeviceStatus("shelf/scd30_1", "ok", 1.0, "ok", Counters(3, 2, 1, 4.5, "no answer", 9.0))

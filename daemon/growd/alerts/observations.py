@@ -295,12 +295,13 @@ def _replication(_: AlertOptions, status: Status) -> Iterator[Observation]:
 
 
 def _problem(_: AlertOptions, status: Status) -> Iterator[Observation]:
-    """The subject is the text without numbers and durations, which may change while a problem lasts."""
+    """The subject is the key of the problem, or its text without numbers, which may change while it lasts."""
     room = status.retention.text if status.retention is not None else ""
     for problem in status.problems:
         is_of_room = bool(room) and problem.text.startswith(room)  # which `database_room` reports
         if problem.is_failure and not is_of_room:
-            yield Observation(_NUMBERS.sub("#", problem.text), Level.RAISED, problem.text)
+            subject = problem.key if problem.code else _NUMBERS.sub("#", problem.text)
+            yield Observation(subject, Level.RAISED, problem.text, remedy=problem.remedy)
 
 
 # the machine

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 SENT_AS_CHANGES: Final = frozenset({"status"})
-"""Topics of which a stream has the whole value first, then what changed."""
+"""Topics of which a client can have the whole value first, then what changed."""
 
 
 class _Last:
@@ -144,7 +144,8 @@ class TopicsStream:
 
     With a `throttle` a client gets of each topic the newest message, at most one in so many seconds. Without
     one it gets all messages. If it reads so slowly that the subscription dropped some, it gets their number
-    and the newest message of each topic. After `heartbeat` seconds without a message there is a heartbeat.
+    and the newest message of each topic. After `heartbeat` seconds without a message there is a heartbeat. Topics of
+    `as_changes` are sent whole first, then what changed.
     """
 
     def __init__(
@@ -156,6 +157,7 @@ class TopicsStream:
         *,
         throttle: float,
         heartbeat: float,
+        as_changes: frozenset[str] = frozenset(),
         clock: Clock,
         wall_time: Callable[[], float],
     ) -> None:
@@ -170,6 +172,7 @@ class TopicsStream:
         self._positions = {topic.name: position for position, topic in enumerate(progress.topics)}
         self._due = [clock.monotonic()] * len(self._positions)  # when the topic may be sent again
         self._reported = 0  # messages that the subscription dropped
+        self._as_changes = as_changes
         self._had: dict[str, Message] = {}  # the last message of each topic that is sent as changes
 
     async def run(self, write: Callable[[bytes], Awaitable[None]]) -> None:
@@ -223,7 +226,7 @@ class TopicsStream:
 
     def _text(self, message: Message) -> bytes:
         """The message, or what changed since the last one if that is an object too."""
-        if message.topic not in SENT_AS_CHANGES:
+        if message.topic not in self._as_changes:
             return self._last.text(message)
         had, self._had[message.topic] = self._had.get(message.topic), message
         if had is None or had.value is None or message.value is None:

@@ -371,6 +371,7 @@ class Api:
                 latest=call.query["latest"],
                 throttle=call.query["throttle"],
                 heartbeat=call.query["heartbeat"],
+                changes=call.query["changes"],
             )
 
     async def next_message(self, call: Call) -> web.StreamResponse:
@@ -540,6 +541,10 @@ OPERATIONS: Final = (
                 doc="send of each topic the newest message, at most one in this time; 0: all messages",
             ),
             _HEARTBEAT,
+            Field(
+                "changes", Kind.BOOL, default=False,
+                doc="send the topic `status` whole first, then what changed, as `changes` in place of `value`",
+            ),
         ),
         answer="topics", refusals=(404, 406, 429, 503),
     ),

@@ -162,7 +162,11 @@ def topics_schema() -> dict[str, Any]:
     """JSON Schema of one line of a stream of many topics."""
     topic = {"type": "string", "description": "its name without a leading slash"}
     heartbeat = {"type": "number", "description": "growd's time in UNIX seconds"}
-    return {"anyOf": [_object({"topic": topic, **_MESSAGE}), _DROPPED, _object({"heartbeat": heartbeat})]}
+    described = "an array of the new value, or an object of the members or elements that changed"
+    changed = {name: each for name, each in _MESSAGE.items() if name != "value"}
+    changed["changes"] = {"type": ["object", "array"], "description": described}
+    kinds = ({"topic": topic, **_MESSAGE}, {"topic": topic, **changed}, {"heartbeat": heartbeat})
+    return {"anyOf": [_DROPPED, *map(_object, kinds)]}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from growd.api.broadcast import (
     bound_buffers,
     transport_of,
 )
-from growd.api.many_topics import LastMessages, TopicsProgress, TopicsStream
+from growd.api.many_topics import SENT_AS_CHANGES, LastMessages, TopicsProgress, TopicsStream
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, negotiate
 from growd.bus.errors import ClosedError
 from growd.server.client_request import add_own_headers, client_of
@@ -108,6 +108,7 @@ class Streams:
         latest: bool,
         throttle: float,
         heartbeat: float,
+        changes: bool,
     ) -> web.StreamResponse:
         """Stream the messages of `topics` as `TopicsStream` does, until the client disconnects.
 
@@ -127,6 +128,7 @@ class Streams:
                 self._last,
                 throttle=throttle,
                 heartbeat=heartbeat,
+                as_changes=SENT_AS_CHANGES if changes else frozenset(),
                 clock=self._clock,
                 wall_time=self._wall_time,
             )

@@ -31,6 +31,7 @@ RESERVED = frozenset(
             "configuration",
             "database",
             "hold",
+            "log",
             "http",
             "machine",
             "mqtt",

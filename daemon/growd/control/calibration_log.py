@@ -179,7 +179,16 @@ class CalibrationLog:
         return given - before if given >= before else given
 
     def _problems(self) -> list[dict[str, Any]]:
-        return [{"text": each["text"], "is_failure": False} for each in self._due() if each["is_due"]]
+        return [
+            {
+                "text": each["text"],
+                "code": "calibration_due",
+                "fields": {"environment": self._environment, "device": each["device"]},
+                "name": f"{self._environment}/{each['device']}",
+            }
+            for each in self._due()
+            if each["is_due"]
+        ]
 
 
 def _in_days(days: float) -> str:

@@ -122,7 +122,9 @@ class Combiner:
         values = ", ".join(f"{device} {value:g}" for device, value in good.items())
         text = f"the sensors of {self._variable} disagree: {values} {self._known.unit}"
         used = f"{self._combined(list(good.values())):g} is used"
-        return [{"text": f"{text}; {used}. Check them, and calibrate or replace one.", "is_failure": False}]
+        fields = {"variable": self._variable, "values": good, "unit": self._known.unit}
+        remedy = "Check them, and calibrate or replace one."
+        return [{"text": f"{text}; {used}", "remedy": remedy, "code": "sensors_disagree", "fields": fields}]
 
     def _publish_none(self) -> None:
         qualities = {message.quality for message, _ in self._last.values()}

@@ -66,7 +66,16 @@ class DoseAccounts:
         self._events.publish({"kind": "fault", "source": name, "message": self._failures[name]})
 
     def _problems(self) -> list[dict[str, Any]]:
-        return [{"text": text, "is_failure": True} for text in self._failures.values()]
+        return [
+            {
+                "text": text,
+                "is_failure": True,
+                "code": "dose_differs",
+                "fields": {"device": name},
+                "name": name,
+            }
+            for name, text in self._failures.items()
+        ]
 
 
 def _amount(seconds: float, ml_s: float | None) -> str:

@@ -98,7 +98,11 @@ class DriftWatch:
 
     def problems(self) -> list[dict[str, Any]]:
         """The drift as a problem, if there is one."""
-        return [{"text": self._text, "is_failure": False}] if self._is_apart and self._is_known else []
+        if not (self._is_apart and self._is_known):
+            return []
+        fields = {"environment": self._environment, "variable": self._known.name}
+        name = f"{self._environment}/{self._known.name}"
+        return [{"text": self._text, "code": "sensors_apart", "fields": fields, "name": name}]
 
     def _judge(self) -> None:
         values = self._medians()

@@ -199,7 +199,8 @@ class OutputHold:
         if not self._save_error:
             return []
         text = f"the hold is not saved and ends with growd: {self._save_error}"
-        return [{"text": text, "is_failure": True}]
+        fields = {"reason": self._save_error}
+        return [{"text": text, "is_failure": True, "code": "hold_not_saved", "fields": fields}]
 
 
 def _sentence(done: str, left: Iterable[Hold]) -> str:

@@ -204,10 +204,12 @@ class LoopController(Controller):
         if not self._is_untuned():
             return []
         text = (
-            f"{self.node.name} has the default gains and was never tuned, so {self.name} may "
-            f"overshoot; call the service {self.node.name}/autotune, or set {self._needs_tuning}"
+            f"the control of {self.variable} has the default gains and was never tuned, so {self.name} may "
+            f"overshoot: run its autotune, or set {self._needs_tuning}"
         )
-        return [{"text": text, "is_failure": False}]
+        fields = {"variable": self.variable}
+        name = f"{self.node.name}/autotune"
+        return [{"text": text, "code": "never_tuned", "fields": fields, "name": name}]
 
     def _is_untuned(self) -> bool:
         usual = usual_settings(self.variable)

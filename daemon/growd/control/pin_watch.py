@@ -92,4 +92,6 @@ class PinWatch:
             return []
         if self._pins.is_whole and self._clock.monotonic() - self._restarted_at > SHOWN_S:
             return []
-        return [{"text": self._sentence, "is_failure": True}]
+        code = "pin_keeper_restarted" if self._pins.is_whole else "pins_may_be_on"
+        fields = {"reason": str(self._pins.trouble)}
+        return [{"text": self._sentence, "is_failure": True, "code": code, "fields": fields}]

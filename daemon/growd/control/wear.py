@@ -190,7 +190,15 @@ class OutputCounters:
 
     def _problems(self) -> list[dict[str, Any]]:
         worn = [each for each in self._outputs.values() if self._is_worn(each)]
-        return [{"text": self._worn(each), "is_failure": False} for each in worn]
+        return [
+            {
+                "text": self._worn(each),
+                "code": "output_worn",
+                "fields": {"environment": self._environment, "device": each.rated.name},
+                "name": f"{self._environment}/{each.rated.name}",
+            }
+            for each in worn
+        ]
 
     def _is_worn(self, output: _Running) -> bool:
         rated = output.rated.rated_starts

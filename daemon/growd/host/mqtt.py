@@ -259,11 +259,24 @@ class MqttLink:
         }
 
     def _problems(self) -> list[dict[str, Any]]:
-        found = [{"text": self.problem, "is_failure": self._is_vital}] if self.problem else []
+        found: list[dict[str, Any]] = []
+        if self.problem:
+            fields = {"broker": str(self.broker), "reason": self.problem}
+            found.append(
+                {"text": self.problem, "is_failure": self._is_vital, "code": "broker_away", "fields": fields}
+            )
         for topic, reason in self._refused.items():
-            remedy = "permit the user to read it, then restart growd"
-            text = f"{self.broker} refuses the topic {topic} ({reason}): {remedy}"
-            found.append({"text": text, "is_failure": self._is_vital})
+            text = f"{self.broker} refuses the topic {topic} ({reason})"
+            found.append(
+                {
+                    "text": text,
+                    "is_failure": self._is_vital,
+                    "remedy": "Permit the user to read it, then restart growd.",
+                    "code": "broker_refuses",
+                    "fields": {"broker": str(self.broker), "topic": topic, "reason": reason},
+                    "name": topic,
+                }
+            )
         return found
 
 

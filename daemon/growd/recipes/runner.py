@@ -547,11 +547,20 @@ class RecipeRunner:
         found = []
         if self._unsaved_by_hand:
             why = self._unsaved_by_hand
-            found.append((f"set points by hand can't be saved and are lost if growd ends: {why}", False))
+            text = f"set points by hand can't be saved and are lost if growd ends: {why}"
+            found.append((text, False, "set_points_not_saved"))
         found += self._orders.problems()
         if conflict := self._watch.problem():
-            found.append((conflict, False))
-        return [{"text": f"{self._environment}: {text}", "is_failure": failure} for text, failure in found]
+            found.append((conflict, False, "recipe_conflict"))
+        return [
+            {
+                "text": f"{self._environment}: {text}",
+                "is_failure": is_failure,
+                "code": code,
+                "fields": {"environment": self._environment, "text": text},
+            }
+            for text, is_failure, code in found
+        ]
 
     def _is_progress_due(self, active: ActiveRun) -> bool:
         if active.ending:

@@ -133,15 +133,15 @@ class OrderKeeper:
             await self._save(waiting.order)
             waiting.must_save = False
 
-    def problems(self) -> list[tuple[str, bool]]:
-        """Why a recipe has not started though its time has come, and whether that is a failure."""
+    def problems(self) -> list[tuple[str, bool, str]]:
+        """Why a recipe has not started though its time has come, whether that is a failure, and the code."""
         if self.waiting is None:
             return []
         if self.refusal:
             recipe = self.waiting.order.recipe_id
-            return [(f"the recipe {recipe} could not be started: {self.refusal}", True)]
+            return [(f"the recipe {recipe} could not be started: {self.refusal}", True, "recipe_not_started")]
         delay = self.waiting.delay
-        return [(f"{self.waiting}, but {delay}", False)] if delay else []
+        return [(f"{self.waiting}, but {delay}", False, "recipe_late")] if delay else []
 
     def _wait(self, order: Order, plan: Plan) -> WaitingStart:
         self.waiting, self.refusal = WaitingStart(order, plan, self._clock, self._zone), ""

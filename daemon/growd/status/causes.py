@@ -15,21 +15,11 @@ if TYPE_CHECKING:
 Key: TypeAlias = "tuple[str, str]"
 """The kind and the name of a notice."""
 
-_OF_DATABASE = (
-    ("store", "database"),
-    ("problem", "database_takes_no_points"),
-    ("problem", "journal_waits"),
-    ("problem", "rollups_not_written"),
-)
-_NOT_SAVED = (
-    ("store", "saving"),
-    ("store", "lost"),
-    ("problem", "alerts_not_saved"),
-    ("problem", "hold_not_saved"),
-    ("problem", "interlocks_not_saved"),
-    ("problem", "set_points_not_saved"),
-    ("problem", "journal_not_saved"),
-)
+_OF_DATABASE = frozenset(("database_takes_no_points", "journal_waits", "rollups_not_written"))
+"""Codes of problems that follow from a database that takes no points."""
+
+_NOT_SAVED = frozenset(("alerts_not_saved", "hold_not_saved", "interlocks_not_saved", "set_points_not_saved"))
+"""Codes of problems that follow from a full disk."""
 
 
 def causes_of(status: Status) -> dict[Key, Key]:
@@ -43,9 +33,20 @@ def causes_of(status: Status) -> dict[Key, Key]:
     for each in status.attainment:
         if not each.is_failure and (cause := _of_set_point(each)) is not None:
             found["set_point", f"{each.environment}/{each.variable}"] = cause
-    found["store", "outbox"] = "store", "database"
-    found |= dict.fromkeys(_OF_DATABASE, ("database", ""))
-    return found | dict.fromkeys(_NOT_SAVED, ("machine", "disk"))
+    return found | dict(_of_storage(status))
+
+
+def _of_storage(status: Status) -> Iterator[tuple[Key, Key]]:
+    """What follows from a database that is away, and from a full disk."""
+    yield ("store", "database"), ("database", "")
+    yield ("store", "outbox"), ("store", "database")
+    yield ("store", "saving"), ("machine", "disk")
+    yield ("store", "lost"), ("machine", "disk")
+    for each in status.problems:
+        if each.code in _OF_DATABASE:
+            yield ("problem", each.key), ("store", "database")
+        elif each.code in _NOT_SAVED:
+            yield ("problem", each.key), ("machine", "disk")
 
 
 def _of_lines(status: Status) -> Iterator[tuple[Key, Key]]:

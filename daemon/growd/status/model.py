@@ -268,6 +268,12 @@ class Problem(msgspec.Struct, frozen=True):
     name: str = ""
     service: str = ""
 
+    @property
+    def key(self) -> str:
+        """What identifies it: its code with what it is about, or its text."""
+        about = self.name or str(self.fields.get("environment", ""))
+        return ":".join(filter(None, (self.code, about))) if self.code else self.text
+
 
 class CalibrationDue(msgspec.Struct, frozen=True):
     """Whether a device should be calibrated again, in words."""

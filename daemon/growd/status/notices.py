@@ -38,8 +38,30 @@ _ALERT_KINDS: Final = {
     "database": "store",
     "disk_full": "machine",
     "outbox": "store",
+    "points_lost": "store",
+    "database_room": "problem",
+    "problem": "problem",
+    "calibration_due": "problem",
+    "sensors_apart": "problem",
 }
 """The kind of the notice that says the same as an alert of this kind."""
+
+_ALERT_SUBJECTS: Final = {
+    "device_failed": ("/diagnostics/", ""),
+    "calibration_due": ("/calibration/", "calibration_due:"),
+    "sensors_apart": ("/drift/", "sensors_apart:"),
+}
+"""What the subject of an alert has in place of a slash in the name of the notice, and what comes before."""
+
+_SUBJECTS: Final = {
+    ("hold", "hold/person"): "person",
+    ("hold", "hold/upgrade"): "upgrade",
+    ("points_lost", "refused"): "rejected",
+    ("points_lost", "unsaved"): "saving",
+    ("database_room", "room"): "database_room_short",
+    ("database_room", "storing"): "database_room_short",
+}
+"""Names of notices for subjects of alerts."""
 
 
 def notices_of(status: Status) -> list[Notice]:
@@ -57,9 +79,12 @@ def key_of(notice: Notice) -> Key:
 
 def key_of_alert(kind: str, subject: str) -> Key:
     """What an alert is about, as the notice of the same thing has it."""
-    if kind == "device_failed":
-        subject = subject.replace("/diagnostics/", "/")
-    return _ALERT_KINDS.get(kind, "alert"), subject.removeprefix("hold/")
+    if kind == "problem" and subject.startswith("set_point_missed:"):
+        kind, subject = "set_point_missed", subject.removeprefix("set_point_missed:")
+    if kind in _ALERT_SUBJECTS:
+        before, after = _ALERT_SUBJECTS[kind]
+        subject = after + subject.replace(before, "/", 1)
+    return _ALERT_KINDS.get(kind, "alert"), _SUBJECTS.get((kind, subject), subject)
 
 
 def root_of(key: Key, causes: dict[Key, Key], known: Iterable[Key]) -> Key:
@@ -307,7 +332,7 @@ def _of_problems(status: Status, people: People) -> Iterator[Notice]:
         if each.code == "set_point_missed":
             continue  # with its numbers above
         severity: Severity = "failure" if each.is_failure else "note" if each.is_note else "warning"
-        code, name = each.code or "problem", each.name or each.code or each.text
+        code, name = each.code or "problem", each.key
         yield Notice(
             severity, "problem", people.said(each.text), name, 0.0, each.service,
             code=code, fields=each.fields, remedy=each.remedy,

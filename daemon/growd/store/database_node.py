@@ -82,7 +82,9 @@ class DatabaseNode:
         return [
             {
                 "text": f"embedded database {what} and was restarted, {n} since growd started",
-                "is_failure": False,
+                "code": "database_restarted",
+                "fields": {"what": what, "times": n},
+                "name": what,
             }
             for what, n in times.items()
         ]

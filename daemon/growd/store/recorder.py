@@ -174,7 +174,8 @@ class Recorder:
     def _problems(self) -> list[dict[str, Any]]:
         if not self.lost:
             return []
-        return [{"text": f"{counted(self.lost, 'message')} could not be recorded", "is_failure": True}]
+        text, fields = f"{counted(self.lost, 'message')} could not be recorded", {"messages": self.lost}
+        return [{"text": text, "is_failure": True, "code": "not_recorded", "fields": fields}]
 
     def _find_sources(self) -> list[_Source]:
         topics = [self._bus.topics.get(name) for name in self._bus.topics.names()]

@@ -153,7 +153,7 @@ class StoreNode:
             return []
         used = f"parameters take {size / 1e6:.1f} MB of {MAX_BYTES / 1e6:g} MB"
         text = f"{used}; delete those that nobody needs: growd param list, growd param delete NAME"
-        return [{"text": text, "is_failure": False}]
+        return [{"text": text, "code": "parameters_large", "fields": {"bytes": size, "most": MAX_BYTES}}]
 
     async def _list_rejected(self, limit: int) -> dict[str, Any]:
         try:

@@ -183,7 +183,7 @@ class Alerting:
         if not self._save_error:
             return []
         text = f"open alerts cannot be saved and are lost if growd ends: {self._save_error}"
-        return [{"text": text, "is_failure": False}]
+        return [{"text": text, "code": "alerts_not_saved", "fields": {"reason": self._save_error}}]
 
     def _report(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of the rule."""

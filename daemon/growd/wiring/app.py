@@ -123,7 +123,7 @@ class App:
         self.shutdown_errors: list[str] = []  # sentences for a person
         self.restarts = False
         """Whether it was ended to be started again."""
-        self._problems = [{"text": warning, "is_failure": False} for warning in warnings]
+        self._problems = [{"text": each, "code": "configuration_doubtful", "name": each} for each in warnings]
         self._reloader = Reloader(config, reread or (lambda: config))
         self._file = ConfigurationFile(file, lambda text: config if reread is None else reread(text=text))
         self._devices: Devices | None = None
@@ -358,7 +358,7 @@ class App:
         try:
             self._keep_pins()
             if note := take_note(self.data):
-                self._problems.append({"text": note, "is_failure": False})
+                self._problems.append({"text": note, "code": "upgrade_failed"})
         except OSError as error:
             with lock:
                 raise unusable(self.data, error) from None
@@ -381,7 +381,7 @@ class App:
             'reboot; put it on a disk (docs/raspberry-pi.md, "Read-only root")'
         )
         _log.warning("%s", text)
-        machine.node.describe("problems", lambda: [{"text": text, "is_failure": False}])
+        machine.node.describe("problems", lambda: [{"text": text, "code": "data_in_memory"}])
 
     async def _until_ready(self, database: Database) -> None:
         """Wait until the database is set up, until the time limit, or until `stop()`."""

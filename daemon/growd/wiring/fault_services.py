@@ -60,8 +60,8 @@ _KINDS = [
 _SIMULATED = {
     "text": "the hardware is simulated: no sensor is read and no output is switched; "
     "for real hardware set [simulator] enabled = false",
-    "is_failure": False,
     "is_note": True,
+    "code": "hardware_simulated",
 }
 
 

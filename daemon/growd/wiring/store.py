@@ -191,13 +191,15 @@ class Storage:
         if self._local.is_gone:
             where = self._local.path.parent
             text = f"the data folder {where} was deleted or moved; nothing is saved until growd is restarted"
-            problems.append({"text": text, "is_failure": True})
+            fields = {"folder": str(where)}
+            problems.append({"text": text, "is_failure": True, "code": "data_folder_gone", "fields": fields})
         if self.shipper.fault.failures:
             text = f"the database stores no points: {self.shipper.fault}"
             is_full = isinstance(self.shipper.fault.reason, DiskFullError)  # nothing but a person ends it
-            problems.append({"text": text, "is_failure": is_full})
+            code, fields = "database_takes_no_points", {"reason": str(self.shipper.fault)}
+            problems.append({"text": text, "is_failure": is_full, "code": code, "fields": fields})
         if self._was_made_again:
-            problems.append({"text": _DATABASE_MADE_AGAIN, "is_failure": False})
+            problems.append({"text": _DATABASE_MADE_AGAIN, "code": "database_made_again"})
         return problems
 
     async def _note_start(self, notices: list[str]) -> None:

@@ -431,18 +431,25 @@ class Interlocks:
 
     def _problems(self) -> list[dict[str, Any]]:
         """Problems that need attention."""
+        fields = {"environment": self._environment}
         problems = [
             {
-                "text": each.problem,
-                "code": f"problem_{each.name}",
-                "fields": {"environment": self._environment},
+                "text": f"{self._environment}: {each.problem}",
+                "code": f"problem_of_{each.name}",
+                "fields": fields,
             }
             for each in self._interlocks
             if each.problem
         ]
-        if why := self.saved.error:
+        if why := str(self.saved.error):
             text = f"the state of the interlocks can't be saved and is lost if growd ends: {why}"
-            problems.append({"text": text, "code": "interlocks_not_saved", "fields": {"reason": str(why)}})
+            problems.append(
+                {
+                    "text": f"{self._environment}: {text}",
+                    "code": "interlocks_not_saved",
+                    "fields": {**fields, "reason": why},
+                }
+            )
         return problems
 
     def _nudge(self) -> None:

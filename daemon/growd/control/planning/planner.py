@@ -135,7 +135,10 @@ class Planner(ABC):
 
     def _problems(self) -> list[dict[str, Any]]:
         trouble = "" if self._is_direct or not self._wanted else self._trouble()
-        return [{"text": f"{self._environment}: {trouble}", "is_failure": False}] if trouble else []
+        if not trouble:
+            return []
+        fields = {"environment": self._environment, "variable": self._variable, "reason": trouble}
+        return [{"text": f"{self._environment}: {trouble}", "code": "plan_not_followed", "fields": fields}]
 
     def _shown(self, variable: str, value: float) -> str:
         known = VARIABLES[variable]

@@ -314,10 +314,14 @@ class GrowersJournal:
 
     def _problems(self) -> list[dict[str, Any]]:
         sentences = [*self._folder.unreadable, *filter(None, [self._load_fault])]
-        problems = [{"text": sentence, "is_failure": True} for sentence in sentences]
+        problems: list[dict[str, Any]] = [
+            {"text": each, "is_failure": True, "code": "journal_unreadable", "name": each}
+            for each in sentences
+        ]
         if self.delivery.fault.failures:
             text = f"journal entries wait for the database: {self.delivery.fault}"
-            problems.append({"text": text, "is_failure": False})
+            fields = {"reason": str(self.delivery.fault)}
+            problems.append({"text": text, "code": "journal_waits", "fields": fields})
         return problems
 
 

@@ -247,20 +247,32 @@ class RetentionKeeper:
         )
 
     def _problems(self) -> list[dict[str, Any]]:
-        problems = []
+        problems: list[dict[str, Any]] = []
         if self._shortage:
             text = f"{self._shortage_text()}; {_ADVICE}"
-            problems.append({"text": text, "is_failure": self._shortage is Shortage.STORING_NOTHING})
+            is_failure = self._shortage is Shortage.STORING_NOTHING
+            fields = {"shortage": self._shortage.name.lower()}
+            problems.append(
+                {"text": text, "is_failure": is_failure, "code": "database_room_short", "fields": fields}
+            )
         if self._fault.failures:
-            problems.append({"text": f"retention does not work: {self._fault}", "is_failure": False})
+            text, fields = f"retention does not work: {self._fault}", {"reason": str(self._fault)}
+            problems.append({"text": text, "code": "retention_fails", "fields": fields})
         is_waiting = self._started_at is not None and self._clock.time() < self._started_at + GRACE_S
         if is_waiting and self._is_announced and self._options.keep_days and self._started_at is not None:
-            problems.append({"text": self._announcement(self._started_at), "is_note": True})
+            problems.append(
+                {
+                    "text": self._announcement(self._started_at),
+                    "is_note": True,
+                    "code": "points_will_be_deleted",
+                }
+            )
         elif self._waits_for and (self._shortage or not is_waiting):
-            problems.append({"text": f"old points are not deleted: {self._waits_for}", "is_failure": False})
+            text, fields = f"old points are not deleted: {self._waits_for}", {"reason": self._waits_for}
+            problems.append({"text": text, "code": "points_not_deleted", "fields": fields})
         if hours := sum(len(retirement.unrolled) for retirement in self._retirements):
             text = f"points of {counted(hours, 'hour')} are not in their rollups, so they are not deleted"
-            problems.append({"text": text, "is_failure": False})
+            problems.append({"text": text, "code": "rollups_missing", "fields": {"hours": hours}})
         return problems
 
 

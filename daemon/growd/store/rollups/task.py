@@ -116,14 +116,16 @@ class RollupTask:
         age = self._clock.time() - (status.looked_at or self._started)
         left = f"{counted(status.changes_left, 'change')} of the database left to read"
         if self._fault.is_lasting and (age > DAY or not _is_away(self._fault.reason)):
-            text = f"rollups can't be written: {status.fault}"
+            text, code = f"rollups can't be written: {status.fault}", "rollups_not_written"
         elif age > DAY:
-            text = f"rollups are {duration(age)} behind: {left}"
+            text, code = f"rollups are {duration(age)} behind: {left}", "rollups_behind"
         elif not status.looked_at and status.changes_left:
             text = f"rollups of stored points are made for the first time: {left}"
+            code = "rollups_begin"
         else:
             return []
-        return [{"text": text, "is_failure": False}]
+        fields = {"changes_left": status.changes_left, "age_s": age, "reason": status.fault}
+        return [{"text": text, "code": code, "fields": fields}]
 
 
 def _is_away(error: object) -> bool:
