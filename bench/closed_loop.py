@@ -11,7 +11,6 @@ import math
 import struct
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from growd.bus import Bus
@@ -23,7 +22,6 @@ from growd.control.filters import Filter
 from growd.control.lamp import DEFAULT_MIX, LightActuator
 from growd.control.loop import LoopController, usual_settings
 from growd.control.output_control import Demand, OutputController
-from growd.control.pulse_test import PulseTest
 from growd.control.topics import declare_environment
 from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd_hwsim.chamber import SimulatedChamber
@@ -131,7 +129,6 @@ def co2_tuner(
     valves: Sequence[str] = ("valve",),
     *,
     fans: Sequence[str] = (),
-    most_on_s: float = 120.0,
     **options: Any,
 ) -> Autotuner:
     """The autotune of CO2."""
@@ -139,8 +136,7 @@ def co2_tuner(
         TunedOutput(VALVE, "valve", tuple(valves)),
         TunedOutput(FAN, "fan", tuple(fans), is_tested=False),
     )
-    make = partial(PulseTest, most_open_s=most_on_s)
-    return Autotuner(bus, ENVIRONMENT, controller, outputs, make, most_on_s=most_on_s, **options)
+    return Autotuner(bus, ENVIRONMENT, controller, outputs, **options)
 
 
 class Loop:

@@ -1,4 +1,4 @@
-"""The autotune of temperature, humidity, conductivity and pH in the simulated chamber."""
+"""The autotune of temperature and humidity in the simulated chamber."""
 
 from __future__ import annotations
 
@@ -7,16 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 
-from growd.variables import ACIDITY, CONDUCTIVITY, HUMIDITY, TEMPERATURE
+from growd.variables import HUMIDITY, TEMPERATURE
 from growd_hwsim.parameters import ChamberParameters
-from growd_hwsim.tank import TankParameters
 
 HEATER = output("air_heater", TEMPERATURE)
 COOLER = output("air_cooler", TEMPERATURE, lowers=True)
 HUMIDIFIER = output("air_humidifier", HUMIDITY)
-PUMP = {"flow_ml_min": 30.0}
-NUTRIENTS = (output("nutrient_a", CONDUCTIVITY, **PUMP), output("nutrient_b", CONDUCTIVITY, **PUMP))
-ACID = output("nutrient_ph_down", ACIDITY, lowers=True, **PUMP)
 
 
 class Tuned(ClimateLoop):
@@ -26,7 +22,6 @@ class Tuned(ClimateLoop):
         super().__init__(climate_config([variable], outputs), parameters)
         self.variable = variable
         self.name = f"{ENVIRONMENT}/controllers/{variable}"
-        self.chamber.set_actuator("water_pump", 1.0)
 
     async def ask(self):
         return await self.bus.services.get(f"{self.name}/autotune").call()
@@ -54,10 +49,6 @@ async def tuned(*args):
         yield loop
 
 
-def tank(**start):
-    return ChamberParameters(tank=TankParameters(**{f"start_{name}": value for name, value in start.items()}))
-
-
 @pytest.mark.long
 @pytest.mark.parametrize(
     "parameters", [{}, {"heater_w": 60.0}, {"air_heat_capacity_j_k": 3_000.0, "heater_w": 500.0}]
@@ -69,7 +60,7 @@ async def test_the_temperature_reaches_its_set_points_with_the_gains_of_its_auto
         assert result["state"] == "done", result["message"]
         assert loop.parameter("kp") not in (0.0, 0.3)
         assert loop.levels["air_heater"] == 0.0
-        assert loop.on_s("air_heater") < 120  # until the rise was enough
+        assert loop.on_s("air_heater") < 240  # until the rise was enough
         await loop.clock.advance(1_800)
         loop.want(TEMPERATURE, loop.true(TEMPERATURE) + 3.0)
         wanted = loop.true(TEMPERATURE) + 3.0
@@ -81,43 +72,17 @@ async def test_the_temperature_reaches_its_set_points_with_the_gains_of_its_auto
         assert sum(values[-120:]) / 120 == pytest.approx(wanted, abs=0.3)
 
 
-async def test_the_humidity_is_tuned():
+async def test_humidity_that_does_not_fall_is_not_raised_again():
+    """One time on is enough: the next one would end in saturated air."""
     async with tuned(HUMIDITY, [HUMIDIFIER], ChamberParameters(leaf_area_index=0.1)) as loop:
         await loop.clock.advance(1_800)
+        before = loop.true(HUMIDITY)
         await loop.ask()
         result = await loop.until_over()
         assert result["state"] == "done", result["message"]
         assert 0 < loop.parameter("kp") < 1
         assert 1 < result["lag"] < 60
-
-
-@pytest.mark.parametrize(
-    ("variable", "outputs", "parameter", "start"),
-    [
-        (CONDUCTIVITY, NUTRIENTS, "ml_per_unit", {"conductivity_ms_cm": 1.0}),
-        (ACIDITY, (ACID,), "lowering_ml_per_unit", {"potential_hydrogen": 6.0}),
-    ],
-)
-async def test_a_dose_tells_how_much_a_unit_takes(variable, outputs, parameter, start):
-    async with tuned(variable, outputs, tank(**start)) as loop:
-        before = loop.true(variable)
-        await loop.ask()
-        result = await loop.until_over()
-        assert result["state"] == "done", result["message"]
-        moved = abs(loop.true(variable) - before)
-        given_ml = sum(loop.on_s(each.name) * 0.5 for each in outputs)
-        assert loop.parameter(parameter) == pytest.approx(given_ml / moved, rel=0.15)
-
-
-async def test_a_dose_waits_for_the_mixing_pause_of_another_pump():
-    async with tuned(ACIDITY, (ACID,), tank(potential_hydrogen=6.0)) as loop:
-        loop.holds["nutrient_ph_down"].set(True)
-        await loop.ask()
-        await loop.clock.advance(180 + 300)
-        assert loop.on_s("nutrient_ph_down") == 0
-        loop.holds["nutrient_ph_down"].set(False)
-        result = await loop.until_over()
-        assert result["state"] == "done", result["message"]
+        assert loop.true(HUMIDITY) < before + 20
 
 
 async def test_a_heater_without_effect_fails_the_autotune_and_changes_nothing():
@@ -133,7 +98,7 @@ async def test_a_heater_without_effect_fails_the_autotune_and_changes_nothing():
     ("disturb", "words"),
     [
         (lambda loop: loop.want(TEMPERATURE, 25.0), "air_temperature has a set point"),
-        (lambda loop: loop.want("air_heater", 0.0), "the heater has a set point of its own"),
+        (lambda loop: loop.want("air_heater", 0.0), "the heater has a set point"),
         (lambda loop: loop.publish("commanded/air_heater", 0.0), "the heater has an override"),
         (lambda loop: loop.publish("commanded/air_temperature", 0.0), "air_temperature has an override"),
         (lambda loop: setattr(loop.interlocks, "reason", "it is too hot"), "it is too hot"),

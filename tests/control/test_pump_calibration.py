@@ -388,15 +388,6 @@ async def test_a_calibration_that_is_not_saved_changes_nothing():
         assert on.flow()["ml_min"] == pytest.approx(80, rel=0.01)
 
 
-async def test_an_autotune_and_a_session_exclude_each_other():
-    async with stage() as on:
-        await on.done("begin", pump="acid")
-        autotune = on.rig.bus.services.get(f"environment_1/controllers/{PH}/autotune")
-        answer = await autotune.call(None)
-        assert not answer["success"]
-        assert "the calibration of acid" in answer["message"]
-
-
 @pytest.mark.long
 async def test_a_calibration_is_due_again_after_its_time_or_its_volume(monkeypatch):
     monkeypatch.setattr("growd.wiring.pumps.PUMP_LITRES", 0.1)

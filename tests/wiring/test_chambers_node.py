@@ -120,18 +120,6 @@ async def test_calibrations_are_in_the_order_of_their_steps():
     assert steps["ec"] == ["calibrate_dry", "calibrate_low", "calibrate_high"]
 
 
-async def test_the_only_pump_of_a_variable_has_its_autotune():
-    acid = Output(
-        name="acid", pin=22, drives=("water_potential_hydrogen",), direction="lowers", flow_ml_min=30.0
-    )
-    base = Output(name="base", pin=27, drives=("water_potential_hydrogen",), flow_ml_min=30.0)
-    probe = Sensor(name="ph", kind="ezo_ph")
-    tune = "environment_1/controllers/water_potential_hydrogen/autotune"
-    for outputs, tuned in (((acid,), {"acid"}), ((acid, base), {"base"})):
-        devices = await devices_of(Config(sensor=(probe,), output=outputs))
-        assert {each["name"] for each in devices if tune in each["services"]} == tuned
-
-
 async def test_an_output_in_the_network_has_its_address():
     heater = Output(
         name="heater", kind="http", protocol="tasmota", url="http://192.168.1.40", drives=("air_temperature",)

@@ -1,65 +1,33 @@
-"""Autotune: a service that finds the gains of a controller by an experiment."""
+"""Autotune: a service that finds the gains of a controller by a relay experiment (`relay`)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
-from growd.control.pulse_test import OPENS_WITHIN_S, TuneError
+from growd.control.relay import LONGEST_S, RelayTest, TuneError
 from growd.control.topics import OUTPUT_LEVEL, commanded, desired, measured, output_level
-from growd.variables import VARIABLES
+from growd.variables import CARBON_DIOXIDE, VARIABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.topics import Subscription
     from growd.control.loop import LoopController
+    from growd.control.relay import Response
 
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
 HELD_S: Final = 120.0  # an experiment that is not renewed ends; simulated time runs fast
-
-
-class TunedResponse(Protocol):
-    """The result of a test."""
-
-    @property
-    def rise(self) -> float: ...
-    @property
-    def lag_s(self) -> float: ...
-    @property
-    def loss_per_h(self) -> float: ...
-
-    def parameters(self) -> dict[str, float]:
-        """The parameters of the controller."""
-
-    def of_doses(self) -> dict[str, float]:
-        """The parameters of the outputs."""
-
-    def words(self) -> str:
-        """The result for people."""
-
-
-class OutputTest(Protocol):
-    """Decides when the outputs are on, and takes readings (`pulse_test`, `step_test`)."""
-
-    @property
-    def is_done(self) -> bool: ...
-    def progress(self, now: float) -> float: ...
-    def left_s(self, now: float) -> float: ...
-    def stage(self, now: float) -> str: ...
-    def measured(self, now: float, value: float, /) -> None: ...
-    def output(self, now: float, is_on: bool, /) -> None: ...  # noqa: FBT001  a state
-    def wants_on(self, now: float) -> bool: ...
-    def response(self) -> TunedResponse: ...
+STARTS_WITHIN_S: Final = 60.0  # beside the times of the output
 
 
 @dataclass(frozen=True)
@@ -96,13 +64,12 @@ class Autotuner:
 
     The first answers at once that it has started, or why not: the variable is unknown, it has a set point or
     an override, an output of it has one or is on, an interlock holds the tested outputs (`why_held` returns
-    why, or ""), `minimum_on` is too long for the test, or an autotune or another experiment (`others`) is
-    running. It switches the tested outputs on once, for at most `most_on_s`; `make_test` gives the test. If
-    one of these conditions occurs meanwhile, it ends and changes nothing. With `raises` false the test is of
-    the outputs that lower the variable.
+    why, or ""), `minimum_on` is too long for the test, or another experiment (`others`) runs. If one of
+    these conditions occurs meanwhile, it ends and changes nothing. It switches the outputs that raise the
+    variable on for at most `most_on_s` at a time.
 
     Progress and result are on `<environment>/autotune/<variable>`. The result is saved as parameters of the
-    controller and of the tested outputs.
+    controller, for CO2 also as the doses of the tested outputs.
     """
 
     def __init__(
@@ -111,51 +78,42 @@ class Autotuner:
         environment: str,
         controller: LoopController,
         outputs: tuple[TunedOutput, ...],
-        make_test: Callable[[float], OutputTest],
         *,
-        raises: bool = True,
         why_held: Callable[[], str] = lambda: "",
-        most_on_s: float = 120.0,
-        minutes: str = "a quarter of an hour",
+        most_on_s: float | None = None,
         others: Callable[[], str] = lambda: "",
     ) -> None:
-        variable = controller.variable
+        self._variable = variable = controller.variable
         self.node = bus.node(f"{environment}/autotuners/{variable}")
         self._bus = bus
         self._clock = bus.clock
         self._controller = controller
-        self._variable = variable
         self._name = controller.name
         self._outputs = outputs
-        self._make_test = make_test
-        self._raises = raises
+        self._tested = tuple(each for each in outputs if each.is_tested)
         self._why_held = why_held
         self._others = others
-        self._most_on_s = most_on_s
-        self._measured_topic = measured(environment, variable)
+        self._most_on_s = most_on_s or LONGEST_S[variable]
         self._environment = environment
-        self._tested_topics = self._levels(is_tested=True)
-        self._other_topics = {each.name: self._levels_of(each) for each in outputs if not each.is_tested}
+        self._levels = {each: self._levels_of(each) for each in outputs}
         self._gains = f"{environment}/controllers/{variable}"
         self._output = self.node.advertise(f"{environment}/autotune/{variable}", _message_type(variable))
         self._requested = asyncio.Event()
-        self._is_running = False
-        self._stage = ""
-        self._stopped = ""  # why it ends early
-        self._is_saving = False
+        self._is_running = self._is_saving = False
+        self._stage = self._stopped = ""  # why it ends early
         self.node.describe("experiments", self._information)
         self.node.serve(
             f"{self._gains}/autotune",
             "std_srvs/Trigger",
             self._start,
-            doc=f"Find the gains of the {self._name} controller with one dose. Takes {minutes}.",
+            doc=f"Find the gains of the {self._name} controller: the output is on once or twice.",
             is_administrative=True,
         )
         self.node.serve(
             f"{self._gains}/stop_autotune",
             "std_srvs/Trigger",
             self._stop,
-            doc=f"End the autotune: the {self._tested_name} is off, and nothing changes.",
+            doc="End the autotune: the output is off, and nothing changes.",
             names_caller=True,
         )
 
@@ -179,16 +137,8 @@ class Autotuner:
 
     def _information(self) -> list[dict[str, Any]]:
         """For `growd status`."""
-        if not self.running:
-            return []
-        return [
-            {
-                "environment": self._environment,
-                "name": self.running,
-                "text": self._stage,
-                "variable": self._variable,
-            }
-        ]
+        about = {"environment": self._environment, "text": self._stage, "variable": self._variable}
+        return [about | {"name": self.running}] if self.running else []
 
     async def _stop(self, who: str) -> dict[str, Any]:
         if not self.running:
@@ -206,10 +156,9 @@ class Autotuner:
             reason = "an autotune is already running"
         elif others := self._others():
             reason = f"{others} is running; wait for its end"
-        elif not reason and self._is_on(self._tested_topics):
-            reason = f"the {self._tested_name} is {'open' if self._tested_name == 'valve' else 'on'}"
-        elif not reason:
-            reason = self._too_long_dose()
+        reason = reason or self._on(self._tested)
+        if not reason and self._minimum_on() > self._most_on_s:
+            reason = f"minimum_on is above {self._most_on_s:g} s, the longest time on"
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
         self._stage = "starts"
@@ -222,109 +171,81 @@ class Autotuner:
             return self._stopped
         if self._controller.measured_value is None:
             return f"{self._name} is unknown"
-        if self._controller.set_point is not None:
-            topic = desired(self._environment, self._variable)
-            return (
-                f"{self._name} has a set point; stop the recipe, or release it: growd topic release {topic}"
-            )
-        if self._controller.is_overridden:
-            topic = commanded(self._environment, self._variable)
-            return f"{self._name} has an override; release it: growd topic release {topic}"
-        return self._taken_output() or self._why_held()
+        others = tuple(each for each in self._outputs if not each.is_tested)
+        return next(self._taken(), "") or self._on(others) or self._why_held()
 
-    def _too_long_dose(self) -> str:
-        """Why a dose of `minimum_on` is too long for the test, or ""."""
-        longest = min(self._most_on_s, OPENS_WITHIN_S)  # a dose is due before it is given
-        for output in self._outputs:
-            name = f"{self._environment}/controllers/{output.variable}/minimum_on"
-            least = self._bus.parameters.declared(name)
-            if output.is_tested and least is not None and least.value > longest:
-                where = f"minimum_on of the {output.name}"
-                return f"{where} is above {longest:g} s, which is too long for the test dose"
-        return ""
+    def _taken(self) -> Iterator[str]:
+        """Set points and overrides of the variable and its outputs."""
+        names = {self._variable: self._name} | {each.variable: f"the {each.name}" for each in self._outputs}
+        for variable, name in names.items():
+            set_point = self._bus.topics.get(desired(self._environment, variable)).last
+            if set_point is not None and set_point.quality is Quality.OK:
+                command = f"growd topic release {desired(self._environment, variable)}"
+                yield f"{name} has a set point; stop the recipe, or release it: {command}"
+            if self._number(variable, "override_left") > 0:
+                command = f"growd topic release {commanded(self._environment, variable)}"
+                yield f"{name} has an override; release it: {command}"
 
-    def _taken_output(self) -> str:
-        """Why an output is not free, or ""."""
-        for output in self._outputs:
-            if self._has_set_point(output.variable):
-                command = f"growd topic release {desired(self._environment, output.variable)}"
-                return (
-                    f"the {output.name} has a set point of its own; stop the recipe, or release it: {command}"
-                )
-            if self._is_overridden(output.variable):
-                command = f"growd topic release {commanded(self._environment, output.variable)}"
-                return f"the {output.name} has an override; release it: {command}"
-        for name, topics in self._other_topics.items():
-            if self._is_on(topics):
-                return f"the {name} {'runs' if name == 'fan' else 'is on'}"
-        return ""
+    def _minimum_on(self) -> float:
+        return max(self._number(each.variable, "minimum_on") for each in self._tested)
 
-    @property
-    def _tested_name(self) -> str:
-        return next((each.name for each in self._outputs if each.is_tested), "output")
-
-    def _levels(self, *, is_tested: bool) -> tuple[str, ...]:
-        """The topics with the levels of the outputs that the test uses, or does not."""
-        tested = (self._levels_of(each) for each in self._outputs if each.is_tested is is_tested)
-        return tuple(topic for topics in tested for topic in topics)
+    def _number(self, variable: str, name: str) -> float:
+        """A parameter of a controller; 0 if it has none."""
+        try:
+            return float(self._bus.parameters.get(f"{self._environment}/controllers/{variable}/{name}"))
+        except UnknownNameError:  # what is dimmed has no doses
+            return 0.0
 
     def _levels_of(self, output: TunedOutput) -> tuple[str, ...]:
+        """The topics with the levels that are written."""
         names = (output_level(self._environment, device) for device in output.devices)
         return tuple(self._bus.topics.declare(name, OUTPUT_LEVEL).name for name in names)
 
-    def _is_on(self, topics: tuple[str, ...]) -> bool:
-        lasts = (self._bus.topics.get(topic).last for topic in topics)
-        return any(last is not None and _is_open(last) for last in lasts)
-
-    def _has_set_point(self, variable: str) -> bool:
-        last = self._bus.topics.get(desired(self._environment, variable)).last
-        return last is not None and last.quality is Quality.OK
-
-    def _is_overridden(self, variable: str) -> bool:
-        try:
-            left: float = self._bus.parameters.get(
-                f"{self._environment}/controllers/{variable}/override_left"
-            )
-        except UnknownNameError:  # the chamber has no such switch
-            return False
-        return left > 0
+    def _on(self, outputs: tuple[TunedOutput, ...]) -> str:
+        """Which of these outputs is on, or ""."""
+        for output in outputs:
+            lasts = (self._bus.topics.get(topic).last for topic in self._levels[output])
+            if any(last is not None and last.quality is Quality.OK and last.value for last in lasts):
+                return f"the {output.name} is on"
+        return ""
 
     async def _tune(self) -> None:
         try:
             response = await self._experiment()
             await self._apply(response)
         except (TuneError, BusError, OSError) as error:
-            self._report("failed", f"{error}; nothing has changed", 1.0)
+            self._report("failed", f"{error}; nothing has changed")
             logger.warning("%s: autotune failed: %s", self.node.name, error)
         else:
-            message = response.words()
-            self._report("done", message, 1.0, response)
-            logger.info("%s: autotune found %s", self.node.name, message)
+            found = {"rise": response.rise, "lag": response.lag_s, "loss": response.loss_per_h}
+            self._report("done", str(response), **found)
+            logger.info("%s: autotune found %s", self.node.name, response)
 
-    async def _experiment(self) -> TunedResponse:
-        test = self._make_test(self._clock.monotonic())
-        with self.node.subscribe(self._measured_topic, *self._tested_topics) as inbox:
+    async def _experiment(self) -> Response:
+        cycle_s = max(self._number(each.variable, "minimum_cycle") for each in self._tested)
+        starts_within_s = STARTS_WITHIN_S + self._minimum_on() + cycle_s
+        test = RelayTest(self._variable, self._clock.monotonic(), self._most_on_s, starts_within_s)
+        levels = [topic for each in self._tested for topic in self._levels[each]]
+        with self.node.subscribe(measured(self._environment, self._variable), *levels) as inbox:
             while not test.is_done:
                 now = self._clock.monotonic()
                 self._feed(test, inbox, now)
                 if reason := self._obstacle():
                     raise TuneError(reason)
-                self._controller.experiment(self._sign() * float(test.wants_on(now)), HELD_S)
-                self._stage = f"{test.stage(now)}, {test.progress(now):.0%}"
-                self._report("running", test.stage(now), test.progress(now), left_s=test.left_s(now))
+                self._controller.experiment(float(test.wants_on(now)), HELD_S)
+                stage, progress = test.stage(now), test.progress(now)
+                self._stage = f"{stage}, {progress:.0%}"
+                self._report("running", stage, progress=progress, left=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
         if self._stopped:  # in the last second
             raise TuneError(self._stopped)
-        return test.response()
+        return test.response(self._minimum_on())
 
-    def _sign(self) -> float:
-        return 1.0 if self._raises else -1.0
-
-    def _feed(self, test: OutputTest, inbox: Subscription, now: float) -> None:
+    def _feed(self, test: RelayTest, inbox: Subscription, now: float) -> None:
         while (message := inbox.get_nowait()) is not None:
             # messages carry wall time, which may step; they are at most a second old
-            if message.topic != self._measured_topic:
-                test.output(self._when(message, now), self._is_on(self._tested_topics))
+            if message.topic != measured(self._environment, self._variable):
+                test.output(self._when(message, now), bool(self._on(self._tested)))
             elif message.quality is Quality.OK:
                 test.measured(self._when(message, now), message.value)
 
@@ -332,38 +253,20 @@ class Autotuner:
         ago = self._clock.time() - message.time
         return now - max(0.0, min(2 * PERIOD_S, ago))
 
-    async def _apply(self, response: TunedResponse) -> None:
+    async def _apply(self, response: Response) -> None:
         """Set all results at once; if they cannot be saved, none is set."""
-        found = {f"{self._gains}/{name}": value for name, value in response.parameters().items()}
-        for name, value in response.of_doses().items():
-            tested = (each.variable for each in self._outputs if each.is_tested)
-            found |= {f"{self._environment}/controllers/{each}/{name}": value for each in tested}
+        gains = response.gains()
+        found = {"kp": gains.kp, "ti": gains.ti_s, "td": gains.td_s}
+        parameters = {f"{self._gains}/{name}": value for name, value in found.items()}
+        for output in self._tested if self._variable == CARBON_DIOXIDE else ():
+            controller = f"{self._environment}/controllers/{output.variable}"
+            parameters |= {f"{controller}/minimum_{name}": response.minimum_on_s for name in ("on", "off")}
         self._is_saving = True
         try:
-            await self._bus.parameters.set_together(found)
+            await self._bus.parameters.set_together(parameters)
         finally:
             self._is_saving = False
 
-    def _report(
-        self,
-        state: str,
-        message: str,
-        progress: float,
-        response: TunedResponse | None = None,
-        left_s: float = 0.0,
-    ) -> None:
-        self._output.publish(
-            {
-                "state": state,
-                "message": message,
-                "progress": progress,
-                "rise": 0.0 if response is None else response.rise,
-                "lag": 0.0 if response is None else response.lag_s,
-                "loss": 0.0 if response is None else response.loss_per_h,
-                "left": left_s,
-            }
-        )
-
-
-def _is_open(message: Message) -> bool:
-    return message.quality is Quality.OK and bool(message.value)
+    def _report(self, state: str, message: str, **found: float) -> None:
+        nothing = {"progress": 1.0, "rise": 0.0, "lag": 0.0, "loss": 0.0, "left": 0.0}
+        self._output.publish({"state": state, "message": message, **nothing, **found})

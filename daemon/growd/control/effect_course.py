@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from growd.control.pulse_test import line_through
+from growd.variables import (
+    ACIDITY,
+    CARBON_DIOXIDE,
+    CONDUCTIVITY,
+    HUMIDITY,
+    TEMPERATURE,
+    WATER_TEMPERATURE,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 WINDOW_S: Final = 60.0  # of the readings before
 LEAST_S: Final = 30.0
@@ -20,6 +31,28 @@ CEASED: Final = 0.3  # share of the change that may still come in a time as long
 RUNAWAY: Final = 6.0  # times the change at which the output was switched off
 
 _Points = list[tuple[float, float]]
+
+
+@dataclass(frozen=True)
+class Range:
+    """What a test does to a variable: the change that ends a time on, the least that counts, its limits."""
+
+    enough: float
+    least: float
+    lowest: float
+    highest: float
+    """From here on the test raises it no more."""
+
+
+RANGES: Final = {
+    CARBON_DIOXIDE: Range(100.0, 40.0, 0.0, 2_500.0),
+    TEMPERATURE: Range(3.0, 1.0, 5.0, 32.0),
+    HUMIDITY: Range(8.0, 3.0, 5.0, 85.0),
+    WATER_TEMPERATURE: Range(0.8, 0.3, 5.0, 28.0),
+    ACIDITY: Range(0.3, 0.08, 4.0, 9.0),
+    CONDUCTIVITY: Range(0.2, 0.05, 0.0, 4.0),
+}
+"""Of the autotune, and of the self-test of outputs."""
 
 
 @dataclass(frozen=True)
@@ -157,3 +190,13 @@ class EffectCourse:
         line, last = line_through(self._before[:half]), self._before[-AVERAGED:]
         missed = abs(fmean(value - line(time) for time, value in last))
         return missed, self._before[-1][0] - self._before[half][0]
+
+
+def line_through(points: Sequence[tuple[float, float]]) -> Callable[[float], float]:
+    """The straight line through points, by least squares."""
+    count = len(points)
+    middle_x = math.fsum(x for x, _ in points) / count
+    middle_y = math.fsum(y for _, y in points) / count
+    spread = math.fsum((x - middle_x) ** 2 for x, _ in points)
+    slope = math.fsum((x - middle_x) * (y - middle_y) for x, y in points) / spread if spread else 0.0
+    return lambda x: middle_y + slope * (x - middle_x)

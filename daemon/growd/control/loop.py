@@ -95,8 +95,8 @@ class LoopController(Controller):
 
     Parameters under `<environment>/controllers/<variable>/`, changeable at any time: `on_off`, `kp`, `ti`,
     `td` (s), `weight` of the set point, `band` and `lowers_band` (`fan_band` of CO2); with doses
-    `ml_per_unit`, `mixing` (s), `most_ml` and the bands. `needs_tuning` names the option that ends the
-    warning of gains that were never tuned, "" for no warning.
+    `ml_per_unit`, `mixing` (s), `most_ml` and the bands. `remedy` ends the warning of gains that
+    were never tuned, "" for no warning.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class LoopController(Controller):
         lamp: LampShare | None = None,
         measured_stale_after_s: float = 30.0,
         override_s: float = OVERRIDE_S,
-        needs_tuning: str = "",
+        remedy: str = "",
     ) -> None:
         self.variable = variable
         self._kind = loop_kind(variable)
@@ -136,8 +136,8 @@ class LoopController(Controller):
         self._measured: tuple[float, float] | None = None  # value, arrival
         self._computed: float | None = None  # time of the last PID update, None after a pause
         self._experiment: tuple[float, float] | None = None  # level, until when
-        self._needs_tuning = needs_tuning
-        if needs_tuning:
+        self._remedy = remedy
+        if remedy:
             self.node.describe("problems", self._problems)
 
     @property
@@ -204,8 +204,13 @@ class LoopController(Controller):
         if not self._is_untuned():
             return []
         text = (
+<<<<<<< HEAD
             f"the control of {self.variable} has the default gains and was never tuned, so {self.name} may "
             f"overshoot: run its autotune, or set {self._needs_tuning}"
+=======
+            f"{self.node.name} has the default gains and was never tuned, so {self.name} may "
+            f"overshoot; {self._remedy}"
+>>>>>>> cf9a6e08 (Tune loops by one relay experiment, and drop the autotune of doses)
         )
         fields = {"variable": self.variable}
         name = f"{self.node.name}/autotune"

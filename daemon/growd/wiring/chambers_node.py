@@ -166,8 +166,7 @@ def _services(bus: Bus, chamber: Chamber, device: dict[str, Any]) -> list[str]:
 
 
 def _tuned_with(chamber: Chamber, name: str) -> Iterator[str]:
-    """The variables whose controllers an autotune tests with an output: it raises them, or nothing does."""
+    """The variables whose controllers an autotune tests with an output."""
     for output in chamber.outputs:
-        for variable, raises in output.moved.items() if output.name == name else ():
-            if raises or not chamber.names_of_drivers(variable, raises=True):
-                yield variable
+        if output.name == name:
+            yield from (variable for variable, raises in output.moved.items() if raises)

@@ -10,12 +10,10 @@ from growd.control.interlocks.limits import PUMP_ON_S
 from growd.control.loop import Doses, LoopController, LoopSettings
 from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
 from growd.control.pid import Gains
-from growd.control.pumps import Pumps
-from growd.control.step_test import RANGES
+from growd.control.relay import LONGEST_S
 from growd.control.watched_loops import Loop, output_loop
 from growd.loops import CONTACT_CYCLE_S, loop_kind, switching_s
 from growd.output_roles import OutputClass
-from growd.variables import CARBON_DIOXIDE, VALVE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -25,6 +23,7 @@ if TYPE_CHECKING:
     from growd.config.loops import LoopGains, LoopOptions
     from growd.control.fresh_air import FreshAir
     from growd.control.lamp_share import LampShare
+    from growd.control.pumps import Pumps
     from growd.loops import LoopKind
 
 MIXED_S = 10.0
@@ -52,18 +51,14 @@ def loop_controller(
         lamp=lamp,
         measured_stale_after_s=chamber.stale_after_s(variable),
         override_s=options.override_s,
-        needs_tuning=_needs_tuning(chamber, variable),
+        remedy=_remedy(chamber, variable),
     )
 
 
 def can_tune(chamber: Chamber, variable: str) -> bool:
-    """Whether a variable has an autotune."""
-    if variable == CARBON_DIOXIDE:
-        return VALVE in chamber.own_variables
-    if variable not in RANGES:
-        return False
-    settings = loop_settings(chamber, variable, Pumps())
-    return settings.doses is not None or bool(chamber.names_of_drivers(variable, raises=True))
+    """Whether a variable has an autotune: an output raises it, and not by doses."""
+    is_dosed = _method(chamber, variable) == "dose"
+    return variable in LONGEST_S and not is_dosed and bool(chamber.names_of_drivers(variable, raises=True))
 
 
 def output_controller(
@@ -102,7 +97,7 @@ def loop_settings(chamber: Chamber, variable: str, pumps: Pumps) -> LoopSettings
         _given(options.ti_s, kind.ti_s),
         _given(options.td_s, kind.td_s),
     )
-    method = options.method or kind.method
+    method = _method(chamber, variable)
     lowering = _gains(options.lowering, gains)
     if lowering is None and kind.lowering_kp is not None and options.kp is None:
         lowering = replace(gains, kp=kind.lowering_kp)
@@ -219,15 +214,22 @@ def _cycle_s(output: Output) -> float:
     return CONTACT_CYCLE_S.get(output.role.output_class, 0.0)
 
 
-def _needs_tuning(chamber: Chamber, variable: str) -> str:
-    """The options that make a tuning unnecessary, for the warning; "" for no warning."""
-    if chamber.config.simulator.enabled or not can_tune(chamber, variable):
+def _method(chamber: Chamber, variable: str) -> str:
+    return chamber.loop_options(variable).method or loop_kind(variable).method
+
+
+def _remedy(chamber: Chamber, variable: str) -> str:
+    """What makes the usual gains those of this chamber, for the warning; "" for no warning."""
+    if chamber.config.simulator.enabled:
         return ""
+    if can_tune(chamber, variable):
+        service = f"{chamber.environment}/controllers/{variable}/autotune"
+        return f"call the service {service}, or set the gains in [control.{variable}]"
     options = chamber.loop_options(variable)
-    if loop_settings(chamber, variable, Pumps()).doses is None:
-        return f"the gains in [control.{variable}]"
-    given = (options.ml_per_unit_litre, options.lowering_ml_per_unit_litre)
-    return "" if any(given) else f"the volumes of doses in [control.{variable}]"
+    is_given = bool(options.ml_per_unit_litre or options.lowering_ml_per_unit_litre)
+    if _method(chamber, variable) != "dose" or is_given:
+        return ""
+    return f"set ml_per_unit_litre or lowering_ml_per_unit_litre in [control.{variable}]"
 
 
 def _exchanges_air(output: Output) -> bool:

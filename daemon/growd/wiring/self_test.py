@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from growd.control.effect_course import Watched
+from growd.control.effect_course import RANGES, Watched
 from growd.control.interlocks.feedback import CONFIRM_S
 from growd.control.output_trial import BRIEFLY_S, FeedbackSensor, OutputUnderTest
-from growd.control.pulse_test import LEAST_RISE_PPM
+from growd.control.relay import LONGEST_S
 from growd.control.self_test import SelfTest
-from growd.control.step_test import MIXED_S, RANGES
 from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
 from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
 from growd.output_roles import OutputClass
-from growd.variables import CARBON_DIOXIDE, DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
+from growd.variables import DISSOLVED_OXYGEN, ILLUMINANCE, WATER_LEVEL
 from growd.wiring.class_interlocks import FILL_RISE_PERCENT
 from growd.wiring.loops import loop_settings
 from growd.wiring.pumps import pumps_of
-from growd.wiring.tuning import LONGEST_S
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,6 +31,9 @@ ASKED: Final = (OutputClass.VALVE, OutputClass.DOSING)
 
 LONGEST_ON_S: Final = {**LONGEST_S, DISSOLVED_OXYGEN: 900.0}
 """The longest time on, by what an output moves; that of an autotune where there is one."""
+
+MIXED_S: Final = 600.0
+"""After a dose."""
 
 ON_S: Final = 120.0
 """The longest time on for all else."""
@@ -134,15 +135,13 @@ def _least(variable: str) -> float:
     """The least change that counts."""
     if variable in RANGES:
         return RANGES[variable].least
-    if variable == CARBON_DIOXIDE:
-        return LEAST_RISE_PPM
     if variable == WATER_LEVEL:
         return FILL_RISE_PERCENT
     return loop_kind(variable).band
 
 
 def _dose_s(chamber: Chamber, output: Output) -> float:
-    """The length of a dose, as in an autotune: what moves the tank by `enough` of its range."""
+    """The length of a dose: what moves the tank by `enough` of its range."""
     variable, direction = output.first_moved
     pumps = pumps_of(chamber, lambda: 0.0)  # as configured: no calibration has been read yet
     doses = loop_settings(chamber, variable, pumps).doses if variable in chamber.loops else None

@@ -221,5 +221,5 @@ class DoseEffect(PersistentInterlock):
             return ""
         return (
             f"the doses of a day moved {answer.variable} by {share:.2g} of what their volume predicts: check "
-            f"the probe with a buffer, then the flow of the pump; if both are right, call the autotune"
+            f"the probe with a buffer, then the flow of the pump; if both are right, set ml_per_unit_litre"
         )
