@@ -66,6 +66,7 @@ function Page() {
       </section>
       <main ref=${main} id="main" tabindex="-1" aria-label=${title}>
         <h2 class="hidden">${title}</h2>
+        ${!isAll && view === "now" && isEmpty(environment) && html`<${Loaded} load=${firstSteps} environment=${environment} />`}
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
           : html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
       </main>
@@ -83,6 +84,8 @@ function Clock() {
     ${clock(now)}${isElsewhere && html` · ${zone?.split("/").pop().replaceAll("_", " ")}<span class="hidden"> ${t("zone", { name: zone, time: clock(now) })}</span>`}</span>`;
 }
 
+const isEmpty = (name) => chambers.value.some(({ environment, devices }) => environment === name && !devices.length);
+const firstSteps = async () => (await texts(), await import("./views/setup.js")).FirstSteps;
 const overview = async () => (await texts(), await import("./views/overview.js")).Overview;
 
 /** The chamber that is shown, and the way to the others. */

@@ -33,3 +33,6 @@ export function switchState(variable, isOn) {
   const [, on, off] = STATES.find(([named]) => named.test(variable));
   return t(isOn ? on : off);
 }
+
+/** Who did something, as growd has it: a name, or an address, of which that of this machine says nothing to people. */
+export const person = (by) => (/^(127\.|::1$)/.test(by) ? t("setup_here") : by);

@@ -8,6 +8,7 @@ import { Action, Facts, Loaded } from "../lib/parts.js";
 import { Age, levelText, useWritten } from "../lib/reading.js";
 import { guideName } from "./guides.js";
 import { SelfTest } from "./self_test.js";
+import { Add, Change, Documentation, FirstSteps } from "./setup.js";
 import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
@@ -15,11 +16,13 @@ export function Devices({ environment }) {
   const { devices } = useChamber(environment);
   if (!status) return html`<p>${t("loading")}</p>`;
   const isSimulated = status.hardware === "simulated";
-  return html`<div class="cards devices">
+  const works = status.devices.some((each) => each.name.startsWith(`${environment}/`) && each.state !== "failed");
+  return html`${works ? html`<div class="row spread"><${Add} environment=${environment} /><${Documentation} /></div>` : html`<${FirstSteps} environment=${environment} />`}
+    <div class="cards devices">
       ${devices.map((device) => html`<${Device} key=${device.name} environment=${environment} device=${device} status=${status} />`)}
     </div>
     <div class="cards devices">
-      <${SelfTest} environment=${environment} devices=${devices} />
+      ${devices.some(({ role }) => role === "output") && html`<${SelfTest} environment=${environment} devices=${devices} />`}
       <${Interlocks} environment=${environment} status=${status} />
       <${Machine} status=${status} />
       ${isSimulated && html`<${Loaded} load=${faults} />`}
@@ -56,11 +59,12 @@ function Device({ environment, device, status }) {
       ${guides && !isOpen && html`<span class="small guides">${guides}</span>`}
       ${kind && html`<span class=${`small ${kind}`}>${state?.message}</span>`}
     </summary>
-    ${isOpen && state && html`
+    ${isOpen && state && html`<div class="opened"><div class="about">
       <${Counters} of=${status.outputs?.filter((each) => each.environment === environment && (each.name === device.name || (device.kind === "lamp" && device.variables.includes(each.variable))))} />
       <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
       ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
-      ${services.length > 0 && html`<${Loaded} load=${calibration} environment=${environment} device=${device} services=${services} />`}`}
+      <${Change} environment=${environment} device=${device} /></div>
+      ${services.length > 0 && html`<${Loaded} load=${calibration} environment=${environment} device=${device} services=${services} />`}</div>`}
   </details>`;
 }
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from playwright.async_api import expect
 
+from support.axe import violations
 from support.browser import DESK, PHONE, opened
 from support.checkout import ROOT
 from support.page import PLACE, VIEWS, address, card, connected, in_browser, verdict
@@ -19,20 +20,8 @@ if TYPE_CHECKING:
 
 pytestmark = in_browser
 
-AXE = ROOT / "page/node_modules/axe-core/axe.min.js"
 LOOKS = [(theme, width) for theme in ("light", "dark") for width in (PHONE, DESK)]
 NAMES = [f"{theme}-{width['width']}" for theme, width in LOOKS]
-
-
-async def violations(page: Page) -> list[str]:
-    """What axe-core finds: rule, element, and what to do."""
-    await page.evaluate(AXE.read_text())
-    found: dict[str, Any] = await page.evaluate("axe.run(document, {resultTypes: ['violations']})")
-    return [
-        f"{rule['id']}: {node['target']}: {node['failureSummary']}"
-        for rule in found["violations"]
-        for node in rule["nodes"]
-    ]
 
 
 async def open_all(page: Page) -> None:

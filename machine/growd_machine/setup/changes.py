@@ -60,7 +60,10 @@ def why_not(file: Path | None) -> str:
             f"`growd config sample --profile {name} > growd.toml`, and start growd with --config growd.toml"
         )
     if not os.access(path, os.W_OK) or not os.access(path.parent, os.W_OK):
-        return f"{path} is read-only for growd: change it by hand, and restart growd"
+        return (
+            f"{path} is read-only for growd: change it by hand and restart growd, or let growd write it "
+            '(docs/installation.md, "Changing devices on the page")'
+        )
     return ""
 
 

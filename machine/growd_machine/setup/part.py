@@ -15,6 +15,7 @@ from growd.output_roles import ROLES, OutputClass
 from growd.server.client_request import address_of
 from growd.server.errors import ApiError, error_fields
 from growd.server.json_answer import json_answer
+from growd.variable_names import LANGUAGES, VARIABLE_NAMES
 from growd.variables import VARIABLES
 from growd_machine.setup.changes import (
     Changed,
@@ -95,11 +96,7 @@ class SetupCalls:
                 "refusal": await self._refusal(call),
                 "devices": devices_of(self._around.present()),
                 "kinds": {name: _kind(name) for name in SENSOR_KINDS},
-                "outputs": [
-                    {"variable": name, "is_dosing": role.output_class is OutputClass.DOSING}
-                    for name, role in ROLES.items()
-                ]
-                + [{"variable": f"light_intensity_{each}", "is_dosing": False} for each in LAMP_CHANNELS],
+                "outputs": [*map(_output, (*ROLES, *(f"light_intensity_{each}" for each in LAMP_CHANNELS)))],
             }
         )
 
@@ -195,4 +192,14 @@ def _kind(name: str) -> dict[str, Any]:
         "variables": [each for each in kind.variables.values() if each],
         "choices": choices if can_choose else [],
         "needs": list(kind.needs),
+    }
+
+
+def _output(variable: str) -> dict[str, Any]:
+    """What an output can do, for a form."""
+    role = ROLES.get(variable)
+    return {
+        "variable": variable,
+        "names": dict(zip(LANGUAGES, VARIABLE_NAMES[variable], strict=True)),
+        "is_dosing": role is not None and role.output_class is OutputClass.DOSING,
     }
