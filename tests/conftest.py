@@ -33,7 +33,7 @@ settings.register_profile("search", max_examples=1_000, deadline=None)
 settings.load_profile("quick")
 
 NIGHTLY = "nightly"
-# What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` runs them, except `nightly`.
+# What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` only `nightly` ones.
 SLOW = {
     "long": "takes seconds: whole programs, or days of simulated control",
     "soak": "weeks of simulated operation, with faults",

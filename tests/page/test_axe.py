@@ -9,7 +9,6 @@ from playwright.async_api import expect
 
 from support.axe import violations
 from support.browser import DESK, PHONE, opened
-from support.checkout import ROOT
 from support.page import PLACE, VIEWS, address, card, connected, in_browser, verdict
 
 if TYPE_CHECKING:

@@ -144,8 +144,8 @@ class TopicsStream:
 
     With a `throttle` a client gets of each topic the newest message, at most one in so many seconds. Without
     one it gets all messages. If it reads so slowly that the subscription dropped some, it gets their number
-    and the newest message of each topic. After `heartbeat` seconds without a message there is a heartbeat. Topics of
-    `as_changes` are sent whole first, then what changed.
+    and the newest message of each topic. After `heartbeat` seconds without a message there is a heartbeat.
+    Topics of `as_changes` are sent whole first, then what changed.
     """
 
     def __init__(

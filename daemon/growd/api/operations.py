@@ -543,7 +543,7 @@ OPERATIONS: Final = (
             _HEARTBEAT,
             Field(
                 "changes", Kind.BOOL, default=False,
-                doc="send the topic `status` whole first, then what changed, as `changes` in place of `value`",
+                doc="send `status` whole first, then what changed, as `changes` in place of `value`",
             ),
         ),
         answer="topics", refusals=(404, 406, 429, 503),

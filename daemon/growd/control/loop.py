@@ -204,13 +204,8 @@ class LoopController(Controller):
         if not self._is_untuned():
             return []
         text = (
-<<<<<<< HEAD
             f"the control of {self.variable} has the default gains and was never tuned, so {self.name} may "
-            f"overshoot: run its autotune, or set {self._needs_tuning}"
-=======
-            f"{self.node.name} has the default gains and was never tuned, so {self.name} may "
-            f"overshoot; {self._remedy}"
->>>>>>> cf9a6e08 (Tune loops by one relay experiment, and drop the autotune of doses)
+            f"overshoot: {self._remedy}"
         )
         fields = {"variable": self.variable}
         name = f"{self.node.name}/autotune"
