@@ -33,7 +33,7 @@ settings.register_profile("search", max_examples=1_000, deadline=None)
 settings.load_profile("quick")
 
 NIGHTLY = "nightly"
-# What makes tests slow. `./test` leaves out tests with one of these marks, `./test --all` only `nightly` ones.
+# What makes tests slow. `./test` leaves out all of these, `./test --all` only `nightly` ones.
 SLOW = {
     "long": "takes seconds: whole programs, or days of simulated control",
     "soak": "weeks of simulated operation, with faults",

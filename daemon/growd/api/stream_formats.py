@@ -165,8 +165,8 @@ def topics_schema() -> dict[str, Any]:
     described = "an array of the new value, or an object of the members or elements that changed"
     changed = {name: each for name, each in _MESSAGE.items() if name != "value"}
     changed["changes"] = {"type": ["object", "array"], "description": described}
-    kinds = ({"topic": topic, **_MESSAGE}, {"topic": topic, **changed}, {"heartbeat": heartbeat})
-    return {"anyOf": [_DROPPED, *map(_object, kinds)]}
+    messages = [_object({"topic": topic, **each}) for each in (_MESSAGE, changed)]
+    return {"anyOf": [_DROPPED, *messages, _object({"heartbeat": heartbeat})]}
 
 
 def _object(properties: dict[str, Any]) -> dict[str, Any]:
