@@ -19,6 +19,8 @@ export const STRINGS = {
   devices: ["Devices", "Geräte"],
   journal: ["Journal", "Journal"],
   data: ["Data", "Daten"],
+  settings: ["Settings", "Einstellungen"],
+  log: ["Log", "Protokoll"],
   all: ["All chambers", "Alle Kammern"],
   zone: ["Times are those of the chamber ({name}); there it is {time}.", "Zeiten sind die der Kammer ({name}); dort ist es {time}."],
   skip: ["Skip to the content", "Zum Inhalt springen"],

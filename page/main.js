@@ -28,6 +28,10 @@ const VIEWS = {
   journal: async () => (await texts(), await import("./views/journal.js")).Journal,
   data: async () => (await texts(), await import("./views/data.js")).Data,
 };
+const MORE = {
+  settings: async () => (await import("./views/settings.js")).Settings,
+  log: async () => (await import("./views/log.js")).Log,
+};
 const SESSION_MS = 60_000; // a login ends without a request of its own
 const ALL = "all"; // in place of an environment: the overview of all
 
@@ -37,7 +41,7 @@ function Page() {
   const mustLogIn = useSignal(needsLogin);
   useSignal(session);
   const several = environments.length > 1;
-  const view = Object.hasOwn(VIEWS, asked) ? asked : "now";
+  const view = Object.hasOwn({ ...VIEWS, ...MORE }, asked) ? asked : "now";
   const isAll = several && !environments.includes(wanted);
   const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
   const title = isAll ? t("all") : [t(view), several && chamberName(environment)].filter(Boolean).join(" · ");
@@ -47,6 +51,7 @@ function Page() {
     <header>
       <div class="who">${several && !mustLogIn ? html`<${Chambers} all=${environments} current=${isAll ? ALL : environment} view=${view} />` : html`<h1>growd</h1>`}
         ${!mustLogIn && html`<${Clock} /><${Notes} />`}
+        ${!mustLogIn && environment && html`<a class="pill gear" href=${href(environment, "settings")} aria-label=${t("settings")} title=${t("settings")}>⚙</a>`}
         ${(!mustLogIn || session.value?.user) && html`<${User} />`}</div>
       ${!mustLogIn && !isAll && html`<nav aria-label=${t("nav")}>
         ${Object.keys(VIEWS).map((name) => html`<a key=${name} href=${href(environment, name)} aria-current=${name === view ? "page" : null}><${Icon} name=${name} /><span>${t(name)}</span></a>`)}
@@ -68,7 +73,7 @@ function Page() {
         <h2 class="hidden">${title}</h2>
         ${!isAll && view === "now" && isEmpty(environment) && html`<${Loaded} load=${firstSteps} environment=${environment} />`}
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
-          : html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
+          : html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view] ?? MORE[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
       </main>
     </div>
     <${Notices} />`;
@@ -121,5 +126,6 @@ async function ask() {
 }
 ask();
 begin();
+import("./lib/app.js").then(({ beginApp }) => beginApp());
 connection.follow(({ isConnected }) => isConnected && ask());
 setInterval(() => session.value?.access === "couchdb" && connection.value.isConnected && ask(), SESSION_MS);

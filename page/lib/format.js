@@ -1,15 +1,17 @@
-/** Numbers, units and times in the browser's locale. */
+/** Numbers, units and times as the user of this browser wants them. */
+import { settings } from "./settings.js";
 
-const LOCALES = navigator.languages;
+/** The browser's locales; before them one of the chosen language, if the browser has another first. */
+const LOCALES = navigator.languages[0].startsWith(settings.language) ? navigator.languages : [settings.language, ...navigator.languages];
 const SYMBOLS = { degC: "°C", percent: "%", lux: "lx", "umol/m2/s": "µmol/m²/s", "mol/m2": "mol/m²", "g/m3": "g/m³", "degC d": "°C d", index: "", plants: "", leaves: "", fraction: "%", switch: "" };
 const DECIMALS = { lux: 0, pH: 2, "mS/cm": 2, kPa: 2 };
-const FAHRENHEIT = ["US", "BS", "BZ", "KY", "PW", "LR", "FM", "MH"].includes(new Intl.Locale(LOCALES[0]).maximize().region);
+const IS_US = settings.units === "us";
 const formats = new Map();
 
-const isFahrenheit = (unit) => unit === "degC" && FAHRENHEIT;
-const isDegreeDays = (unit) => unit === "degC d" && FAHRENHEIT;
+const isFahrenheit = (unit) => unit === "degC" && IS_US;
+const isDegreeDays = (unit) => unit === "degC d" && IS_US;
 
-/** The symbol of one of growd's units as it is shown: "degC" is "°C", or "°F" where people use that. */
+/** The symbol of one of growd's units as it is shown: "degC" is "°C", or "°F" in US units. */
 export const symbol = (unit) => (isFahrenheit(unit) ? "°F" : isDegreeDays(unit) ? "°F d" : SYMBOLS[unit] ?? unit);
 
 /** A value of growd in the unit that is shown: a fraction in percent. */

@@ -1,8 +1,9 @@
-/** Texts in the language of the browser: English, or German. */
+/** Texts in the language of the user: English, or German. */
 import { STRINGS } from "../frame_strings.js";
+import { settings } from "./settings.js";
 
 const LANGUAGES = ["en", "de"];
-const wanted = navigator.languages.map((tag) => tag.slice(0, 2)).find((tag) => LANGUAGES.includes(tag)) ?? "en";
+const wanted = [settings.language, ...navigator.languages].map((tag) => tag.slice(0, 2)).find((tag) => LANGUAGES.includes(tag)) ?? "en";
 const column = LANGUAGES.indexOf(wanted);
 
 document.documentElement.lang = wanted;

@@ -8,6 +8,7 @@ import { address, get, nameDatabases } from "./api.js";
 import { setZone } from "./format.js";
 import { useEffect } from "./html.js";
 import { nameVariables } from "./i18n.js";
+import { keepLast, lastState } from "./last.js";
 import { Signal, useSignal } from "./signal.js";
 
 const HEARTBEAT_S = 5;
@@ -48,6 +49,7 @@ let openedAt = 0; // when the stream was opened, by `now()`
 let streamAt = 0; // when its last event came
 let statusAt = 0;
 let hasBegun = false; // it was connected once
+let isRecalled = false; // what is shown comes from the browser
 let asking = null;
 let pause = 1_000;
 let retry = 0;
@@ -67,6 +69,7 @@ export const growdNow = () => base.growd && base.growd + Math.max(0, now() - bas
 /** Follow the stream and the status until the page is closed. */
 export function begin() {
   refresh();
+  keepLast(() => connection.value.isConnected && { status: status.value, environments: chambers.value, messages: [...topics].map(([name, { value }]) => [name, value]).filter(([, value]) => value) });
   setInterval(() => document.hidden || asking || needsLogin.value || refresh(), STATUS_MS);
   setInterval(watch, 1_000);
   const wake = () => (watch(), reconnect());
@@ -111,6 +114,7 @@ async function ask() {
     if (!known) await learn(asked); // at once, so that no view comes before the problems above it
     const answer = (await asked).status;
     statusAt = now();
+    isRecalled = false;
     setClock(answer.time, answer.speed);
     status.value = answer;
     watch();
@@ -118,8 +122,23 @@ async function ask() {
     if (error.status === 401 || error.status === 403) {
       needsLogin.value = error.message;
       close();
-    }
+    } else if (!error.status) recall();
   }
+}
+
+/** Without an answer to the first question: show what this browser has seen last, as old as it is. */
+function recall() {
+  const last = !statusAt && lastState();
+  if (!last) return;
+  streamAt = statusAt = now() - last.age;
+  hasBegun = isRecalled = true;
+  setZone(last.environments[0]?.time_zone);
+  nameVariables(last.environments);
+  chambers.value = last.environments;
+  for (const [name, message] of last.messages) topic(name).value = message;
+  setClock(last.status.time + last.age * last.status.speed, last.status.speed);
+  status.value = last.status;
+  watch();
 }
 
 /** What may be another after a restart of growd: topics, chambers, this page. */
@@ -257,7 +276,7 @@ function watch() {
   if (jump > 2_000) slept += jump;
   growdTime.value = growdNow();
   const silence = now() - Math.min(streamAt, statusAt);
-  const isConnected = Boolean(streamAt && statusAt) && now() - streamAt <= (stream ? SILENT_S : BROKEN_S) && now() - statusAt <= OLD_STATUS_S;
+  const isConnected = Boolean(streamAt && statusAt) && !isRecalled && now() - streamAt <= (stream ? SILENT_S : BROKEN_S) && now() - statusAt <= OLD_STATUS_S;
   if (stream && now() - Math.max(streamAt, openedAt) > SILENT_S) again(); // a socket may be dead without an error
   hasBegun ||= isConnected;
   const before = connection.value;

@@ -1,6 +1,7 @@
 /** Who uses the page, and what they may do. */
 import { database, get } from "./api.js";
 import { store } from "./kept.js";
+import { forgetLast } from "./last.js";
 import { Signal } from "./signal.js";
 import { restart } from "./live.js";
 
@@ -33,5 +34,6 @@ export async function logIn(name, password) {
 
 export async function logOut() {
   await database("DELETE", "_session");
+  forgetLast();
   location.reload(); // nothing that the user saw stays
 }

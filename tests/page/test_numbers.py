@@ -48,17 +48,6 @@ async def test_a_number_is_read_as_the_locale_writes_it(
         assert all(math.isnan(value) for value in wrong)
 
 
-async def test_degree_days_are_in_fahrenheit_too(growd: Program, browser: Browser) -> None:
-    async with opened(browser, f"{growd.address}/_svc/", locale="en-US") as tab:
-        assert await computed(tab.page, "lib/format.js", "symbol", "degC", "degC d") == ["°F", "°F d"]
-        for name, value in (("shown", 10.0), ("given", 18.0)):
-            script = """async ([name, value]) => {
-                const main = document.querySelector("script[type=module]").src;
-                return (await import(new URL("lib/format.js", main)))[name](value, "degC d");
-            }"""
-            assert await tab.page.evaluate(script, [name, value]) == 28.0 - value
-
-
 async def test_a_trend_is_the_rate_of_the_last_minute_and_only_beyond_the_noise(
     growd: Program, browser: Browser
 ) -> None:

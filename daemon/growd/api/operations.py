@@ -127,7 +127,7 @@ class Api:
         self.folders: dict[str, Callable[[str, web.BaseRequest], Awaitable[web.StreamResponse]]] = {}
         """Answers by the rest of the path for everything beneath these paths, which all may read; see
         `page_files.py` and `documentation.py`."""
-        self._page = {f"{root}{path}" for path in ("", "/", "/api", "/api/", "/docs")}
+        self._page = {f"{root}{path}" for path in ("", "/", "/api", "/api/", "/docs", "/worker.js")}
         self._open = {f"{self.prefix}/{each.resource}" for each in OPERATIONS if each.is_open}
         self.access = access
         self._mode = "couchdb" if access is not None else "open" if is_open else "local"

@@ -33,6 +33,7 @@ class PageFiles:
         }
         api.pages |= {path: _by_accept(page, api.pages[path]) for path, page in pages.items()}
         api.pages |= {f"{root}/api": _sent_to("api/"), f"{root}/api/": partial(served.document, "api.html")}
+        api.pages[f"{root}/worker.js"] = partial(served.document, "worker.js")  # its scope is `root`
         api.folders[f"{root}/page/"] = served.file
 
 

@@ -44,7 +44,7 @@ POLICY: Final = (
 
 _API_POLICY: Final = f"{POLICY}; style-src 'self' 'unsafe-inline'"  # RapiDoc writes style elements
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
-_DOCUMENTS: Final = {"index.html": POLICY, "api.html": _API_POLICY, "fleet.html": POLICY}
+_DOCUMENTS: Final = {"index.html": POLICY, "api.html": _API_POLICY, "fleet.html": POLICY, "worker.js": POLICY}
 _REFERENCE: Final = re.compile(rb'(\b(?:src|href)="(?:\.\./)?page/)')
 _MAP: Final = re.compile(rb"\n//# sourceMappingURL=\S*\s*$")
 _BLOCK: Final = re.compile(rb"^[ \t]*/\*.*?\*/[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -88,7 +88,7 @@ class ServedPage:
         self._reading = asyncio.Lock()
 
     async def document(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
-        """A page such as "index.html", 503 if files are missing."""
+        """A page such as "index.html", or its service worker; 503 if files are missing."""
         try:
             edition = await self._read(fresh=self._is_edited)
         except OSError as error:

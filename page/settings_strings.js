@@ -1,0 +1,31 @@
+/** The texts of settings and log: [English, German]. */
+import { addTexts } from "./lib/i18n.js";
+
+addTexts({
+  settings_kept: ["They hold for this browser.", "Sie gelten für diesen Browser."],
+  settings_language: ["Language", "Sprache"],
+  "settings_language_": ["as the browser", "wie der Browser"],
+  settings_language_en: ["English", "English"],
+  settings_language_de: ["Deutsch", "Deutsch"],
+  settings_units: ["Units", "Einheiten"],
+  settings_units_si: ["SI (°C)", "SI (°C)"],
+  settings_units_us: ["US (°F)", "US (°F)"],
+  settings_theme: ["Colours", "Farben"],
+  "settings_theme_": ["as the device", "wie das Gerät"],
+  settings_theme_light: ["light", "hell"],
+  settings_theme_dark: ["dark", "dunkel"],
+  settings_app: ["App", "App"],
+  settings_install: ["Install growd as an app", "growd als App installieren"],
+  settings_installable: ["The menu of the browser can add this page to the start screen.", "Das Menü des Browsers legt diese Seite auf den Startbildschirm."],
+  settings_insecure: ["Without HTTPS the browser allows no app that works without a connection, and no notifications.", "Ohne HTTPS erlaubt der Browser keine App, die ohne Verbindung zeigt, was war, und keine Benachrichtigungen."],
+  settings_notify: ["Notify of new problems while the page is open", "Neue Probleme melden, solange die Seite offen ist"],
+  settings_notify_denied: ["The browser blocks notifications of this page.", "Der Browser blockiert Benachrichtigungen dieser Seite."],
+  settings_log: ["Warnings and errors of growd", "Warnungen und Fehler von growd"],
+  log_device: ["Device", "Gerät"],
+  log_all: ["all", "alle"],
+  log_none: ["No warnings and no errors since growd started.", "Seit dem Start von growd keine Warnung und kein Fehler."],
+  log_copy: ["Copy for a bug report", "Für eine Fehlermeldung kopieren"],
+  log_copied: ["Copied", "Kopiert"],
+  log_english: ["The log of growd is in English.", "Das Protokoll von growd ist auf Englisch."],
+  log_details: ["Details", "Einzelheiten"],
+});
