@@ -37,6 +37,7 @@ def folder(tmp_path):
     files = {
         **OWN,
         "index.html": INDEX,
+        "worker.js": "self;\n",
         "api.html": '<script src="../page/main.js"></script>',
         "fleet.html": "",
         "README.md": "not served",
