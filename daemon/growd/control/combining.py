@@ -120,9 +120,15 @@ class Combiner:
         if since is None or len(good) <= 1 or self._clock.monotonic() - since < APART_S:
             return self._drift.problems()
         values = ", ".join(f"{device} {value:g}" for device, value in good.items())
-        text = f"the sensors of {self._variable} disagree: {values} {self._known.unit}"
+        environment = self._variable.partition("/")[0]
+        text = f"{environment}: the sensors of {self._known.name} disagree: {values} {self._known.unit}"
         used = f"{self._combined(list(good.values())):g} is used"
-        fields = {"variable": self._variable, "values": good, "unit": self._known.unit}
+        fields = {
+            "environment": environment,
+            "variable": self._known.name,
+            "values": good,
+            "unit": self._known.unit,
+        }
         remedy = "Check them, and calibrate or replace one."
         return [{"text": f"{text}; {used}", "remedy": remedy, "code": "sensors_disagree", "fields": fields}]
 
