@@ -37,6 +37,8 @@ async def there(page: Page, view: str) -> None:
     await expect(main.get_by_text("Loading")).to_have_count(0)
     if view == "charts":
         await expect(page.locator(".u-over").first).to_be_visible()
+    elif view == "now":
+        await expect(main.locator(".spark path").first).to_be_attached()
     else:
         await expect(main.get_by_role("heading").nth(1)).to_be_attached()
 
