@@ -14,7 +14,7 @@ export function Notes() {
   const notes = status?.notices.filter(({ severity }) => severity === "note") ?? [];
   if (!notes.length) return null;
   const others = notes.length - 1;
-  const simulated = `${t("simulated")}${status.speed !== 1 ? ` ×${number(status.speed)}` : ""}`;
+  const simulated = `${t("simulated")}${status.speed !== 1 ? ` ×${number(status.speed, status.speed < 10 && status.speed % 1 ? 1 : 0)}` : ""}`;
   const name = status.hardware !== "simulated" ? t("notes", { n: notes.length }) : others ? `${simulated} +${others}` : simulated;
   return html`<details class="menu"><summary class="pill">${name}</summary>
     <ul class="card" lang="en">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>

@@ -309,7 +309,7 @@ def test_the_first_view_takes_at_most_50_kb(shipped):
 
 
 def test_all_views_take_at_most_170_kb(shipped):
-    """With the libraries and both languages, without the API page, the page of a fleet, and the icons of the app."""
+    """With libraries and both languages, without API page, page of a fleet, and icons of the app."""
     icons = {name for name in shipped if name.endswith(".png")}
     assert_at_most(170_000, shipped, shipped.keys() - API_PAGE - FLEET_PAGE - icons)
 
