@@ -1,7 +1,7 @@
 /** The texts about setting devices up, beside those of strings.js: [English, German]. */
-import { STRINGS } from "./strings.js";
+import { addTexts } from "./lib/i18n.js";
 
-Object.assign(STRINGS, {
+addTexts({
   documentation: ["Documentation", "Dokumentation (englisch)"],
   setup_first: ["First steps", "Erste Schritte"],
   setup_first_wires: ["Connect sensors and outputs to the Raspberry Pi:", "Sensoren und Ausgänge an den Raspberry Pi anschließen:"],
@@ -51,5 +51,4 @@ Object.assign(STRINGS, {
   setup_remove_question: ["Remove {name} from the configuration? growd restarts. What it measured stays stored.", "{name} aus der Konfiguration entfernen? growd startet neu. Gespeicherte Werte bleiben."],
   setup_back: ["Back", "Zurück"],
   devices_limit_mixing: ["mixing", "Durchmischung"],
-  setup_here: ["this machine", "diesem Rechner"],
 });

@@ -1,12 +1,12 @@
 /** Calibrations as guided steps. Their state is growd's, so a reload of the page changes nothing. */
 import "../calibration_strings.js";
-import "../setup_strings.js";
 import { call, get } from "../lib/api.js";
 import { duration, moment, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { person, t } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
 import { guideName, guideOf } from "./guides.js";
 import { useStatus, useTopic } from "../lib/live.js";
+import { authorName } from "../lib/names.js";
 import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 
@@ -78,7 +78,7 @@ function PumpSession({ environment, device, service }) {
   const step = (name, body) => call(service.replace(/begin$/, name), body);
   const { ml_min: flow, dead_s: dead, last, due } = pumps.find(({ pump }) => pump === device.name);
   const gives = (ml, s) => t("pump_gives", { flow: quantity(ml, "ml/min", 1), dead: number(s, 2) });
-  const now = html`<p class="small">${gives(flow, dead)} · ${last ? t("pump_last", { time: moment(last.time), by: person(last.by) }) : t("pump_never")}${due?.is_due && html` <b class="warn">${t("pump_due")}</b>`}</p>`;
+  const now = html`<p class="small">${gives(flow, dead)} · ${last ? t("pump_last", { time: moment(last.time), by: authorName(last.by) }) : t("pump_never")}${due?.is_due && html` <b class="warn">${t("pump_due")}</b>`}</p>`;
   if (session?.pump !== device.name)
     return html`${now}<ol class="steps"><li>${t("pump_before")} <span class="faint">${t("pump_why")}</span>
       <div class="row"><${Action} admin class="primary" disabled=${Boolean(session)} confirm=${t("pump_confirm", { device: device.name })} run=${() => step("begin", { pump: device.name })}>${t("calibration_start")}<//>

@@ -5,12 +5,14 @@ import { decimals, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { nameVariables, t, variableName } from "../lib/i18n.js";
 import { chambers, refresh } from "../lib/live.js";
-import { Action, Dialog, NumberInput, notify } from "../lib/parts.js";
+import { Action, NumberInput, notify, Sheet } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { mayAdminister } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 
 const POLL_MS = 1_000;
+
+document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("../setup.css", import.meta.url) }));
 
 async function askSetup() {
   const setup = await get("setup");
@@ -36,7 +38,7 @@ export function FirstSteps({ environment }) {
 export function Add({ environment }) {
   const [isOpen, setOpen] = useState(false);
   return mayAdminister() && html`<button class="primary" onClick=${() => setOpen(true)}>${t("setup_add")}</button>
-    ${isOpen && html`<${Sheet} environment=${environment} onClose=${() => setOpen(false)} />`}`;
+    ${isOpen && html`<${AddDevice} environment=${environment} onClose=${() => setOpen(false)} />`}`;
 }
 
 /** Rename and remove a device that the file has. */
@@ -111,18 +113,17 @@ const Fault = ({ of: { fault, fields }, shown = ["name"] }) =>
 const Field = ({ label, fault, hint, children }) => html`<label class="field">${label} ${children}
     ${fault ? html`<span class="small bad" role="alert" lang="en">✕ ${fault}</span>` : hint && html`<span class="small faint">${hint}</span>`}</label>`;
 
-function Sheet({ environment, onClose }) {
+function AddDevice({ environment, onClose }) {
   const [setup, , fault] = useAnswer(askSetup);
   const [chosen, setChosen] = useState(null);
   const [found, look, lookFault] = useAnswer(() => post("setup_scan", undefined));
   const back = () => setChosen(null);
-  return html`<${Dialog} title=${t("setup_add")} onClose=${onClose}><div class="sheet">
+  return html`<${Sheet} title=${t("setup_add")} onClose=${onClose}><div class="fields">
     ${(fault || lookFault) && html`<p role="alert" class="bad">${fault || lookFault}</p>`}
     ${setup?.refusal
       ? html`<p role="alert"><b>${t("setup_cannot")}</b> <span lang="en">${setup.refusal}</span></p><p><${Documentation} page="installation.md#changing-devices-on-the-page" /></p>`
       : chosen ? html`<${chosen.kind ? SensorForm : OutputForm} environment=${environment} setup=${setup} found=${found} ...${chosen} back=${back} onClose=${onClose} />`
       : html`<${Found} setup=${setup} found=${found} look=${look} choose=${setChosen} />`}
-    ${!chosen && html`<div class="row"><button onClick=${onClose}>${t("close")}</button></div>`}
   </div><//>`;
 }
 
