@@ -26,6 +26,9 @@ _TIMESYNC: Final = "/run/systemd/timesync"
 """The folder of a running systemd-timesyncd(8). Asked first: `ProtectClock=` forbids adjtimex to services."""
 
 
+_LIBC: Final = ctypes.CDLL(None)
+
+
 def _boot_id() -> str:
     """The id of this boot of the kernel (random(4)), or of this process if it can't be read."""
     try:
@@ -109,13 +112,12 @@ class RealClock:
 
 def _exists(path: str) -> bool:
     """Whether a file in memory exists. Does not block."""
-    return bool(ctypes.CDLL(None).access(path.encode(), 0) == 0)
+    return bool(_LIBC.access(path.encode(), 0) == 0)
 
 
 def _adjtimex() -> int:
     """The state of the kernel's clock (adjtimex(2)); -1 if it is not available."""
-    try:
-        call = ctypes.CDLL(None).adjtimex
-    except (OSError, AttributeError):
+    call = getattr(_LIBC, "adjtimex", None)
+    if call is None:
         return -1
     return int(call(ctypes.create_string_buffer(512)))  # struct timex; modes = 0 changes nothing
