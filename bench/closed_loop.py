@@ -50,7 +50,7 @@ def held_clock(time: float = 1_700_000_000.0) -> SimulatedClock:
 class Inline:
     """Stands in for a worker: what it is given is done at once, for nothing here blocks."""
 
-    returned = 0
+    replaced = returned = 0
 
     def submit(self, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

@@ -152,7 +152,7 @@ class Subscription:
 
     async def turn(self) -> bool:
         """Return when a message waits or after a `nudge`: whether there was one. Raises `ClosedError`."""
-        while not (self._waiting or self._is_nudged):
+        while not self.is_due:
             await self._next_arrival()
         was_nudged, self._is_nudged = self._is_nudged, False
         return was_nudged
@@ -165,6 +165,11 @@ class Subscription:
     def get_nowait(self) -> Message | None:
         """The oldest waiting message, or None."""
         return self._waiting.popleft() if self._waiting else None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether `turn` returns at once."""
+        return bool(self._waiting) or self._is_nudged
 
     @property
     def is_closed(self) -> bool:

@@ -14,6 +14,7 @@ from growd.control.errors import DEVICE_ERRORS
 from growd.control.health import Health
 from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_level, switch_state
 from growd.output_roles import HARMFUL, ON_FROM, ROLES, OutputClass
+from growd.runtime.clock import until_beat
 from growd.runtime.pauses import Pauses
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 PERIOD_S: Final = 1.0
+SETTLED_S: Final = 10.0  # while all is safe and nothing is wanted
 RAMP_STEP_S: Final = 0.1  # while an output moves
 RETRIES: Final = Pauses(PERIOD_S, 10.0)
 SAFE_LEVEL: Final = 0.0
@@ -111,13 +113,14 @@ class Actuator(ABC):
         """Follow the commands until cancelled; the caller then calls `make_safe`. An error calls it here.
 
         Commands that arrive while it is not running are ignored: controllers repeat them each second.
+        An equal one only keeps the command fresh.
         """
         self._written.clear()
         self._retry_at = 0.0
         try:
             with self.node.subscribe(*self._command_topics) as commands:
                 await self._apply(self._safe)
-                self._tick()
+                self._changed.set()
                 async with asyncio.TaskGroup() as tasks:
                     tasks.create_task(self._listen(commands), name=f"{self.node.name}: commands")
                     await self._follow()
@@ -125,8 +128,7 @@ class Actuator(ABC):
             await self.make_safe()  # until the supervisor starts it again
             raise
         finally:
-            if self._timer is not None:
-                self._timer.cancel()
+            self._stop_timer()
             self._calls.close()
 
     async def make_safe(self) -> bool:
@@ -187,9 +189,12 @@ class Actuator(ABC):
 
     def _hold(self, name: str, level: float | None, length_s: float = inf) -> None:
         """Follow this command from now on for a time, None for none."""
+        before = None if self._held(name) is None else self._commands[name]
         self._commands.pop(name, None)
         if level is not None:
             self._commands[name] = _Command(level, self._clock.monotonic(), length_s)
+        if before is None or (before.level, before.length_s, length_s) != (level, inf, inf):
+            self._changed.set()
 
     def _held(self, name: str) -> float | None:
         """The level of a command, None if it is over or stale."""
@@ -198,16 +203,9 @@ class Actuator(ABC):
             return None
         return command.level
 
-    def _tick(self) -> None:
-        self._changed.set()
-        is_safe = self._written == self._safe
-        wait_s = PERIOD_S if is_safe else min(PERIOD_S, self._lease.renewed_s)
-        self._timer = self._clock.call_later(wait_s, self._tick)
-
     async def _listen(self, commands: Subscription) -> None:
         async for message in commands:
             self._take(message)
-            self._changed.set()
 
     async def _follow(self) -> None:
         with self._liveness.heartbeat(self.node.name) as heart:
@@ -217,12 +215,30 @@ class Actuator(ABC):
                 else:
                     await self._changed.wait()
                 self._changed.clear()
+                self._stop_timer()
                 heart.beat()
                 if self._guard is not None and self._guard.is_on_hold:
                     self._commands.clear()  # so the outputs wait for new ones after the release
-                await self._apply({output: self._target(output) for output in self._safe})
+                has_written = await self._apply({output: self._target(output) for output in self._safe})
+                period_s = self._period_s(has_written=has_written)
+                self._timer = self._clock.call_later(until_beat(self._clock, period_s), self._changed.set)
 
-    async def _apply(self, target: dict[str, float]) -> None:
+    def _period_s(self, *, has_written: bool) -> float:
+        """The period of the turns while nothing changes, in s."""
+        if self._written != self._safe or self._lease.renews_safe:
+            return min(PERIOD_S, self._lease.renewed_s)
+        is_late = self._worker.replaced != self._worker.returned  # a hung write may still be carried out
+        is_wanted = any(
+            self._held(name) not in (None, self._safe.get(name, SAFE_LEVEL)) for name in self._commands
+        )
+        return PERIOD_S if has_written or is_late or is_wanted else SETTLED_S
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    async def _apply(self, target: dict[str, float]) -> bool:
+        """Write what differs from the target or has to be renewed. Returns whether there was any."""
         if self._returned != self._worker.returned:  # a hung write may have been carried out late
             self._returned = self._worker.returned
             self._written.clear()
@@ -234,7 +250,7 @@ class Actuator(ABC):
             if name not in waiting and (self._written.get(name) != level or self._is_due(name, now))
         }
         if not changes:
-            return
+            return False
         wanted = {name: (level, self._valid_s(name)) for name, level in changes.items()}
         results: dict[str, Written] = {}
         self._is_writing = True
@@ -245,6 +261,7 @@ class Actuator(ABC):
         finally:
             self._is_writing = False
         self._note(changes, results, self._clock.monotonic() - now)
+        return True
 
     def _is_due(self, output: str, now: float) -> bool:
         """Whether the present level of an output has to be written again now."""

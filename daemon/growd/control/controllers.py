@@ -10,6 +10,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.light_curve import CurveField, LightCurve, power_curve
 from growd.control.topics import LIGHT_CHANNELS, commanded, desired, light_channels, measured
+from growd.runtime.clock import until_beat
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
@@ -35,13 +36,14 @@ _LIGHT_FIELDS: Final = {f"light_intensity_{channel}": field for channel, field i
 
 
 class Controller(ABC):
-    """Base of all controllers: one output, published at least each second, and the manual override.
+    """Base of all controllers: one output, and the manual override. It rests while it has no value.
 
-    A message on the output's topic from another node (a client) is an override: it is published in place of
-    the automatic value for `<environment>/controllers/<variable>/override` seconds, or until a message that
-    is not ok releases it. A release of the set point, and the end of a recipe, end it too, so that the output
-    is safe then. `.../override_left` has the remaining seconds. A hold of all outputs ends it, and while the
-    outputs are held there is none, so that a release of the hold carries out no old command.
+    A value is published when it changes, and at least each second. A message on the output's topic from
+    another node (a client) is an override: it is published in place of the automatic value for
+    `<environment>/controllers/<variable>/override` seconds, or until a message that is not ok releases it. A
+    release of the set point, and the end of a recipe, end it too, so that the output is safe then.
+    `.../override_left` has the remaining seconds. A hold of all outputs ends it, and while the outputs are
+    held there is none, so that a release of the hold carries out no old command.
 
     Without a value to command, one message of quality stale is published, and then nothing. An edge that
     comes sooner than in a second (`_until_edge`) is published when it is due.
@@ -73,7 +75,7 @@ class Controller(ABC):
         self._commanding = False
         self._is_held: Callable[[], bool] = bool
         self._timer: Cancellable | None = None
-        self._edge: Cancellable | None = None
+        self._inbox: Subscription | None = None
 
     async def run(self) -> None:
         """Control until cancelled."""
@@ -81,19 +83,20 @@ class Controller(ABC):
         try:
             with (
                 self.node.inbox(*topics, of_others=True) as inbox,
-                self._bus.liveness.heartbeat(self.node.name) as heart,
+                self._bus.liveness.heartbeat(self.node.name, is_idle=lambda: not inbox.is_due) as heart,
             ):
                 if not inbox.is_resumed:
                     self._catch_up()
-                self._tick(inbox)
+                self._inbox = inbox
+                self._nudge()
                 while True:
                     is_due = await inbox.turn()
                     heart.beat()
                     if self._take_waiting(inbox) or is_due:
-                        self._act(inbox)
+                        self._act()
         finally:
-            self._stop(self._timer)
-            self._stop(self._edge)
+            self._inbox = None
+            self._stop_timer()
 
     @property
     def is_overridden(self) -> bool:
@@ -144,9 +147,10 @@ class Controller(ABC):
             if last is not None and (topic == self._desired_topic or last.quality is not Quality.OK):
                 self._take(last)
 
-    def _tick(self, inbox: Subscription) -> None:
-        inbox.nudge()
-        self._timer = self._clock.call_later(PERIOD_S, lambda: self._tick(inbox))
+    def _nudge(self) -> None:
+        """Let it act now, although there is no message."""
+        if self._inbox is not None:
+            self._inbox.nudge()
 
     def _take_waiting(self, inbox: Subscription) -> bool:
         """Take all waiting messages. Returns whether one may change the command."""
@@ -172,8 +176,8 @@ class Controller(ABC):
         """The monotonic time of a message, which may have waited in the inbox."""
         return self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
 
-    def _act(self, inbox: Subscription) -> None:
-        """Publish once."""
+    def _act(self) -> None:
+        """Publish once, and again in a second, or at the next edge. Without a value only news changes it."""
         value, valid_s = self._overridden(), self._override_valid_s()
         if value is None:
             value, valid_s = self._automatic(), self._valid_s()
@@ -182,10 +186,11 @@ class Controller(ABC):
         elif self._commanding:
             self._output.publish(None, Quality.STALE)
         self._commanding = value is not None
-        self._stop(self._edge)
-        wait = self._override_valid_s() or math.inf if self._override is not None else self._until_edge()
-        if wait < PERIOD_S:
-            self._edge = self._clock.call_later(max(wait, SHORTEST_S), inbox.nudge)
+        self._stop_timer()
+        if self._commanding:
+            edge = self._override_valid_s() or math.inf if self._override is not None else self._until_edge()
+            wait = min(edge, until_beat(self._clock, PERIOD_S))
+            self._timer = self._clock.call_later(max(wait, SHORTEST_S), self._nudge)
 
     def _until_edge(self) -> float:
         """Seconds until the automatic value changes by itself; infinity if that is not known."""
@@ -197,9 +202,9 @@ class Controller(ABC):
             return None
         return max(0.0, self._override[1] + self._override[2] - self._clock.monotonic())
 
-    def _stop(self, timer: Cancellable | None) -> None:
-        if timer is not None:
-            timer.cancel()
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
 
     def _overridden(self) -> float | None:
         value, left = None, 0.0

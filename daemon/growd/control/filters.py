@@ -10,6 +10,7 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.plausibility import Spikes
 from growd.control.topics import measured, raw
+from growd.runtime.clock import until_beat
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ class Filter:
             if self._quality not in (Quality.FAULT, Quality.WARM_UP, Quality.STALE):
                 self._publish(None, Quality.STALE)
             left = self._stale_after.value
-        return min(left, SLICE_S)
+        return min(left, until_beat(self._clock, SLICE_S))
 
     def _publish(self, value: float | None, quality: Quality, time: float | None = None) -> None:
         self._quality = quality

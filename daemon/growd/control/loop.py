@@ -160,6 +160,7 @@ class LoopController(Controller):
     def experiment(self, level: float | None, seconds: float = 0.0) -> None:
         """Command this level for `seconds` in place of control; None ends it."""
         self._experiment = None if level is None else (level, self._clock.monotonic() + seconds)
+        self._nudge()
 
     def _declare(self, settings: LoopSettings, *, has_lowering: bool) -> None:
         unit, span = self._unit_and_span()

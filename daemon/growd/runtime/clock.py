@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 EARLIEST: Final = 946_684_800.0
 """2000-01-01: an earlier time of a client or of old data is of a clock that was never set."""
 
+ROUNDING_S: Final = 1e-3
+"""A beat that is as near as this has just been."""
+
 _TIME_ERROR: Final = 5
 """The result of adjtimex(2) for a clock that is not synchronised."""
 
@@ -80,6 +83,12 @@ class Clock(Protocol):
 
     def sleep_blocking(self, seconds: float) -> None:
         """Wait in a worker thread; never on the event loop."""
+
+
+def until_beat(clock: Clock, period_s: float) -> float:
+    """Seconds until the next multiple of a period, for loops that wake up together: that takes less CPU."""
+    left_s = period_s - clock.monotonic() % period_s
+    return left_s if left_s > ROUNDING_S else left_s + period_s
 
 
 class RealClock:

@@ -14,6 +14,7 @@ from growd.control.interlocks.base import Interlock, PersistentInterlock
 from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
 from growd.control.topics import EVENT, desired, events, measured, raw
+from growd.runtime.clock import until_beat
 from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
@@ -183,7 +184,7 @@ class Interlocks:
                         self._alive_at = self._clock.monotonic()
                         self.saved.wall.follow()
                         self._update()
-                        await self._clock.sleep(PERIOD_S)
+                        await self._clock.sleep(until_beat(self._clock, PERIOD_S))
         finally:
             self._alive_at = None
             self._update_in_time(self._clock.monotonic())
