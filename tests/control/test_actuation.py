@@ -191,23 +191,25 @@ async def test_commands_do_not_queue_behind_a_hung_write(rig):
     assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
 
 
-async def test_a_hung_thread_is_abandoned_and_its_late_write_is_corrected(rig):
+@pytest.mark.parametrize("level", [0.2, 0.0])
+async def test_a_hung_thread_is_abandoned_and_its_late_write_is_corrected(rig, level):
+    given = {"white": level, "red": level / 2, "blue": level / 2}
     release = rig.light.hang = threading.Event()
     rig.clock.unwatch(rig.worker)
     await rig.given(LUX, 0.8)
     await asyncio.to_thread(rig.light.begun.wait, 10)
     stuck = rig.worker._thread
     rig.light.hang = None
-    await rig.repeat(LUX, 0.2, 25)
+    await rig.repeat(LUX, level, 25)
     assert rig.worker.replaced == 1
     rig.clock.watch(rig.worker)
-    await rig.repeat(LUX, 0.2, 12)
-    assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
+    await rig.repeat(LUX, level, 12)
+    assert rig.light.levels == given
     release.set()
     await asyncio.to_thread(stuck.join, 10)
-    assert rig.light.levels == {"white": 0.8, "red": 0.1, "blue": 0.1}  # only the hung write was carried out
-    await rig.repeat(LUX, 0.2, 12)
-    assert rig.light.levels == {"white": 0.2, "red": 0.1, "blue": 0.1}
+    assert rig.light.levels == given | {"white": 0.8}  # only the hung write was carried out
+    await rig.repeat(LUX, level, 2)
+    assert rig.light.levels == given
 
 
 async def test_make_safe_darkens_the_lamp_after_a_cancellation_and_reports_failure(idle, caplog):
