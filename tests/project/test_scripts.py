@@ -260,9 +260,11 @@ def test_the_last_lines_say_whether_receivers_were_tested(started, variable):
     assert sentence not in started.command("test", **addresses).stdout
 
 
-def test_ci_runs_all_tests(started):
+def test_ci_leaves_out_what_only_a_night_has_time_for(started):
     done = started.command(".ci/run", CHECK_FAILS="mypy")
     assert done.returncode == 1
+    assert f"{PYTEST} --daily" in started.calls()
+    started.command("test", "--nightly")
     assert f"{PYTEST} --hypothesis-profile=thorough" in started.calls()
 
 

@@ -57,7 +57,7 @@ def test_the_page_names_each_npm_package_that_is_served():
     assert dict(re.findall(r"^\| ([\w-]+) \| (\d\S*) \|", rest, re.MULTILINE)) == wanted
 
 
-@pytest.mark.install
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("_index")
 def test_the_index_has_the_wheels_that_the_page_names():
@@ -65,7 +65,7 @@ def test_the_index_has_the_wheels_that_the_page_names():
     assert (answer.returncode, answer.stderr) == (0, "")
 
 
-@pytest.mark.install
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("_index")
 def test_a_package_without_a_wheel_for_one_python_is_an_error(tmp_path):

@@ -27,9 +27,12 @@ if TYPE_CHECKING:
     from support.database import DatabaseServer
 
 SEED = 7
-STORE_ROUNDS = 200
-DATABASE_ROUNDS = 50
-BOTH_ROUNDS = 20
+
+
+def rounds(daily: int, nightly: int) -> pytest.MarkDecorator:
+    """How often a test kills."""
+    return pytest.mark.parametrize("number", [daily, pytest.param(nightly, marks=pytest.mark.nightly)])
+
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -56,8 +59,9 @@ async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
 
 
 @pytest.mark.kill
+@rounds(50, 200)
 async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
-    tmp_path: Path, database_server: DatabaseServer
+    tmp_path: Path, database_server: DatabaseServer, number: int
 ):
     moments = random.Random(SEED)
     async with (
@@ -66,7 +70,7 @@ async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_t
         lives() as stores,
     ):
         job = Job(str(tmp_path), names, database_server.url, database_server.auth)
-        for _ in range(STORE_ROUNDS):
+        for _ in range(number):
             is_clean = moments.random() < 0.05
             steps = 4 if is_clean else None
             await stores.begin(dataclasses.replace(job, prepare=moments.random() < 0.1, steps=steps))
@@ -77,34 +81,36 @@ async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_t
         await stores.begin(dataclasses.replace(job, steps=4))
         await stores.end_well()
         await check(stores, client, names[0])
-    assert len(stores.ledger.acknowledged) > 1_000
-    assert stores.ledger.promises > 500
+    assert len(stores.ledger.acknowledged) > 5 * number
+    assert stores.ledger.promises > 2.5 * number
 
 
 @pytest.mark.kill
+@rounds(15, 50)
 async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
-    tmp_path: Path, database_server: DatabaseServer
+    tmp_path: Path, database_server: DatabaseServer, number: int
 ):
     moments = random.Random(SEED)
     job = embedding(tmp_path, database_server)
     async with lives() as stores:
         await stores.begin(job)
-        for _ in range(DATABASE_ROUNDS):
+        for _ in range(number):
             await until_a_moment_of_the_database(stores, moments)
             stores.kill_node()
         await stores.kill()
         await end_and_check(stores, job)
-    assert len(stores.ledger.acknowledged) > 500
+    assert len(stores.ledger.acknowledged) > 10 * number
 
 
 @pytest.mark.kill
+@rounds(8, 20)
 async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
-    tmp_path: Path, database_server: DatabaseServer
+    tmp_path: Path, database_server: DatabaseServer, number: int
 ):
     moments = random.Random(SEED + 1)
     job = embedding(tmp_path, database_server)
     async with lives() as stores:
-        for _ in range(BOTH_ROUNDS):
+        for _ in range(number):
             await stores.begin(job)
             await until_a_moment_of_the_database(stores, moments)
             if moments.random() < 0.5:
@@ -114,7 +120,7 @@ async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
                 await stores.kill()
                 stores.kill_node()
         await end_and_check(stores, job)
-    assert len(stores.ledger.acknowledged) > 500
+    assert len(stores.ledger.acknowledged) > 25 * number
 
 
 def embedding(folder: Path, server: DatabaseServer) -> Job:

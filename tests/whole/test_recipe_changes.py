@@ -13,7 +13,6 @@ import pytest
 
 from support.program import PATIENCE_S, home_on, started
 
-ROUNDS = 12
 LIGHT = "light_illuminance"
 ENVIRONMENT = "environment_1"
 
@@ -138,7 +137,8 @@ async def change_and_kill(program, moment):
 
 @pytest.mark.kill
 @pytest.mark.timeout(300)
-async def test_a_change_at_the_moment_of_a_kill_is_whole_or_not_there(chamber):
+@pytest.mark.parametrize("kills", [4, pytest.param(12, marks=pytest.mark.nightly)])
+async def test_a_change_at_the_moment_of_a_kill_is_whole_or_not_there(chamber, kills):
     chance = random.Random(16)
     allowed, seen = {1_000}, []
     async with chamber.start() as program:
@@ -146,7 +146,7 @@ async def test_a_change_at_the_moment_of_a_kill_is_whole_or_not_there(chamber):
         revisions = {await chamber.store(program, recipe(0)): 1_000}
         assert (await ask(program, "start_recipe", recipe_id="mine"))["success"]
         await kill(program)
-    for number in range(1, ROUNDS + 1):
+    for number in range(1, kills + 1):
         async with chamber.start() as program:
             await until_state(program, "running")
             lux = await set_point(program)
