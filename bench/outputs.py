@@ -99,13 +99,11 @@ flow_ml_min = 30.0
 [control.water_potential_hydrogen]
 lowering_ml_per_unit_litre = 10.0
 most_ml = 1.5
-mixing_s = 1
 
 [interlock]
 mixing_pause_s = 0
 dosing_ml_per_hour = 10000
 dosing_ml_per_day = 10000
-no_effect_doses = 20
 no_rise_open_s = 86400
 dose_s = 3600
 """

@@ -134,8 +134,7 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         },
         addresses=(0x61,),  # Interface Description 1.1
         slow_import="adafruit_scd30",  # with Blinka
-        options=("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration"),
-        overrides=(("ambient_pressure_hpa", "altitude_m"),),  # Interface Description 1.4.8
+        options=("altitude_m", "temperature_offset_degc", "self_calibration"),
         ranges=_AIR_RANGES | {"carbon_dioxide_ppm": (0, 40_000), "temperature_degc": (-40, 70)},
         same_for_s=0.0,
         measurement_interval_s=_scd30_interval_s,
@@ -161,12 +160,10 @@ SENSOR_KINDS: Final[dict[str, SensorKind]] = {
         },
         addresses=(0x62,),
         slow_import="adafruit_scd4x",  # with Blinka, as below
-        options=("ambient_pressure_hpa", "altitude_m", "temperature_offset_degc", "self_calibration"),
-        overrides=(("ambient_pressure_hpa", "altitude_m"),),  # datasheet 3.7.5
+        options=("altitude_m", "temperature_offset_degc", "self_calibration"),
         ranges=_AIR_RANGES | {"carbon_dioxide_ppm": (0, 40_000), "temperature_degc": (-10, 60)},
         same_for_s=0.0,
         limits={
-            "ambient_pressure_hpa": (700, 1200),
             "altitude_m": (0, 3000),
             "temperature_offset_degc": (0, 20),
         },

@@ -244,9 +244,6 @@ def _of_sensor(kind: SensorKind) -> dict[str, Callable[[], bool]]:
             in ("", "range_ppm", *(each.name for each in kind.own_options if each.kind in (int, float)))
         ),
         "range_hint": lambda: isinstance(kind.range_hint, str),
-        "overrides": lambda: all(
-            isinstance(name, str) for option, other in kind.overrides for name in (option, other)
-        ),
         "same_for_s": lambda: kind.same_for_s >= 0,
         "warm_up_s": lambda: 0 <= kind.warm_up_s < inf,
         "warm_up_values": lambda: all(isinstance(value, int | float) for value in kind.warm_up_values),

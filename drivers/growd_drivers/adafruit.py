@@ -101,13 +101,6 @@ def check_setting(part: str, name: str, value: float | None, minimum: float, max
         raise SettingError(f"{part}: {name} must be {minimum}..{maximum}, not {value}", device=part)
 
 
-def check_one_of(part: str, **values: float | None) -> None:
-    """Raise `SettingError` for several values of which the part ignores all but one."""
-    given = [name for name, value in values.items() if value is not None]
-    if len(given) > 1:
-        raise SettingError(f"{part}: it uses only one of {' and '.join(given)}", device=part)
-
-
 def with_sleep(name: str, sleep: Callable[[float], None]) -> Any:
     """A private copy of Adafruit's module of that name, whose `time.sleep` is `sleep`.
 

@@ -107,9 +107,6 @@ class SensorKind:
     limits: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     """The ranges of those that are narrower than in [[sensor]]."""
 
-    overrides: tuple[tuple[str, str], ...] = ()
-    """Pairs of options of which the part ignores the second while it has the first."""
-
     part_of_chip: str = ""
     """The option that tells several sensors of one chip apart, "" if a chip is one sensor."""
 

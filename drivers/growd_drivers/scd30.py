@@ -1,7 +1,6 @@
 """Sensirion SCD30: carbon dioxide, temperature and humidity, over Adafruit's driver.
 
-Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits); Adafruit's driver (the
-ambient pressure can be read, and is 0 after a power cut).
+Sources: "Interface Description Sensirion SCD30 Sensor Module" (commands, CRC, limits).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from growd_drivers.adafruit import AdafruitChip, check_one_of, check_setting, with_sleep
+from growd_drivers.adafruit import AdafruitChip, check_setting, with_sleep
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
 ADDRESS = 0x61
 MINIMUM_INTERVAL_S, MAXIMUM_INTERVAL_S = 2, 1800  # Interface Description 1.4.3
-MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA = 700, 1400  # Interface Description 1.4.1; 0 switches it off
 MAXIMUM_TEMPERATURE_OFFSET_DEGC = 655.35  # Interface Description 1.4.7: 16 bit in steps of 0.01
 MAXIMUM_ALTITUDE_M = 65_535  # Interface Description 1.4.8: 16 bit
 MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM = 400, 2000  # Interface Description 1.4.6
@@ -40,11 +38,9 @@ class Scd30:
     Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm), which is wrong in a
     closed or enriched chamber. Interval, self-calibration, temperature offset and altitude are in the chip's
     non-volatile memory and are written only if they differ; None keeps the present one.
-    `ambient_pressure_hpa` (700..1400) would override the altitude, so only one of them may be given.
 
-    The first `read` sets the chip up, and so does the first one after it was missing. Each `read` checks the
-    ambient pressure, which is lost with the power. The constructor does not talk to the chip. It raises
-    `SettingError` for an invalid setting.
+    The first `read` sets the chip up, and so does the first one after it was missing. The constructor does
+    not talk to the chip. It raises `SettingError` for an invalid setting.
     """
 
     def __init__(
@@ -55,14 +51,12 @@ class Scd30:
         address: int = ADDRESS,
         interval_s: int = 2,
         self_calibration: bool = False,
-        ambient_pressure_hpa: int | None = None,
         temperature_offset_degc: float | None = None,
         altitude_m: int | None = None,
     ) -> None:
-        _check_settings(interval_s, ambient_pressure_hpa, temperature_offset_degc, altitude_m)
+        _check_settings(interval_s, temperature_offset_degc, altitude_m)
         self._bus = bus
         self._address = address
-        self._ambient_pressure_hpa = ambient_pressure_hpa or 0
         self._settings = {
             "measurement_interval": interval_s,
             "self_calibration_enabled": self_calibration,
@@ -84,8 +78,8 @@ class Scd30:
     def read(self) -> Scd30Sample:
         """The latest measurement, each one once.
 
-        Raises `NotReadyError` without a new measurement, or where the chip had lost its ambient pressure;
-        `DeviceMissingError` or `TransferError` for a failed transfer. Right after power-up the chip measures
+        Raises `NotReadyError` without a new measurement; `DeviceMissingError` or `TransferError` for a failed
+        transfer. Right after power-up the chip measures
         0 ppm.
         """
         with self._chip.used() as chip:
@@ -94,7 +88,6 @@ class Scd30:
             # The properties would ask for data-ready again before each value and could mix two measurements.
             chip._read_data()  # noqa: SLF001
             sample = Scd30Sample(chip._co2, chip._temperature, chip._relative_humidity)  # noqa: SLF001  as above
-            self._check_pressure(chip)
         self._has_measured = True
         return sample
 
@@ -115,25 +108,15 @@ class Scd30:
 
     def _set_up(self, adafruit: Any) -> Any:
         """Adafruit's object for the chip, which has our settings."""
-        chip = adafruit.SCD30(self._bus, self._ambient_pressure_hpa, self._address)
+        chip = adafruit.SCD30(self._bus, 0, self._address)
         for setting, value in self._settings.items():
             if value is not None and getattr(chip, setting) != value:
                 setattr(chip, setting, value)
         self._has_measured = False
         return chip
 
-    def _check_pressure(self, chip: Any) -> None:
-        """A measurement without its ambient pressure is not a reading."""
-        if self._ambient_pressure_hpa and chip.ambient_pressure != self._ambient_pressure_hpa:
-            chip.ambient_pressure = self._ambient_pressure_hpa
-            raise self._chip.not_ready("had lost its ambient pressure, and so its power; it is set again")
 
-
-def _check_settings(interval: int, pressure: int | None, offset: float | None, altitude: int | None) -> None:
+def _check_settings(interval: int, offset: float | None, altitude: int | None) -> None:
     check_setting("SCD30", "interval_s", interval, MINIMUM_INTERVAL_S, MAXIMUM_INTERVAL_S)
-    check_setting(
-        "SCD30", "ambient_pressure_hpa", pressure or None, MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA
-    )
     check_setting("SCD30", "temperature_offset_degc", offset, 0, MAXIMUM_TEMPERATURE_OFFSET_DEGC)
     check_setting("SCD30", "altitude_m", altitude, 0, MAXIMUM_ALTITUDE_M)
-    check_one_of("SCD30", ambient_pressure_hpa=pressure or None, altitude_m=altitude)

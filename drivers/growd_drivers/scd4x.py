@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from growd_drivers.adafruit import AdafruitChip, check_one_of, check_setting, with_sleep
+from growd_drivers.adafruit import AdafruitChip, check_setting, with_sleep
 from growd_drivers.errors import DriverError, NotReadyError
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from growd_drivers.i2c import I2CBus
 
 ADDRESS = 0x62
-MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA = 700, 1200  # 3.7.5, set_ambient_pressure
 MAXIMUM_TEMPERATURE_OFFSET_DEGC = 20  # 3.7.1, the recommended range
 MAXIMUM_ALTITUDE_M = 3000  # 3.7.3
 MINIMUM_REFERENCE_PPM, MAXIMUM_REFERENCE_PPM = 400, 2000  # where the accuracy of an SCD40 is specified
@@ -41,7 +40,6 @@ class Scd4x:
     Automatic self-calibration takes the lowest value of a week for fresh air (400 ppm), which is wrong in a
     closed or enriched chamber. The chip has it on after each power-on. The settings go into its volatile
     memory at each set-up, since its EEPROM lasts for 2000 writes only; None keeps what the EEPROM has.
-    `ambient_pressure_hpa` (700..1200) would override the altitude, so only one of them may be given.
 
     After a loss of power the chip is idle and has no new measurement. So a chip without one for 12.5 s is
     set up again. The constructor does not talk to the chip. It raises `SettingError` for an invalid setting.
@@ -55,18 +53,13 @@ class Scd4x:
         monotonic: Callable[[], float],
         address: int = ADDRESS,
         self_calibration: bool = False,
-        ambient_pressure_hpa: int | None = None,
         temperature_offset_degc: float | None = None,
         altitude_m: int | None = None,
     ) -> None:
         check_setting(
-            "SCD4x", "ambient_pressure_hpa", ambient_pressure_hpa, MINIMUM_PRESSURE_HPA, MAXIMUM_PRESSURE_HPA
-        )
-        check_setting(
             "SCD4x", "temperature_offset_degc", temperature_offset_degc, 0, MAXIMUM_TEMPERATURE_OFFSET_DEGC
         )
         check_setting("SCD4x", "altitude_m", altitude_m, 0, MAXIMUM_ALTITUDE_M)
-        check_one_of("SCD4x", ambient_pressure_hpa=ambient_pressure_hpa, altitude_m=altitude_m)
         self._bus = bus
         self._address = address
         self._monotonic = monotonic
@@ -74,7 +67,6 @@ class Scd4x:
             "self_calibration_enabled": self_calibration,
             "temperature_offset": temperature_offset_degc,
             "altitude": altitude_m,
-            "ambient_pressure": ambient_pressure_hpa,
         }
         self._chip = AdafruitChip(
             bus,

@@ -116,7 +116,7 @@ async def watching(
 
 
 async def test_a_value_out_of_its_band_is_reported_after_for_s_and_its_end_with_the_duration():
-    band = rule("out_of_band", variable=TEMPERATURE, below=18.0, above=30.0, hysteresis=1.0, for_s=10.0)
+    band = rule("out_of_band", variable=TEMPERATURE, below=18.0, above=30.0, for_s=10.0)
     async with watching(band) as it:
         it.measure(31.25)
         assert await it.look(4) == []
@@ -142,7 +142,7 @@ async def test_no_alert_starts_in_the_first_30_s():
 
 
 async def test_a_deviation_counts_from_the_set_point_if_there_is_one():
-    band = rule("out_of_band", variable=TEMPERATURE, deviation=2.0, hysteresis=0.5)
+    band = rule("out_of_band", variable=TEMPERATURE, deviation=2.0)
     async with watching(band) as it:
         it.measure(40.0)
         assert await it.look(5) == []

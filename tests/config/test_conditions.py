@@ -115,8 +115,6 @@ def test_a_hysteresis_that_a_steady_value_passes_is_doubted(limit):
     assert doubts_of(condition=(replace(WARM, **limit),)) == []
     assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.5),)) == []
     assert doubts_of(condition=(replace(WARM, **limit, hysteresis=0.2),)) == [("condition", 0, "hysteresis")]
-    alert = AlertOptions(name="warm", kind="out_of_band", variable="air_temperature", **limit)
-    assert doubts_of(alert=(alert, replace(alert, hysteresis=0.0))) == [("alert", 1, "hysteresis")]
 
 
 @pytest.mark.parametrize(

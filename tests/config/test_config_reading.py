@@ -261,11 +261,11 @@ def test_a_login_in_the_wrong_place_is_not_shown(file: Path):
 def test_numbers_are_finite(file: Path):
     file.write_text(
         '[[alert]]\nname = "warm"\nkind = "out_of_band"\nvariable = "air_temperature"\nabove = nan\n'
-        "hysteresis = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
+        "below = inf\n[store.variable.air_temperature]\nabsolute_band = inf\n"
     )
     assert findings(file) == [
         "5: [alert] warm.above: must be a number, got nan",
-        "6: [alert] warm.hysteresis: must be a number from 0, got inf",
+        "6: [alert] warm.below: must be a number, got inf",
         "8: [store] variable.air_temperature.absolute_band: must be a number from 0, got inf",
     ]
 

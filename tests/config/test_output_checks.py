@@ -93,7 +93,6 @@ def test_valid_outputs(tmp_path, text):
         (HEATER.replace("17", "2"), "heater and I2C bus 1 are both on GPIO 2"),
         (HEATER + 'kind = "ssr"\nfrequency_hz = 5\n', "heater is an ssr; this is for pwm, hardware_pwm only"),
         (HEATER + "minimum_cycle_s = -1\n", "minimum_cycle_s"),
-        (HEATER + "rated_starts = 0\n", "rated_starts"),
         (HEATER + "frequency_hz = 5\n", "heater is a relay; this is for pwm, hardware_pwm only: remove it"),
         (HEATER + 'url = "http://x"\n', "url: heater is a relay; this is for http only: remove it"),
         (HEATER + 'kind = "hardware_pwm"\n', "heater has hardware PWM, which is for GPIO 12, 13, 18, 19"),
@@ -125,10 +124,6 @@ def test_valid_outputs(tmp_path, text):
         (
             FAN + FAN.replace('"fan"', '"second"').replace("18", "19") + "override_s = 5\n",
             "override_s: fan and second are both for air_flush_on, so they must agree",
-        ),
-        (
-            HEATER + "calibrate_every_days = 5\n",
-            "calibrate_every_days: is for dosing pumps only; heater is none",
         ),
         (HEATER + "mix = 0.5\n", "mix: is for a channel of the lamp, and heater is a heater"),
         (VALVE + 'kind = "http"\n', "url_on: is missing; valve is driven over http"),

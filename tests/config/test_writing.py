@@ -44,7 +44,7 @@ def test_a_further_environment_is_the_only_one(tmp_path):
 
 
 def test_logins_faults_and_the_database_stay_here(tmp_path):
-    plug = {"kind": "http", "drives": ("air_temperature",), "user": "ann", "password_file": "/run/secret"}
+    plug = {"kind": "http", "drives": ("air_temperature",), "password_file": "/run/secret"}
     config = Config(
         output=(
             Output(name="heater", url="http://ann:secret@10.0.0.7", protocol="shelly_gen2", **plug),

@@ -91,15 +91,6 @@ class TestCarbonDioxideCeiling:
             assert not on.is_on(VALVE)
             assert on.is_on(FAN)
 
-    async def test_the_ceiling_may_leave_the_fan_alone(self):
-        config = chamber(interlock=replace(UNHINDERED, ceiling_starts_fan=False, ceiling_ppm=1_000))
-        async with stage(config) as on:
-            on.change(valve_flow_l_min=2.0)
-            on.want(VALVE_ON, 1)
-            await on.until(lambda: on.has_tripped(self.NAME), 60)
-            await on.clock.advance(2)
-            assert not on.is_on(FAN)
-
     async def test_a_client_cannot_publish_readings(self):
         async with stage(chamber()) as on:
             await on.clock.advance(KNOWN_S)

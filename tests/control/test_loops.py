@@ -9,7 +9,7 @@ import pytest
 from climate_loop import ENVIRONMENT, ClimateLoop, climate_config, output
 
 from growd.config import Light
-from growd.config.loops import LoopGains, LoopOptions
+from growd.config.loops import LoopOptions
 from growd.control.loop import LoopController
 from growd.control.loop_laws import DRIFTS_S, TURN_S, DosePlan, Hysteresis
 from growd.loops import LOOPS
@@ -103,7 +103,7 @@ async def test_a_held_heater_does_not_wind_up():
 
 
 async def test_the_gains_of_the_night_hold_while_the_lamp_is_dark():
-    options = LoopOptions(kp=0.2, ti_s=1e5, td_s=0, night=LoopGains(kp=0.05))
+    options = LoopOptions(kp=0.2, ti_s=1e5, td_s=0, night_kp=0.05)
     config = climate_config(
         [TEMPERATURE], [HEATER], light=Light(enabled=True), control={TEMPERATURE: options}
     )

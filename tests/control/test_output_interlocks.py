@@ -964,32 +964,6 @@ class TestLimitsOfOutputs:
         assert pause.reason
         assert pause.hold("air_cooler", 1.0, 0.0) == 0.0
 
-    async def test_an_output_is_on_for_its_share_of_the_hour_also_over_a_kill(self):
-        memory = ShortMemory()
-        lamp = output("auxiliary_1", share_per_hour=0.1)
-        async with on_stage(lamp, memory=memory) as on:
-            on.want("auxiliary_1", 1)
-            after = await on.until(lambda: on.has_tripped("auxiliary_1_share_per_hour"), 400)
-            assert after == pytest.approx(360, abs=5)
-            await on.clock.advance(2)
-            assert not runs(on, "auxiliary_1")
-        async with on_stage(lamp, memory=killed(memory)) as on:
-            await by_hand(on, "auxiliary_1", 1, 1_800)
-            assert not runs(on, "auxiliary_1")
-
-    async def test_an_output_starts_as_often_as_it_may_and_is_not_stopped(self):
-        async with on_stage(output("auxiliary_1", starts_per_hour=3)) as on:
-            for _ in range(3):
-                await by_hand(on, "auxiliary_1", 1, 10)
-                assert runs(on, "auxiliary_1")
-                await by_hand(on, "auxiliary_1", 0, 10)
-            await by_hand(on, "auxiliary_1", 1, 60)
-            assert not runs(on, "auxiliary_1")
-            assert held_by(on, "auxiliary_1") == "auxiliary_1_starts_per_hour"
-            await on.until(lambda: runs(on, "auxiliary_1"), 4_000)
-            await on.clock.advance(30)
-            assert runs(on, "auxiliary_1")
-
     async def test_the_hint_for_a_client_names_the_limit(self):
         async with on_stage(output("air_cooler")) as on:
             await on.clock.advance(KNOWN_S)

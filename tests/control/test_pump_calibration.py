@@ -301,7 +301,7 @@ async def test_a_probe_that_is_needed_holds_a_session_too():
 
 
 async def test_doses_into_the_cylinder_do_not_count_as_doses_without_effect():
-    async with stage(interlock=InterlockOptions(no_effect_doses=3)) as on:
+    async with stage() as on:
         on.command(f"desired/{PH}", 5.2)
         await on.calibrate()
         await on.rig.clock.advance(60)
@@ -390,9 +390,10 @@ async def test_a_calibration_that_is_not_saved_changes_nothing():
 
 @pytest.mark.long
 async def test_a_calibration_is_due_again_after_its_time_or_its_volume(monkeypatch):
+    monkeypatch.setattr("growd.wiring.pumps.PUMP_DAYS", 10.0)
     monkeypatch.setattr("growd.wiring.pumps.PUMP_LITRES", 0.1)
     base = replaced(BASE, drives=(), needs="")
-    outputs = (replaced(BLIND, calibrate_every_days=10.0), base)
+    outputs = (BLIND, base)
     async with stage(sensor=(), outputs=outputs, interlock=InterlockOptions(mixing_pause_s=1)) as on:
         await on.calibrate("acid")
         await on.calibrate("base")

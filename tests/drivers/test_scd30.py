@@ -96,26 +96,21 @@ def test_settings_that_outlive_a_power_cut_are_not_written_after_it():
         interval_s=5,
         self_calibration=True,
         temperature_offset_degc=1.5,
-        ambient_pressure_hpa=950,
     )
     bench.start()
     bench.lose_power()
     assert bench.read_next()
     lasting = (SET_INTERVAL, SET_SELF_CALIBRATION, SET_OFFSET)
     assert [len(bench.settings_written(command)) for command in lasting] == [1, 1, 1]
-    assert len(bench.settings_written(START)) == 2  # the ambient pressure goes with it
-    memory = bench.machine.sensor("scd30").memory
-    assert (memory.self_calibration, bench.machine.sensor("scd30").ambient_pressure_hpa) == (1, 950)
+    assert bench.machine.sensor("scd30").memory.self_calibration == 1
 
 
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
         ({"interval_s": 1}, "interval_s must be 2..1800, not 1"),
-        ({"ambient_pressure_hpa": 600}, "ambient_pressure_hpa must be 700..1400, not 600"),
         ({"temperature_offset_degc": -1}, "temperature_offset_degc must be 0..655.35, not -1"),
         ({"altitude_m": 70_000}, "altitude_m must be 0..65535, not 70000"),
-        ({"ambient_pressure_hpa": 950, "altitude_m": 0}, "only one of ambient_pressure_hpa and altitude_m"),
     ],
 )
 def test_a_setting_the_chip_does_not_have_is_refused_by_name(settings, words):

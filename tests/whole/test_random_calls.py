@@ -68,13 +68,10 @@ EDITED = {  # options of [interlock], each with the values that an edit may give
     "dose_longest_s": (0.1, 300.0),
     "dosing_ml_per_hour": (1.0, 200.0),
     "dosing_ml_per_day": (10.0, 1_000.0),
-    "no_effect_doses": (2, 20),
     "ceiling_ppm": (1_000.0, 5_000.0),
     "valve_open_s": (10.0, 3_600.0),
     "dose_s": (60.0, 3_600.0),
     "no_rise_open_s": (30.0, 3_600.0),
-    "level_low_percent": (5.0, 50.0),
-    "level_high_percent": (60.0, 100.0),
 }
 
 

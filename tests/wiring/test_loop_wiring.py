@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from growd.bus import Bus
 from growd.config import Config, ConfigError, Simulator, load
 from growd.config.chamber import chambers_of
-from growd.config.loops import LoopGains, LoopOptions
+from growd.config.loops import LoopOptions
 from growd.config.outputs import Output
 from growd.control.fresh_air import FreshAir
 from growd.wiring.chamber import AllChambers
@@ -51,7 +51,7 @@ async def test_each_measured_and_driven_variable_has_a_controller():
 async def test_the_options_of_a_loop_are_its_parameters():
     options = LoopOptions(
         method="on_off", kp=0.1, ti_s=50.0, td_s=1.0, band=0.7, lowers_band=0.9,
-        feed_forward=0.2, night=LoopGains(kp=0.05), lowering=LoopGains(ti_s=70.0), override_s=60.0,
+        feed_forward=0.2, night_kp=0.05, lowering_kp=0.3,
     )  # fmt: skip
     cooler = Output(name="cooler", drives=("air_temperature",), direction="lowers", pin=7)
     config = Config(
@@ -61,7 +61,7 @@ async def test_the_options_of_a_loop_are_its_parameters():
     assert bus.parameters.get(f"{CONTROLLERS}/air_temperature") == {
         "on_off": True, "kp": 0.1, "ti": 50.0, "td": 1.0, "weight": 1.0, "band": 0.7, "lowers_band": 0.9,
         "feed_forward": 0.2, "night_kp": 0.05, "night_ti": 50.0, "night_td": 1.0,
-        "lowering_kp": 0.1, "lowering_ti": 70.0, "lowering_td": 1.0, "override": 60.0, "override_left": 0.0,
+        "lowering_kp": 0.3, "lowering_ti": 50.0, "lowering_td": 1.0, "override": 600.0, "override_left": 0.0,
     }  # fmt: skip
 
 

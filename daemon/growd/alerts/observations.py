@@ -120,8 +120,7 @@ def _in_band(rule: AlertOptions, found: VariableStatus) -> Observation:
         limit, words = high, f", above {high:.6g} {unit}{of_set_point}"
     shown = f"{value:.{VARIABLES[name].precision}f}"
     place = Place(environment=environment, variable=name, value=value, limit=limit, unit=unit)
-    hysteresis = hysteresis_of_band(name, low, high) if rule.hysteresis is None else rule.hysteresis
-    level = band_level(value, low, high, hysteresis)
+    level = band_level(value, low, high, hysteresis_of_band(name, low, high))
     return Observation(environment, level, f"{environment}: {name} is {shown} {unit}{words}", place)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal
 
 from msgspec import Meta
 
@@ -54,6 +54,16 @@ class AlertOptions(Section, frozen=True):
     deletes points early, or stores less. `too_hot`: the machine is too hot, throttled or lacks power.
     """
 
+    points: ClassVar = 10_000
+    """`outbox` starts when more points wait: several hours of a usual chamber."""
+
+    free_mb: ClassVar = 500.0
+    """`disk_full` starts when less space is free, which is what the database leaves."""
+
+    above_degc: ClassVar = 80.0
+    """`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com,
+    "Frequency management and thermal control")."""
+
     name: Name
     """Name in messages and records."""
 
@@ -80,19 +90,6 @@ class AlertOptions(Section, frozen=True):
     deviation: Annotated[float, Meta(gt=0)] | None = None
     """`out_of_band`: largest distance from the set point, in the unit of the variable."""
 
-    hysteresis: Annotated[float, Meta(ge=0)] | None = None
-    """`out_of_band`: how far inside its limits the variable must be to end the alert, in its unit. By default
-    what a steady value may wander, such as 0.5 degC, 2.5 % or 10 ppm."""
-
-    points: Annotated[int, Meta(ge=1, le=100_000_000)] = 10_000
-    """`outbox`: the alert starts when more points wait."""
-
-    free_mb: Annotated[float, Meta(ge=1, le=100_000_000)] = 500.0
-    """`disk_full`: the alert starts when less space is free."""
-
-    above_degc: Annotated[float, Meta(ge=20, le=120)] = 80.0
-    """`too_hot`: the alert starts above this temperature; a Raspberry Pi throttles at 80."""
-
     for_s: Annotated[float, Meta(ge=0, le=604_800)] = 60.0
     """How long the condition must last without a break before the alert starts."""
 
@@ -110,8 +107,11 @@ class Notify(Section, frozen=True):
     """One channel for alerts. Without any rule it sends the default alerts (docs/alerts.md).
 
     `apprise` sends to the address in `url_file`. `mqtt` publishes at the broker of [mqtt], on
-    `<topic>/<device>/alerts/event` with the topic of [mqtt].
+    `growd/<device>/alerts/event`.
     """
+
+    timeout_s: ClassVar = 30.0
+    """Time limit of one message, including the connection."""
 
     name: Name
     """Name of the channel."""
@@ -126,9 +126,6 @@ class Notify(Section, frozen=True):
     ca_file: str = ""
     """`apprise`: trusted certificate authorities (PEM); default: those of the machine."""
 
-    timeout_s: Annotated[float, Meta(ge=1, le=600)] = 30.0
-    """Time limit of one message, including the connection."""
-
     group_s: Annotated[float, Meta(ge=0, le=600)] = 5.0
     """Alerts within this time share one message."""
 
@@ -139,10 +136,6 @@ _RULES_WITH: Final = {
     "below": ("out_of_band",),
     "above": ("out_of_band",),
     "deviation": ("out_of_band",),
-    "hysteresis": ("out_of_band",),
-    "points": ("outbox",),
-    "free_mb": ("disk_full",),
-    "above_degc": ("too_hot",),
     "environment": (
         "out_of_band",
         "set_point_missed",
@@ -232,20 +225,13 @@ def _faults_of_rule(
 
 
 def _faults_of_band(alert: AlertOptions) -> Iterator[tuple[str, str]]:
-    hysteresis = alert.hysteresis or 0.0
     if not alert.variable:
         yield "variable", "is missing"
     if alert.below is None and alert.above is None and alert.deviation is None:
         yield "below", "is missing; out_of_band takes below, above or deviation"
     if alert.below is not None and alert.above is not None and alert.below >= alert.above:
         yield "below", f"{alert.below:g} is not less than above, {alert.above:g}"
-    elif alert.below is not None and alert.above is not None:
-        width = alert.above - alert.below
-        if 2 * hysteresis >= width:
-            yield "hysteresis", f"{hysteresis:g} is too large for the band, which is {width:g} wide"
     yield from beyond_range(alert.variable, above=alert.above, below=alert.below)
-    if alert.deviation is not None and hysteresis >= alert.deviation:
-        yield "hysteresis", f"{hysteresis:g} is not less than deviation, {alert.deviation:g}"
 
 
 def _faults_of_channel(channel: Notify, broker: str) -> Iterator[tuple[str, str]]:

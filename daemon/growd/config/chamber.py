@@ -199,8 +199,7 @@ class Chamber:
         for name, mix in self.lamp_mix.items():
             photons, lux_per_umol = given.get(name, (None, None))
             channels[name] = ChannelLight(photons or PHOTONS[name], lux_per_umol or LUX_PER_UMOL[name], mix)
-        daylight = self.options.derived.daylight_lux_per_umol
-        return LampLight(channels, self.light.gamma, self.light.minimum_duty, daylight)
+        return LampLight(channels, self.light.gamma, self.light.minimum_duty)
 
     @cached_property
     def is_lamp_switched(self) -> bool:

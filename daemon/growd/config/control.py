@@ -30,9 +30,6 @@ class InterlockOptions(Section, frozen=True):
     ceiling_ppm: Annotated[float, Meta(ge=1_000, le=30_000)] = 5_000.0
     """From this concentration on the CO2 valve is closed and the exhaust fan runs."""
 
-    ceiling_starts_fan: bool = True
-    """Run the exhaust fan above the ceiling."""
-
     valve_open_s: Annotated[float, Meta(ge=1, le=86_400)] = 300.0
     """Longest time for which the valve may be open without a pause."""
 
@@ -56,12 +53,6 @@ class InterlockOptions(Section, frozen=True):
 
     water_heater_off_degc: Annotated[float, Meta(ge=10, le=60)] = 32.0
     """Heaters of the water are off from this water temperature on."""
-
-    level_low_percent: Annotated[float, Meta(ge=0, le=90)] = 10.0
-    """Below this water level circulation, irrigation, dosing, heaters and coolers of the water are off."""
-
-    level_high_percent: Annotated[float, Meta(ge=10, le=100)] = 95.0
-    """From this water level on nothing fills the tank."""
 
     dose_longest_s: Annotated[float, Meta(ge=0.1, le=3_600)] = 30.0
     """Longest dose of a dosing pump."""
@@ -92,9 +83,6 @@ class DerivedOptions(Section, frozen=True):
     """Variables that growd calculates, such as the vapour pressure deficit and the daily light integral.
     docs/variables.md has their formulas.
     """
-
-    daylight_lux_per_umol: Annotated[float, Meta(gt=0, le=1_000)] = 54.0
-    """Illuminance of light that is not of the lamp for each umol/m2/s; 54 is daylight."""
 
     base_temperature_degc: Annotated[float, Meta(ge=-20, le=30)] = 10.0
     """Base temperature of growing degree days: about 10 for maize and tomatoes, 4 for lettuce."""

@@ -13,7 +13,7 @@ from growd.config.loops import loop_faults
 from growd.config.output_checks import output_faults, output_names, shared_devices
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
-from growd.variables import CARBON_DIOXIDE, FAN, ILLUMINANCE, VALVE, VARIABLES
+from growd.variables import FAN, ILLUMINANCE, VALVE, VARIABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -152,13 +152,8 @@ def _too_fast(path: OptionPath, light: Light) -> Iterator[Finding]:
 
 
 def _limits(chamber: Chamber) -> Iterator[Finding]:
-    """The limits of interlocks fit each other, the autotune dose and the ranges of the sensors."""
-    limits, open_s = chamber.options.interlock, chamber.loop_options(CARBON_DIOXIDE).autotune_on_s
-    for option in ("valve_open_s", "no_rise_open_s") if VALVE in chamber.own_variables else ():
-        most = getattr(limits, option)
-        if open_s is not None and open_s > most:
-            path = chamber.path("control", CARBON_DIOXIDE, "autotune_on_s")
-            yield Finding(path, f"{open_s:g} is above [interlock] {option}, {most:g}")
+    """The limits of interlocks fit the ranges of the sensors."""
+    limits = chamber.options.interlock
     for number, sensor in enumerate(chamber.options.sensor if chamber.own_variables & {VALVE, FAN} else ()):
         range_ppm = sensor.range_ppm or _DEFAULT_RANGE_PPM
         if sensor.kind in KINDS_WITH["range_ppm"] and range_ppm - 1 < limits.ceiling_ppm:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 
-from growd.config.base import Fraction, Name, Patience, Pin, Seconds, Section
+from growd.config.base import Fraction, Name, Patience, Pin, Section
 from growd.device_kinds import LAMP_CHANNELS, NOT_OF_DRIVERS, SENSOR_KINDS
 
 if TYPE_CHECKING:
@@ -36,12 +36,9 @@ class Sensor(Section, frozen=True):
     interval_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 2.0
     """How often the sensor is read."""
 
-    ambient_pressure_hpa: Annotated[int, Meta(ge=700, le=1_400)] | None = None
-    """Air pressure, by which it corrects CO2."""
-
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
-    """Altitude above sea level, for the same correction instead of a pressure. If not set, the chip keeps
-    its setting."""
+    """Altitude above sea level, by which it corrects CO2 for the air pressure. If not set, the chip keeps its
+    setting."""
 
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
     """Subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
@@ -263,6 +260,3 @@ class Light(Section, frozen=True):
 
     stale_after_s: Patience = 10.0
     """Without a newer command the lamp goes dark after this time."""
-
-    override_s: Seconds = 600.0
-    """How long an override holds."""

@@ -26,8 +26,6 @@ from growd.variables import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.config.alerts import AlertOptions
-    from growd.config.conditions import Condition
     from growd.config.devices import Sensor
     from growd.config.findings import Doubt, OptionPath, Source
     from growd.config.root import Config
@@ -215,22 +213,17 @@ def _unknown_filling(config: Config, _: Source) -> Iterator[Finding]:
                 yield Finding((*path, "flow_ml_min"), reason)
 
 
-def _chattering_limits(config: Config, _: Source) -> Iterator[Finding]:
-    """Conditions and alerts with a hysteresis that a steady value may pass."""
-    rules: list[tuple[OptionPath, Condition | AlertOptions]] = [
-        (chamber.path("condition", number), condition)
-        for chamber in chambers_of(config)
-        for number, condition in enumerate(chamber.options.condition)
-    ]
-    rules += [(("alert", number), alert) for number, alert in enumerate(config.alert)]
-    for path, rule in rules:
-        usual = hysteresis_of_band(rule.variable, rule.below, rule.above)
-        if rule.hysteresis is not None and rule.hysteresis < usual:
-            reason = (
-                f"{rule.hysteresis:g} is less than a steady value may wander, {usual:.3g} "
-                f"{VARIABLES[rule.variable].unit}, so it may begin and end all the time"
-            )
-            yield Finding((*path, "hysteresis"), reason)
+def _chattering_conditions(config: Config, _: Source) -> Iterator[Finding]:
+    """Conditions with a hysteresis that a steady value may pass."""
+    for chamber in chambers_of(config):
+        for number, each in enumerate(chamber.options.condition):
+            usual = hysteresis_of_band(each.variable, each.below, each.above)
+            if each.hysteresis is not None and each.hysteresis < usual:
+                reason = (
+                    f"{each.hysteresis:g} is less than a steady value may wander, {usual:.3g} "
+                    f"{VARIABLES[each.variable].unit}, so it may begin and end all the time"
+                )
+                yield Finding(chamber.path("condition", number, "hysteresis"), reason)
 
 
 def _is_given(source: Source, path: OptionPath) -> bool:
@@ -256,5 +249,5 @@ DOUBTS: Final[tuple[Doubt, ...]] = (
     _fans_as_coolers,
     _unmixed_doses,
     _unknown_filling,
-    _chattering_limits,
+    _chattering_conditions,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta
 
-from growd.config.base import Seconds, Section
+from growd.config.base import Section
 from growd.config.findings import Finding
 from growd.loops import loop_kind
 from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
@@ -21,19 +21,6 @@ IntegralTime = Annotated[float, Meta(ge=1, le=864_000)]
 DerivativeTime = Annotated[float, Meta(ge=0, le=3_600)]
 Band = Annotated[float, Meta(ge=0, le=10_000)]
 Volume = Annotated[float, Meta(ge=0, le=100_000)]
-
-
-class LoopGains(Section, frozen=True):
-    """Gains in place of those of the loop. What is not given is as in the loop."""
-
-    kp: Gain | None = None
-    """Gain of the PID."""
-
-    ti_s: IntegralTime | None = None
-    """Integral time of the PID."""
-
-    td_s: DerivativeTime | None = None
-    """Derivative time of the PID."""
 
 
 class LoopOptions(Section, frozen=True):
@@ -62,11 +49,11 @@ class LoopOptions(Section, frozen=True):
     """Outputs that lower it run from this far above the set point, and those that raise it again from as far
     below."""
 
-    lowering: LoopGains | None = None
-    """Gains of the outputs that lower it, if they are stronger or weaker."""
+    lowering_kp: Gain | None = None
+    """Gain of the outputs that lower it, if they are stronger or weaker."""
 
-    night: LoopGains | None = None
-    """Gains while the lamp is dark."""
+    night_kp: Gain | None = None
+    """Gain while the lamp is dark."""
 
     feed_forward: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     """What the lamp at full light adds to the variable, as a share of the outputs that raise it; below 0 if
@@ -81,18 +68,8 @@ class LoopOptions(Section, frozen=True):
     lowering_ml_per_unit_litre: Volume | None = None
     """For doses: volume that lowers one litre by one unit."""
 
-    mixing_s: Annotated[float, Meta(ge=0, le=86_400)] | None = None
-    """For doses: pause after a dose, until the water has mixed and the sensor follows. Default: [interlock]
-    mixing_pause_s and ten seconds."""
-
     most_ml: Annotated[float, Meta(gt=0, le=100_000)] = 50.0
     """For doses: the largest dose."""
-
-    autotune_on_s: Annotated[float, Meta(ge=1, le=3_600)] | None = None
-    """The longest test of the autotune."""
-
-    override_s: Seconds = 600.0
-    """How long an override holds."""
 
 
 def loop_faults(chamber: Chamber) -> Iterator[Finding]:

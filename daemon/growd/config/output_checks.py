@@ -34,9 +34,8 @@ if TYPE_CHECKING:
 _PORTS: Final = {"http": 80, "https": 443}
 
 _NOT_OF_CHANNELS: Final = (
-    *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s", "share_per_hour"),
-    *("minimum_cycle_s", "starts_per_hour", "stale_after_s", "override_s"),
-    "calibrate_every_days",
+    *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s"),
+    *("minimum_cycle_s", "stale_after_s", "override_s"),
 )
 
 
@@ -272,8 +271,6 @@ def _of_another_role(path: OptionPath, output: Output) -> Iterator[Finding]:
 
 def _of_limits(path: OptionPath, output: Output) -> Iterator[Finding]:
     """The limits of an output leave it something to do."""
-    if output.calibrate_every_days is not None and not output.is_a(OutputClass.DOSING):
-        yield Finding((*path, "calibrate_every_days"), f"is for dosing pumps only; {output.name} is none")
     if output.longest_on_s is not None and output.longest_on_s < output.minimum_on_s:
         reason = f"{output.longest_on_s:g} is below minimum_on_s, {output.minimum_on_s:g}"
         yield Finding((*path, "longest_on_s"), reason)

@@ -150,13 +150,6 @@ class Output(Section, frozen=True):
     """Flow at full level, for the counter of volume. Commands of dosing pumps need it, until a calibration
     has measured it. Default for a valve for CO2: [interlock] valve_flow_l_min."""
 
-    calibrate_every_days: Annotated[float, Meta(gt=0, le=3_650)] | None = None
-    """After this time without a calibration growd reminds of it, for a dosing pump. Default: 90."""
-
-    rated_starts: Annotated[int, Meta(ge=1_000, le=100_000_000)] | None = None
-    """Starts that its relay is rated for, of which the status says how many are left. Default for mechanical
-    contacts: 100000; none for others."""
-
     minimum_on_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
     """Once on, it stays on for this time, whoever commands it off; not against interlocks and holds."""
 
@@ -175,12 +168,6 @@ class Output(Section, frozen=True):
 
     rest_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """How long it is off after that. Default: 900 for filling, drain and irrigation, 60 for others."""
-
-    share_per_hour: Annotated[float, Meta(gt=0, le=1)] = 1.0
-    """Largest share of the last hour for which it may be on; 1 is no limit."""
-
-    starts_per_hour: Annotated[int, Meta(ge=1, le=3_600)] | None = None
-    """Most starts within an hour."""
 
     confirm_above: float = 0.5
     """For an output that a sensor confirms: above this reading it is on."""
@@ -261,7 +248,7 @@ class Output(Section, frozen=True):
     @property
     def starts_rated(self) -> int | None:
         """The starts that its relay is rated for, None if starts do not wear it."""
-        return self.rated_starts or (CONTACT_STARTS if self.has_contacts else None)
+        return CONTACT_STARTS if self.has_contacts else None
 
     @property
     def has_timer(self) -> bool:

@@ -211,13 +211,7 @@ def _beyond(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
 
 
 def _overridden(path: OptionPath, sensor: Sensor) -> Iterator[Finding]:
-    """Options that the part ignores because of others."""
-    kind, given = SENSOR_KINDS[sensor.kind], sensor.driver_options
-    for option, ignored in kind.overrides:
-        if given.get(option) is not None and given.get(ignored) is not None:
-            part = with_article(kind.part)
-            reason = f"{part} ignores {ignored} while it has {option}: remove one of them"
-            yield Finding((*path, ignored), reason)
+    """Options that have no effect at this place."""
     if sensor.switch_pin in PULLED_UP_PINS and sensor.pull != "up":
         reason = (
             f"{sensor.pull} has no effect on GPIO {sensor.pin}, which has a resistor to 3.3 V on the board"

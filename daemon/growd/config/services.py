@@ -89,9 +89,6 @@ class Couchdb(Section, frozen=True):
     prefix: Annotated[str, Meta(pattern=r"^[a-z0-9_]*$", max_length=32)] = ""
     """Prefix of the names of growd's databases."""
 
-    node: Annotated[str, Meta(min_length=1)] = "node"
-    """The Node.js program, for the embedded database."""
-
     client_design_documents: bool = False
     """Let clients write design documents into the embedded database. Their functions run with growd's rights,
     so anyone who may write one can run programs on this machine."""

@@ -55,6 +55,8 @@ _FILL_ON_S: Final = 120.0
 FILL_RISE_PERCENT: Final = 1.0
 """The smallest change of the water level that counts."""
 _LEVEL_HYSTERESIS_PERCENT: Final = 3.0
+_LEVEL_LOW_PERCENT: Final = 10.0  # a pump above it draws no air yet
+_LEVEL_HIGH_PERCENT: Final = 95.0  # what an outflow that is still open brings has room
 _MARGINS: Final = {WATER_LEVEL: 2.0}
 """How near the set point a working controller stays, where it is not the band of its loop."""
 
@@ -255,7 +257,7 @@ class ClassInterlocks:
             raises,
             margin=_margin(WATER_LEVEL),
             # a tank that a drain has emptied falls no further
-            proof_from=float("inf") if raises else -self._limits.level_low_percent,
+            proof_from=float("inf") if raises else -_LEVEL_LOW_PERCENT,
             held_share=0.9,
             held_limit=1.0,
             forget_s=_FORGET_DOSES_S,
@@ -290,18 +292,13 @@ class ClassInterlocks:
 
     def _water(self) -> Iterator[Interlock]:
         """The water is too low for pumps, or high enough for the inflow."""
-        limits = self._limits
-        yield from self._level(
-            "water_too_low", self._wet(), "water_level_low", below=limits.level_low_percent
-        )
-        yield from self._level(
-            "water_too_high", self._fills, "water_level_high", above=limits.level_high_percent
-        )
+        yield from self._level("water_too_low", self._wet(), "water_level_low", below=_LEVEL_LOW_PERCENT)
+        yield from self._level("water_too_high", self._fills, "water_level_high", above=_LEVEL_HIGH_PERCENT)
         filling = self._that(WATER_LEVEL, raises=True)
         if filling and WATER_LEVEL in self._chamber.measured:
             if all(each.flow_ml_min for each in filling):
                 yield self._fill_room(filling)
-            brim = (limits.level_high_percent + 100.0) / 2
+            brim = (_LEVEL_HIGH_PERCENT + 100.0) / 2
             over = Threshold(WATER_LEVEL, self._reader(WATER_LEVEL), above=brim, unit="percent")
             yield WhileBeyond(
                 "water_overflow",
@@ -313,11 +310,10 @@ class ClassInterlocks:
             )
 
     def _fill_room(self, filling: list[Output]) -> Interlock:
-        high = self._limits.level_high_percent
 
         def room(now: float) -> float | None:
             level = self._readings.combined(WATER_LEVEL, now)
-            return None if level is None else max(0.0, high - level) / 100.0 * self._tank_ml
+            return None if level is None else max(0.0, _LEVEL_HIGH_PERCENT - level) / 100.0 * self._tank_ml
 
         return Room(
             "fill_room",
@@ -327,7 +323,7 @@ class ClassInterlocks:
             room=room,
             reads=(WATER_LEVEL,),
             pause_s=PUMP_REST_S,
-            words=f"the tank had no more room up to {high:g} percent when filling began",
+            words=f"the tank had no more room up to {_LEVEL_HIGH_PERCENT:g} percent when filling began",
         )
 
     def _level(self, name: str, holds: Iterable[str], switch: str, **sides: float) -> Iterator[Interlock]:

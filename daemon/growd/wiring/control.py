@@ -104,12 +104,11 @@ class ControlOfChamber:
             minimum_duty=light.minimum_duty,
             is_switched=self.chamber.is_lamp_switched,
             measured_stale_after_s=self.chamber.stale_after_s(ILLUMINANCE),
-            override_s=light.override_s,
             mix=self.chamber.lamp_mix,
         )
         yield controller
         for channel in self.chamber.lamp_channels:
-            yield self._direct(f"light_intensity_{channel}", light.override_s)
+            yield DirectController(self._bus, self._environment, f"light_intensity_{channel}")
         if (
             self.chamber.controls_illuminance and not self.chamber.is_lamp_switched
         ):  # it goes through the levels of the lamp
@@ -147,10 +146,8 @@ class ControlOfChamber:
                     self._hold.watch(controller.end_dose)
                 yield controller
             else:
-                yield self._direct(variable, outputs[0].override_s)
-
-    def _direct(self, variable: str, override_s: float) -> DirectController:
-        return DirectController(self._bus, self._environment, variable, override_s=override_s)
+                override_s = outputs[0].override_s
+                yield DirectController(self._bus, self._environment, variable, override_s=override_s)
 
     def _loop_control(self) -> Iterator[LoopController | Autotuner]:
         for variable in self.chamber.loops:

@@ -32,7 +32,6 @@ def configured_database(config: Config, data: Path, owner: tuple[int, int] | Non
         url=couchdb.url,
         credentials=read_credentials(couchdb.credentials_file),
         prefix=couchdb.prefix,
-        node=couchdb.node,
         client_design_documents=couchdb.client_design_documents,
         owner=owner,
     )

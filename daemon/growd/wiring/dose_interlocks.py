@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _VISIBLE: Final = {ACIDITY: 0.1, CONDUCTIVITY: 0.05}
 """The smallest change that a probe shows. A dose for less counts as a part of a dose."""
+_NO_EFFECT_DOSES: Final = 3  # as many have far less effect than they must have
 _CIRCULATION: Final = "water_circulation"
 _HYSTERESIS: Final = 0.1
 """Of the limits, in pH and in mS/cm."""
@@ -153,9 +154,8 @@ class DoseInterlocks:
             others=self._times_of(
                 own(each for each in against if {variable, WATER_LEVEL} & each.effects.keys())
             ),
-            doses=self._limits.no_effect_doses,
-            settle_s=_SETTLED
-            * (self._chamber.loop_options(variable).mixing_s or self._limits.mixing_pause_s),
+            doses=_NO_EFFECT_DOSES,
+            settle_s=_SETTLED * self._limits.mixing_pause_s,
         )
 
     def _given(self, pumps: Iterable[Output], share: float = 1.0) -> list[TimedFlow]:

@@ -169,8 +169,7 @@ def _of_lamp(
 
 def _ceiling(chamber: Chamber, valves: OnTimes, readings: SensorReadings) -> Iterator[Interlock]:
     limits = chamber.options.interlock
-    fans = _fans(chamber) if limits.ceiling_starts_fan else frozenset[str]()
-    raising = _that_raise_carbon_dioxide(chamber)
+    fans, raising = _fans(chamber), _that_raise_carbon_dioxide(chamber)
     limit = limits.ceiling_ppm, _CEILING_HYSTERESIS_PPM
     if CARBON_DIOXIDE in chamber.measured and raising:
         yield StaysHigh(readings, valves, raising, *limit)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Chamber, Output
-    from growd.config.loops import LoopGains, LoopOptions
+    from growd.config.loops import LoopOptions
     from growd.control.fresh_air import FreshAir
     from growd.control.lamp_share import LampShare
     from growd.control.pumps import Pumps
@@ -37,7 +37,6 @@ def loop_controller(
     chamber: Chamber, bus: Bus, variable: str, air: FreshAir, lamp: LampShare, *, pumps: Pumps
 ) -> LoopController:
     """The controller of one variable."""
-    options = chamber.loop_options(variable)
     lowering = [each for each in chamber.drivers_of(variable) if not each.moved[variable]]
     only_fans = bool(lowering) and all(map(_exchanges_air, lowering))
     return LoopController(
@@ -50,7 +49,6 @@ def loop_controller(
         floor=partial(air.floor, variable) if only_fans else None,
         lamp=lamp,
         measured_stale_after_s=chamber.stale_after_s(variable),
-        override_s=options.override_s,
         remedy=_remedy(chamber, variable),
     )
 
@@ -98,16 +96,16 @@ def loop_settings(chamber: Chamber, variable: str, pumps: Pumps) -> LoopSettings
         _given(options.td_s, kind.td_s),
     )
     method = _method(chamber, variable)
-    lowering = _gains(options.lowering, gains)
-    if lowering is None and kind.lowering_kp is not None and options.kp is None:
-        lowering = replace(gains, kp=kind.lowering_kp)
+    lowering_kp = options.lowering_kp
+    if lowering_kp is None and options.kp is None:
+        lowering_kp = kind.lowering_kp
     return LoopSettings(
         gains,
         _given(options.band, kind.band),
         _given(options.lowers_band, kind.lowers_band),
         method,
-        lowering=lowering,
-        night=_gains(options.night, gains),
+        lowering=_with_gain(gains, lowering_kp),
+        night=_with_gain(gains, options.night_kp),
         feed_forward=options.feed_forward,
         doses=_doses(chamber, variable, options, kind, pumps) if method == "dose" else None,
     )
@@ -145,7 +143,7 @@ def _doses(chamber: Chamber, variable: str, options: LoopOptions, kind: LoopKind
         litres * _given(options.lowering_ml_per_unit_litre, kind.lowering_ml_per_unit_litre),
         flow,
         lowering_flow,
-        mixing_s=_given(options.mixing_s, limits.mixing_pause_s + MIXED_S),
+        mixing_s=limits.mixing_pause_s + MIXED_S,
         most_ml=options.most_ml,
         longest_s=longest,
         lowering_longest_s=lowering_longest,
@@ -174,15 +172,8 @@ def _as_it_is(level: float, _shortest_s: float) -> float:
     return level
 
 
-def _gains(given: LoopGains | None, usual: Gains) -> Gains | None:
-    if given is None:
-        return None
-    return Gains(
-        _given(given.kp, usual.kp),
-        _given(given.ti_s, usual.ti_s),
-        _given(given.td_s, usual.td_s),
-        usual.weight,
-    )
+def _with_gain(usual: Gains, kp: float | None) -> Gains | None:
+    return None if kp is None else replace(usual, kp=kp)
 
 
 def _given(option: float | None, usual: float) -> float:

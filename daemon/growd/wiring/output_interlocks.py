@@ -107,13 +107,6 @@ class OutputInterlocks:
             yield self._single(
                 output, OnTooLong, "on_too_long", longest_s=longest_s, rest_s=rest_s, words=words
             )
-        times, limit = self._by_name[output.name], partial(self._single, output, UseLimit, words=words)
-        if output.share_per_hour < 1:
-            use = Use(times.total, "{:.0f} s".format)
-            yield limit("share_per_hour", use=use, limit=output.share_per_hour * HOUR_S)
-        if output.starts_per_hour:
-            use = Use(lambda _: float(times.starts), "{:.0f} starts".format, "starts", begins=True)
-            yield limit("starts_per_hour", use=use, limit=float(output.starts_per_hour))
         yield from self._volumes(output)
 
     def _volumes(self, output: Output) -> Iterator[Interlock]:

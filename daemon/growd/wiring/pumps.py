@@ -40,7 +40,7 @@ def reminders_of(chamber: Chamber, litres: Callable[[str], float | None]) -> Rem
     """When sensors and dosing pumps are to be calibrated again."""
     days = {each.name: each.calibrate_every_days for each in chamber.options.sensor}
     pumps = chamber.outputs_of(OutputClass.DOSING)
-    days |= {each.name: each.calibrate_every_days or PUMP_DAYS for each in pumps}
+    days |= {each.name: PUMP_DAYS for each in pumps}
     return Reminders(
         {name: every for name, every in days.items() if every is not None},
         {each.name: PUMP_LITRES for each in pumps},

@@ -54,4 +54,4 @@ def _most_on_s(chamber: Chamber, variable: str) -> float:
     usual = LONGEST_S[variable]
     if variable == CARBON_DIOXIDE:
         usual = min(usual, limits.valve_open_s, limits.no_rise_open_s)
-    return chamber.loop_options(variable).autotune_on_s or usual
+    return usual

@@ -122,8 +122,6 @@ class Use:
     total: Callable[[float], float]
     said: Callable[[float], str]
     unit: str = "s"
-    begins: bool = False
-    """The limit counts starts, so an output that is on may stay on."""
 
 
 class UseLimit(PersistentInterlock):
@@ -157,7 +155,6 @@ class UseLimit(PersistentInterlock):
         self._is_unsaved = False
         self._uncertain_at = -math.inf  # monotonic, when a part was assumed
         self._uncertain_why = _UNSAVED
-        self.is_routine = use.begins
 
     def update(self, now: float, wall: float) -> None:  # noqa: ARG002
         self._count(now)
@@ -180,7 +177,7 @@ class UseLimit(PersistentInterlock):
         return now if self.reason or self._times.is_on else math.inf
 
     def hold(self, output: str, level: float, safe: float) -> float:  # noqa: ARG002
-        return level if self._use.begins and self._times.was_on else 0.0
+        return 0.0
 
     def due_s(self, now: float) -> float:
         if self.reason or self._is_unlimited or not self._times.is_on:
