@@ -41,7 +41,7 @@ from growd_cli.db_history import history
 from growd_cli.options import client_options, json_option, refuse, replace_part_option
 from growd_cli.output import print_json, text_of
 from growd_cli.terminal import echo_text
-from growd_cli.times import FORMS, span_in, zone_of
+from growd_cli.times import FORMS, span_in, time_of, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -151,19 +151,23 @@ def export(
             (every or 60.0) if wide else None,
             _carried_s(daemon),
         )
-        source = _source(daemon)
-        if str(path) == "-":
-            _ask(daemon)
-            stream = StreamFile(sys.stdout.buffer)
-            asyncio.run(_read(stream, source, query, kind, lambda _: None))
-            return
-        with PartFile(path, _query_of(query, kind, source), replace=replace) as file:
-            _ask(daemon)
-            _export(file, source, query, kind, path)
+        _write(daemon, query, kind, path, replace=replace)
     except ExportBrokenError as error:
         refuse(f"{error}{'' if str(path) == '-' else '; the same command resumes here'}", NOT_REACHED)
     except (ConfigError, StoreError) as error:
         refuse(str(error))
+
+
+def _write(daemon: DaemonOptions, query: ExportQuery, kind: str, path: Path, *, replace: bool) -> None:
+    source = _source(daemon)
+    if str(path) == "-":
+        _ask(daemon)
+        stream = StreamFile(sys.stdout.buffer)
+        asyncio.run(_read(stream, source, query, kind, lambda _: None))
+        return
+    with PartFile(path, _query_of(query, kind, source), replace=replace) as file:
+        _ask(daemon)
+        _export(file, source, query, kind, path)
 
 
 @db.command()
@@ -285,7 +289,7 @@ def _span(daemon: DaemonOptions, start: str | None, end: str | None) -> tuple[fl
     if _is_direct(daemon):
         return span_in(daemon.configuration().environment.zone, start, end)
     with daemon.client() as client:
-        return span_in(partial(zone_of, client), start, end)
+        return span_in(partial(zone_of, client), start, end, partial(time_of, client))
 
 
 def _ask(daemon: DaemonOptions) -> None:

@@ -14,7 +14,7 @@ import click
 from growd.runtime.text import columns
 from growd_cli.options import client_options, json_option
 from growd_cli.output import echo_lines, number, print_json
-from growd_cli.times import FORMS, span_in, zone_of
+from growd_cli.times import FORMS, span_in, time_of, zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -71,7 +71,7 @@ def history(
     query += [] if as_json else [("events", "false")]
     place = environment or daemon.configuration().environment.id
     with daemon.client() as client:
-        span = span_in(partial(zone_of, client), start, end)
+        span = span_in(partial(zone_of, client), start, end, partial(time_of, client))
         query += [(name, at) for name, at in zip(("start", "end"), span, strict=True) if at is not None]
         answer = client.get("history", place, kind=dict[str, Any], query=urlencode(query))
     if as_json:

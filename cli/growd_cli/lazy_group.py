@@ -44,6 +44,14 @@ class LazyGroup(click.Group):
         except click.NoSuchCommand as error:  # click only suggests imported commands
             raise click.NoSuchCommand(error.command_name, possibilities=self._places, ctx=ctx) from None
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            hint = f"{error.message} Options of a command stand after it: {ctx.command_path} COMMAND"
+            name = error.option_name
+            raise click.NoSuchOption(name, f"{hint} {name}", error.possibilities, ctx) from None
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):
             formatter.write_dl([(name, command.summary) for name, command in self._places.items()])

@@ -104,8 +104,14 @@ def look_up(client: DaemonClient, resource: str, name: str, *, kind: type[T]) ->
         if error.status != HTTPStatus.NOT_FOUND:
             raise
         query = "declared=true" if resource == "param" else ""  # undeclared ones may be misspelt
-        meant = did_you_mean(name, client.get(resource, kind=_Names, query=query).results)
+        known = client.get(resource, kind=_Names, query=query).results
+        meant = did_you_mean(name, known) or did_you_mean(name, _branches(known))
         raise RefusedError(f"{error}{meant}", error.status, error.code) from None
+
+
+def _branches(names: Sequence[str]) -> list[str]:
+    """What the names are below, such as the nodes of parameters."""
+    return sorted({name[:end] for name in names for end, letter in enumerate(name) if letter == "/"})
 
 
 def did_you_mean(name: str, names: Sequence[str]) -> str:

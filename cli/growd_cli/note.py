@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import textwrap
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from growd_cli.options import client_options
 from growd_cli.output import echo_lines, number, output_options, print_json, text_of
 from growd_cli.runs import environment_option
 from growd_cli.terminal import echo_text
-from growd_cli.times import FORMS, span_in, unix_time_in, zone_of
+from growd_cli.times import FORMS, span_in, time_of, unix_time_in, zone_of
 from growd_client.methods import ClientMethods
 
 if TYPE_CHECKING:
@@ -79,7 +78,9 @@ def add(
     where = environment or daemon.configuration().environment.id
     values = dict(map(_measurement, measured))
     with daemon.client() as client:
-        when = None if at is None else unix_time_in(partial(zone_of, client), at, time.time(), option="--at")
+        when = (
+            None if at is None else unix_time_in(partial(zone_of, client), at, time_of(client), option="--at")
+        )
         saved = client.send(
             ClientMethods.write_entry(
                 client,
@@ -136,7 +137,7 @@ def list_command(
     where = environment or daemon.configuration().environment.id
     with daemon.client() as client:
         zone = zone_of(client)
-        begin, until = span_in(lambda: zone, start, end)
+        begin, until = span_in(lambda: zone, start, end, partial(time_of, client))
         found = client.send(
             ClientMethods.journal(client, where, start=begin, end=until, search=search, limit=limit)
         )

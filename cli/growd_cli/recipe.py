@@ -42,7 +42,7 @@ from growd_cli.options import (
 from growd_cli.output import echo_lines, output_options, print_json, print_result, table
 from growd_cli.recipe_plan import coming_of, draw, lasting, position_of, table_of
 from growd_cli.terminal import echo_text
-from growd_cli.times import FORMS, unix_time_in, zone_of
+from growd_cli.times import FORMS, time_of, unix_time_in, zone_of
 from growd_client.errors import GrowdError, RefusedError
 
 if TYPE_CHECKING:
@@ -278,7 +278,17 @@ def put(*, daemon: DaemonOptions, file: Path, environment: str | None) -> None:
         path = f"{_database(daemon)}/{quote(recipe_id, safe='')}"
         replaced = _stored(client, path) or {}
         revision = {"_rev": replaced["_rev"]} if replaced else {}
-        answer = client.database("PUT", path, {**revision, **document}, kind=_Written)
+        try:
+            answer = client.database("PUT", path, {**revision, **document}, kind=_Written)
+        except RefusedError as error:
+            if error.status != HTTPStatus.CONFLICT:
+                raise
+            reason = f"{recipe_id} in the database was changed"
+            if "_rev" in document:
+                refuse(
+                    f"{file} was not stored: {reason} since its _rev; remove _rev from the file to replace it"
+                )
+            refuse(f"{file} was not stored: {reason} at the same time; run the command again")
         _delete(client, path, replaced.get("_conflicts", []))
         # by its id: a recipe may be larger than the body of a request to the API
         checked = client.call(service, {"recipe_id": recipe_id}, kind=_Answer)
@@ -333,7 +343,8 @@ def start(
     when = {}
     if at is not None:
         with daemon.client() as client:
-            when["at"] = unix_time_in(partial(zone_of, client), at, time.time(), option="--at", is_next=True)
+            now = time_of(client)
+            when["at"] = unix_time_in(partial(zone_of, client), at, now, option="--at", is_next=True)
     _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset, **when)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from contextlib import suppress
 from datetime import datetime, timedelta, tzinfo
@@ -11,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
+from growd_cli.asking import status_of
 from growd_client.errors import UsageError
 
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from growd_client.connection import DaemonClient
 
+_TIME_OF_DAY: Final = re.compile(r"\d{1,2}:\d{2}")
 FORMS: Final = 'UNIX seconds, "06:00" or "2026-11-24 06:00"'
 
 
@@ -30,6 +33,11 @@ def zone_of(client: DaemonClient) -> tzinfo | None:
         return datetime.fromisoformat(f"2000-01-01T00:00{name}").tzinfo if is_offset else ZoneInfo(name)
     except (OSError, ValueError, ZoneInfoNotFoundError):
         raise UsageError(f"this machine does not know the time zone of the daemon, {name!r}") from None
+
+
+def time_of(client: DaemonClient) -> float:
+    """UNIX seconds of the daemon's clock, which may run fast in a simulation. Raises `GrowdError`."""
+    return status_of(client).time
 
 
 def unix_time_in(
@@ -55,10 +63,17 @@ def unix_time_in(
 
 
 def span_in(
-    zone: Callable[[], tzinfo | None], start: str | None, end: str | None
+    zone: Callable[[], tzinfo | None],
+    start: str | None,
+    end: str | None,
+    clock: Callable[[], float] = time.time,
 ) -> tuple[float | None, float | None]:
-    """UNIX seconds of --start and --end; an end without a date is the first one after the start."""
-    now = time.time()
+    """UNIX seconds of --start and --end; an end without a date is the first one after the start.
+
+    `clock` is that by which a time without a date is the last one.
+    """
+    needs_now = any(_TIME_OF_DAY.fullmatch(text or "") for text in (start, end))
+    now = clock() if needs_now else 0.0
     begin = None if start is None else unix_time_in(zone, start, now, option="--start")
     until = None if end is None else unix_time_in(zone, end, now, option="--end", after=begin or 0.0)
     if begin is not None and until is not None and begin > until:

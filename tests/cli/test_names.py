@@ -99,6 +99,7 @@ async def test_a_refused_parameter_has_the_message_of_the_daemon(daemon: Daemon)
     [
         (["param", "get"], "sensors/scd30/intervall", INTERVAL),
         (["param", "get"], "interval", INTERVAL),
+        (["param", "get"], "sensor/scd", INTERVAL.rpartition("/")[0]),
         (["service", "info"], "environment_1/start_recip", f"{START} or {STOP}"),
         (["service", "call"], "start_recipe", f"{START}, {STOP} or recipe_runner"),
         (["node", "info"], "recipe_runer", "recipe_runner"),

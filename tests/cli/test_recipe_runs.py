@@ -56,6 +56,9 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
         refused = await ask("put", str(file), status=1)
         assert "/phases: expected an array of 1 to 1000 phases, got an array of 0" in refused
         assert "was not stored: it has 1 error" in refused
+        file.write_text(json.dumps(RECIPE | {"_id": "two/days", "_rev": "1-0"}))
+        refused = await ask("put", str(file), status=1)
+        assert "two/days was changed in the database meanwhile; remove its _rev to replace it" in refused
 
         assert "the recipe two/days has started" in await ask("start", "two/days", "--offset", "60")
         assert "is running; stop it first" in await ask("start", "demo_day", status=1)

@@ -56,10 +56,10 @@ def test_a_time_of_day_is_the_next_or_the_last_one(now, following, last):
     ("start", "end", "later_s"),
     [("18:00", "20:00", 7_200), ("18:00", "18:30", 1_800), ("22:00", "06:00", 28_800)],
 )
-def test_an_end_without_a_date_follows_its_start(start, end, later_s, monkeypatch):
-    monkeypatch.setattr("time.time", lambda: at("2026-11-23T19:00"))
-    begin, until = span_in(lambda: BERLIN, start, end)
+def test_an_end_without_a_date_follows_its_start(start, end, later_s):
+    begin, until = span_in(lambda: BERLIN, start, end, lambda: at("2031-11-23T19:00"))
     assert until - begin == later_s
+    assert at("2031-11-22T19:00") < begin <= at("2031-11-23T19:00")  # by the clock of growd
 
 
 @pytest.mark.parametrize("text", ["soon", "25:00", "nan", "inf", "-1", "2026-13-01", "0001-01-01", ""])

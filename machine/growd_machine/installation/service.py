@@ -103,14 +103,7 @@ def install_steps(
     with_watchdog = choices.with_watchdog or WATCHDOG in placed
     profile = _profile(machine, choices)
     text = source.profile(profile)
-    files = {place: source.unit(name) for name, place in PLACES.items()}
-    if with_watchdog:
-        files[WATCHDOG] = source.unit(WATCHDOG.name)
-    links = {WANTED: "../growd.service", UPGRADE_WANTED: "../growd-upgrade.service"}
-    if with_socket:
-        links[SOCKET_WANTED] = "../growd.socket"
-    if _is_ours(machine):
-        links[COMMAND] = f"/{CURRENT}/bin/growd"
+    files, links = _placed(machine, source, with_socket=with_socket, with_watchdog=with_watchdog)
     version = new_version(machine, source, target, choices)
     folder = version.folder
     record = {
@@ -122,9 +115,8 @@ def install_steps(
     }
     placing = [file_step(machine, place, content) for place, content in files.items()] + _accounts(machine)
     linking = [link_step(machine, place, target) for place, target in links.items()]
-    recording = file_step(
-        machine, RECORD, json.dumps(record, indent=2) + "\n", "write the record of the installation to"
-    )
+    recorded = json.dumps(record, indent=2) + "\n"
+    recording = file_step(machine, RECORD, recorded, "write the record of the installation to")
     if choices.only == "service":
         return [*placing, *linking, recording]
     if choices.only == "configuration":
@@ -136,18 +128,34 @@ def install_steps(
     if _with_couchdb(machine, choices):
         shipped = {digest_of(text), str(was.get("configuration", ""))}
         steps += couchdb_steps(machine, source, shipped, folder / "bin/growd")
-    steps.append(
-        Step(
-            f"make {folder} the current version",
-            lambda: _switch(machine, folder),
-            lambda: (current := linked(machine, CURRENT)) is not None and current.folder == folder,
-        )
-    )
-    steps += [*linking, recording]
+    steps += [_switching(machine, folder), *linking, recording]
     if machine.is_live:
         is_news = not all(step.is_done() for step in steps if step.is_change)
         steps += _start(machine, is_news=is_news, with_socket=with_socket, with_watchdog=with_watchdog)
     return [*steps, *_cleaning(machine)]
+
+
+def _placed(
+    machine: Machine, source: InstallSource, *, with_socket: bool, with_watchdog: bool
+) -> tuple[dict[Path, str], dict[Path, str]]:
+    """The files with their content, and the links with their targets."""
+    files = {place: source.unit(name) for name, place in PLACES.items()}
+    if with_watchdog:
+        files[WATCHDOG] = source.unit(WATCHDOG.name)
+    links = {WANTED: "../growd.service", UPGRADE_WANTED: "../growd-upgrade.service"}
+    if with_socket:
+        links[SOCKET_WANTED] = "../growd.socket"
+    if _is_ours(machine):
+        links[COMMAND] = f"/{CURRENT}/bin/growd"
+    return files, links
+
+
+def _switching(machine: Machine, folder: Path) -> Step:
+    return Step(
+        f"make {folder} the current version",
+        lambda: _switch(machine, folder),
+        lambda: (current := linked(machine, CURRENT)) is not None and current.folder == folder,
+    )
 
 
 def package_steps(
