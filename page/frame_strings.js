@@ -79,6 +79,7 @@ export const STRINGS = {
   state_unknown: ["no reading", "kein Messwert"],
 
   // growd's sentences by their codes; in English growd writes them itself
+  said_hardware_simulated: [null, "Die Hardware ist simuliert: kein Sensor wird gelesen, kein Ausgang geschaltet. Für echte Hardware [simulator] enabled = false setzen."],
   said_device_failed: ["Device {device} does not work", "Gerät {device} arbeitet nicht"],
   remedy_device_failed: [null, "Stecker, Kabel und Stromversorgung prüfen."],
   said_line_failed: [null, "Kein Sensor an {line} antwortet ({devices})"],

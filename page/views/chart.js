@@ -51,7 +51,7 @@ export function Chart({ environment, variables, lanes = [], hours = 24, range: g
       ${chosen.map((name, i) => html`<${Line} key=${name} ...${choices} name=${name} number=${drawn.indexOf(name) + 1 || i + 1} />`)}
       ${onChoose && html`<${Others} ...${choices} /><${More} ...${choices} />`}
     </div>
-    <${Tools} plots=${plots} hasTable=${hasTable} onTable=${() => setTable(!hasTable)}>
+    <${Tools} plots=${plots} isFull=${isFull} hasTable=${hasTable} onTable=${() => setTable(!hasTable)}>
       ${!given && html`<select class="chip" aria-label=${t("charts_range")} value=${seconds} onChange=${({ target }) => setSeconds(Number(target.value))}>
         ${HOURS.map((each) => html`<option key=${each} value=${each * 3_600}>${duration(each * 3_600)}</option>`)}</select>`}
     <//>
@@ -95,7 +95,7 @@ function More(props) {
 }
 
 /** The shown time, and the buttons that move it. */
-function Tools({ plots, hasTable, onTable, children }) {
+function Tools({ plots, isFull, hasTable, onTable, children }) {
   const view = useSignal(plots.view);
   const isOver = useSignal(plots.isOver);
   const steps = useSignal(plots.steps);
@@ -105,8 +105,8 @@ function Tools({ plots, hasTable, onTable, children }) {
     <${Moment} plots=${plots} />
     <span class="row">${children}
       ${isComparable && html`<button class="chip" aria-pressed=${isOver} onClick=${() => plots.overYesterday()}>${t("charts_yesterday")}</button>`}
-      <span class="row moves">${tool("◀", "charts_earlier", () => plots.pan(-1))}${tool("−", "charts_out", () => plots.zoom(1.6))}
-      ${tool("+", "charts_in", () => plots.zoom(1 / 1.6))}${tool("▶", "charts_later", () => plots.pan(1))}
+      <span class="row moves">${tool("◀", "charts_earlier", () => plots.pan(-1))}${isFull && html`${tool("−", "charts_out", () => plots.zoom(1.6))}${tool("+", "charts_in", () => plots.zoom(1 / 1.6))}`}
+      ${tool("▶", "charts_later", () => plots.pan(1))}
       ${tool("↶", "charts_back", () => plots.back(), !steps.length)}</span>
       <button class="chip" aria-pressed=${Boolean(view?.follows)} onClick=${() => plots.follow()}>${t("charts_follow")}</button>
       <button class="chip" aria-pressed=${hasTable} onClick=${onTable}>${t("charts_table")}</button>

@@ -134,7 +134,7 @@ const Interlock = ({ of: each, name }) => html`<li>
     <div class="row spread"><b>${name}</b>
       <span class=${`badge ${each.tripped ? "bad" : ""}`}>${each.tripped ? `✕ ${t("devices_tripped")}` : `✓ ${t("devices_ready")}`}</span></div>
     ${each.limits?.length > 0 && html`<div class="faint small">${each.limits.map(limitText).join(" · ")}</div>`}
-    ${each.tripped && html`<div class="small bad">${each.reason} (${lasted(each.since)})</div>`}
+    ${each.tripped && html`<div class="small bad"><span lang="en">${each.reason}</span> (${lasted(each.since)})</div>`}
     ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: each.reason })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
   </li>`;
 

@@ -13,8 +13,8 @@ export function Event({ event: { kind, source, message = "", by } }) {
   const mark = markOf(kind);
   const [, first, rest] = /^(\w+): (.*)$/s.exec(message) ?? [];
   const lock = kind === "interlock" && (source || first);
-  const words = lock ? html`${interlockName(lock)}: ${readable(rest ?? message)}` : kind === "note" ? message
-    : html`${source && !message.startsWith(source) && `${source}: `}${readable(message)}`;
+  const words = lock ? html`${interlockName(lock)}: <span lang="en">${readable(rest ?? message)}</span>` : kind === "note" ? message
+    : html`${source && !message.startsWith(source) && `${source}: `}<span lang="en">${readable(message)}</span>`;
   return html`<span class=${`mark ${mark}`} aria-hidden="true">${MARKS[mark]}</span> ${kind !== "note" && html`<b>${kindName(kind)}</b> `}${words}${by && html` <span class="faint">· ${authorName(by)}</span>`}`;
 }
 

@@ -14,7 +14,7 @@ export function Faults() {
   useEffect(() => void ask(), [status]);
   if (!found) return null;
   const clear = (fault) => call("simulator/clear_faults", fault).finally(ask);
-  return html`<section class="card"><h3>${t("faults")}</h3>
+  return html`<section class="card faults"><h3>${t("faults")}</h3>
     <p class="small faint">${t("faults_about")}</p>
     ${mayAdminister() && html`<${Inject} kinds=${found.fault_kinds} places=${found.fault_places} ask=${ask} />`}
     <h4>${t("faults_active", { count: number(found.faults.length) })}</h4>

@@ -4,6 +4,7 @@ import { html, useEffect, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { connection, useStatus } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
+import { readable } from "../lib/names.js";
 import { problemsOf, sentence } from "../lib/verdict.js";
 
 const SAID_MS = 10_000;
@@ -17,8 +18,13 @@ export function Notes() {
   const simulated = `${t("simulated")}${status.speed !== 1 ? ` ×${number(status.speed, status.speed < 10 && status.speed % 1 ? 1 : 0)}` : ""}`;
   const name = status.hardware !== "simulated" ? t("notes", { n: notes.length }) : others ? `${simulated} +${others}` : simulated;
   return html`<details class="menu"><summary class="pill">${name}</summary>
-    <ul class="card" lang="en">${notes.map(({ text }) => html`<li key=${text}>${text}</li>`)}</ul>
+    <ul class="card">${notes.map((each) => html`<${Note} key=${each.text} note=${each} />`)}</ul>
   </details>`;
+}
+
+function Note({ note }) {
+  const words = sentence(note);
+  return html`<li lang=${words === readable(note.text) ? "en" : null}>${words}</li>`;
 }
 
 /** Which problems have come or gone, for screen readers; said once, and not there for those who read the page later. */
