@@ -23,7 +23,7 @@ from support.ports import held_port
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
 
-pytest_plugins = ["support.database", "support.api_fixtures"]
+pytest_plugins = ["support.database", "support.api_fixtures", "support.sentences"]
 
 # The same examples in each run, and no time limits: a run that fails shows a change, not chance or a busy
 # machine. `./test --hypothesis-profile search` looks for new examples.

@@ -79,8 +79,8 @@ class TestDecision:
             assert word in sentence
         assert load(file, ("http.access=open",)).http.access == "open"
 
-    def test_the_embedded_database_knows_no_users(self):
-        with pytest.raises(ConfigError, match=r"\[http\] access: .*embedded database has no users"):
+    def test_the_embedded_database_knows_no_users(self, said):
+        with said.raises(ConfigError):
             load(None, ("http.access=couchdb",))
         assert (
             load(None, ("http.access=couchdb", "couchdb.url=http://127.0.0.1:5985")).http.access == "couchdb"

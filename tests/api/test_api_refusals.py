@@ -83,11 +83,11 @@ class TestBodies:
         sentence = refused(await daemon.post(path, body), 400, "invalid_body")
         assert sentence.endswith(", but it is empty or null")
 
-    async def test_more_arrays_and_objects_than_anybody_needs(self, daemon):
+    async def test_more_arrays_and_objects_than_anybody_needs(self, daemon, said):
         sentence = refused(
             await daemon.post(PARAM, b'{"value":[' + b"[]," * 10_000 + b"[]]}"), 400, "too_complex"
         )
-        assert sentence == "the JSON has more than 10000 arrays and objects"
+        said(sentence)
 
     async def test_brackets_in_strings_are_no_arrays(self, daemon):
         text = b'["%b\\"%b"]' % (b"[" * 30_000, b"{" * 30_000)
@@ -135,9 +135,9 @@ class TestSize:
         assert len(body) == 1_000
         refused(await daemon.post(f"/service/{START}", body), 400, "invalid_value")
 
-    async def test_too_large_by_its_length(self, daemon):
+    async def test_too_large_by_its_length(self, daemon, said):
         answer = await daemon.post(PARAM, b'{"value":"%b"}' % (b"a" * 989))
-        assert refused(answer, 413, "too_large") == "the body is larger than 1000 bytes"
+        said(refused(answer, 413, "too_large"))
 
     async def test_too_large_by_its_chunks_is_refused_before_it_ends(self, daemon):
         async with raw_client(daemon.port) as client:
@@ -179,24 +179,24 @@ class TestBrokenBodies:
             assert answer.status == (400 if at_once else 408)
             await client.gone()
 
-    async def test_a_client_that_sends_no_more(self):
+    async def test_a_client_that_sends_no_more(self, said):
         async with serving(Limits(body_stall_s=0.01)) as daemon:
             before = daemon.state()
             async with raw_client(daemon.port) as client:
                 await client.send(post_head(daemon, TOPIC, "Content-Length: 6") + b"[800")
                 answer = await client.answer()
             assert answer.status == 408
-            assert json.loads(answer.body)["ERROR"] == "no byte of the body arrived for 0.01 s"
+            said(json.loads(answer.body)["ERROR"])
             assert daemon.state() == before
 
-    async def test_a_client_that_sends_on_but_never_comes_to_the_end(self):
+    async def test_a_client_that_sends_on_but_never_comes_to_the_end(self, said):
         async with serving(Limits(body_whole_s=0.05)) as daemon, raw_client(daemon.port) as client:
             await client.send(post_head(daemon, TOPIC, "Content-Length: 100000"))
             sending = asyncio.create_task(byte_by_byte(client))
             answer = await client.answer()
             sending.cancel()
             assert answer.status == 408
-            assert json.loads(answer.body)["ERROR"] == "the body did not arrive within 0.05 s"
+            said(json.loads(answer.body)["ERROR"])
 
     async def test_bodies_that_are_too_large_together(self, daemon, monkeypatch):
         monkeypatch.setattr("growd.api.requests.MAX_HELD", 50_000)

@@ -45,8 +45,8 @@ def test_a_refusal_says_which_value_does_not_fit(query, said):
     assert str(refusal.value) == said
 
 
-def test_too_few_values_are_counted():
-    with pytest.raises(BusError, match="x must be at least 2 values, not 1"):
+def test_too_few_values_are_counted(said):
+    with said.raises(BusError):
         Repeated(Field("x", Kind.STRING), most=3, least=2).check(["a"])
 
 

@@ -386,14 +386,11 @@ class TestBounds:
             await ros.answered()
         assert daemon.bus.topics.get(LIGHT).last.value == 999
 
-    async def test_subscriptions_of_a_connection(self, daemon):
+    async def test_subscriptions_of_a_connection(self, daemon, said):
         async with connected(daemon) as ros:
             for number in range(MOST_SUBSCRIPTIONS):
                 await ros.send("subscribe", id=f"{number}", topic=CO2)
-            assert (
-                await ros.refused("subscribe", topic=LIGHT)
-                == "this connection has 200 subscriptions, the maximum"
-            )
+            said(await ros.refused("subscribe", topic=LIGHT))
             for number in range(3_000):
                 await ros.send("subscribe", id=f"more {number}", topic=LIGHT)
                 assert (await ros.next())["level"] == "error"

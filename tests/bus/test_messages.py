@@ -236,10 +236,10 @@ def test_a_message_of_several_fields_has_exactly_those(value):
         VECTOR3.check(value)
 
 
-def test_a_string_has_a_maximum_length():
+def test_a_string_has_a_maximum_length(said):
     field = Field("name", Kind.STRING, max_length=3)
     assert field.check("日本語") == "日本語"
-    with pytest.raises(InvalidValueError, match="at most 3 characters"):
+    with said.raises(InvalidValueError):
         field.check("abcd")
 
 

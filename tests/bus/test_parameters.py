@@ -144,13 +144,13 @@ async def test_the_number_of_parameters_is_limited(monkeypatch):
     assert everything(tree) == {"a/z": 6, "d": 3, "e": 5, "f": 7}
 
 
-async def test_the_bytes_of_all_parameters_are_limited(monkeypatch):
+async def test_the_bytes_of_all_parameters_are_limited(monkeypatch, said):
     monkeypatch.setattr(parameter_rules, "MAX_BYTES", 40)
     store = MemoryStore()
     tree = Parameters({"a/b": "x" * 10}, store)
     assert tree.size == len('a/b"xxxxxxxxxx"')
     controller = tree.declare("gain", GAIN, "controller")
-    with pytest.raises(CapacityError, match="bytes of parameters: 40 is the maximum"):
+    with said.raises(CapacityError):
         await tree.set("c", ["x" * 20])
     assert (tree.names(), store.saves) == (["a/b", "gain"], 0)
     await tree.set("c", "ü" * 4)
@@ -290,7 +290,7 @@ async def test_a_set_is_saved_when_it_returns():
     assert everything(Parameters(store.kept())) == everything(tree)
 
 
-async def test_a_shown_value_holds_at_once_and_is_never_saved():
+async def test_a_shown_value_holds_at_once_and_is_never_saved(said):
     store = HeldStore()
     tree = Parameters(store=store)
     lag = tree.declare("replication/lag", GAIN, "replication", read_only=True)
@@ -302,7 +302,7 @@ async def test_a_shown_value_holds_at_once_and_is_never_saved():
     await task
     assert (lag.value, tree.get("a")) == (7.0, 1)
     assert store.kept() == {"a": 1}
-    with pytest.raises(InvalidValueError, match="gain must be a number"):
+    with said.raises(InvalidValueError):
         lag.show("much")
     tree.undeclare(lag)
     lag.show(8)
@@ -470,14 +470,14 @@ async def test_a_cancelled_set_may_fail_silently():
     assert (tree.get("a"), store.kept(), complaints) == (1, {}, [])
 
 
-async def test_a_declaration_made_while_the_store_writes_holds():
+async def test_a_declaration_made_while_the_store_writes_holds(said):
     store = HeldStore()
     tree = Parameters({"gain": 2}, store)
     task = asyncio.create_task(tree.set("gain", "much"))
     await store.begun.wait()
     gain = tree.declare("gain", GAIN, "controller")
     store.go_on.set()
-    with pytest.raises(InvalidValueError, match="gain must be a number"):
+    with said.raises(InvalidValueError):
         await task
     assert gain.value == 2.0
     assert Parameters(store.kept()).declare("gain", GAIN, "controller").value == 2.0
@@ -588,13 +588,13 @@ async def test_an_object_with_too_many_members_is_refused_early():
     assert tree.names() == []
 
 
-async def test_sets_that_wait_for_the_store_are_limited(monkeypatch):
+async def test_sets_that_wait_for_the_store_are_limited(monkeypatch, said):
     monkeypatch.setattr(params, "MAX_SETS", 3)
     store = HeldStore()
     tree = Parameters(store=store)
     tasks = [asyncio.create_task(tree.set("a", number)) for number in range(3)]
     await store.begun.wait()
-    with pytest.raises(BusyError, match="3 sets of parameters are under way, the limit"):
+    with said.raises(BusyError):
         await tree.set("a", 4)
     store.go_on.set()
     await asyncio.gather(*tasks)
@@ -654,14 +654,11 @@ async def test_each_set_returns_its_own_value():
 TRIM = Field("trim_time", Kind.FLOAT64, 1, 86_400, "s", default=60.0)
 
 
-async def test_a_typo_in_the_branch_of_a_node_is_refused_with_a_suggestion():
+async def test_a_typo_in_the_branch_of_a_node_is_refused_with_a_suggestion(said):
     store = MemoryStore()
     tree = Parameters(store=store)
     parameter = tree.declare("e/controllers/light/trim_time", TRIM, "e/controllers/light")
-    with pytest.raises(
-        UndeclaredError,
-        match=r'light has no parameter "trim_tim" .*; did you mean e/controllers/light/trim_time',
-    ):
+    with said.raises(UndeclaredError):
         await tree.set("e/controllers/light/trim_tim", 61)
     with pytest.raises(UndeclaredError):
         await tree.set("e/controllers/light", {"trim_time": 61.0, "trim_tim": 61})
@@ -683,10 +680,10 @@ async def test_a_new_name_elsewhere_is_set(name):
     assert await tree.set(name, 61) == 61
 
 
-async def test_a_name_like_no_declared_one_is_refused_with_all_of_them():
+async def test_a_name_like_no_declared_one_is_refused_with_all_of_them(said):
     tree = Parameters()
     tree.declare("e/controllers/light/trim_time", TRIM, "e/controllers/light")
-    with pytest.raises(UndeclaredError, match=r"it has trim_time$"):
+    with said.raises(UndeclaredError):
         await tree.set("e/controllers/light/zzz", 1)
 
 
@@ -699,15 +696,13 @@ async def test_a_deleted_declared_parameter_has_its_default_and_is_not_saved():
     assert (parameter.value, store.kept()) == (60.0, {})
 
 
-async def test_impossible_deletions_are_refused():
+async def test_impossible_deletions_are_refused(said):
     store = MemoryStore()
     tree = Parameters({"my/own": 1}, store)
     tree.declare("light/left", Field("left", Kind.FLOAT64, default=0.0), "light", read_only=True)
     with pytest.raises(ReadOnlyError):
         await tree.delete("light/left")
-    with pytest.raises(
-        ConflictError, match=r"can't be deleted: the node light has declared .light/left. in it"
-    ):
+    with said.raises(ConflictError):
         await tree.delete("light")
     with pytest.raises(UnknownNameError):
         await tree.delete("nothing")

@@ -92,10 +92,10 @@ async def test_invalid_arguments_never_reach_the_handler(given, error, words):
     assert handler.calls == []
 
 
-async def test_one_argument_is_counted_as_one():
-    with pytest.raises(InvalidArgumentsError, match="takes at most 1 argument, got 2"):
+async def test_one_argument_is_counted_as_one(said):
+    with said.raises(InvalidArgumentsError):
         await service(Recorder(), arguments=ARGUMENTS[:1]).call(["a", "b"])
-    with pytest.raises(InvalidArgumentsError, match="it has none"):
+    with said.raises(InvalidArgumentsError):
         await service(Recorder(), arguments=()).call({"a": 1})
 
 

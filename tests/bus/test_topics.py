@@ -94,8 +94,8 @@ async def test_messages_of_several_publishers_are_counted_together(bus, wanted):
     assert [(message.number, message.node) for message in seen] == [(1, "recipe_runner"), (2, "http")]
 
 
-def test_a_client_can_not_publish_on_a_topic_that_a_node_owns(bus, co2):
-    with pytest.raises(NotOpenError, match="it belongs to the node scd30"):
+def test_a_client_can_not_publish_on_a_topic_that_a_node_owns(bus, co2, said):
+    with said.raises(NotOpenError):
         bus.node("http").publish_arguments(CO2, [400])
     assert bus.topics.get(CO2).last is None
     assert bus.topics.get(CO2).publishers == ["scd30"]
@@ -108,9 +108,9 @@ def test_a_topic_is_open_or_owned_and_not_both(bus, co2, wanted):
         bus.node("co2").advertise(wanted, bus.topics.get(wanted).type)
 
 
-def test_a_node_can_open_a_topic(bus):
+def test_a_node_can_open_a_topic(bus, said):
     bus.topics.declare("commanded/fan", FLOAT64, note="there is no fan")
-    with pytest.raises(NotOpenError, match="there is no fan"):
+    with said.raises(NotOpenError):
         bus.node("http").publish_arguments("commanded/fan", [1])
     changes = bus.topics.changes
     bus.node("fan").open("commanded/fan")
@@ -145,10 +145,10 @@ async def test_an_invalid_value_changes_nothing(bus, co2, value, quality):
     assert co2.publish(401).number == 2
 
 
-async def test_invalid_arguments_change_nothing(bus, wanted):
+async def test_invalid_arguments_change_nothing(bus, wanted, said):
     client = bus.node("http")
     with bus.node("controller").subscribe(wanted) as subscription:
-        with pytest.raises(InvalidArgumentsError, match="takes 1 argument"):
+        with said.raises(InvalidArgumentsError):
             client.publish_arguments(wanted, [1, 2])
         with pytest.raises(InvalidValueError, match="not 40001"):
             client.publish_arguments(wanted, [40_001])

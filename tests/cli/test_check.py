@@ -188,11 +188,11 @@ async def test_a_sensor_without_a_reading_answers():
     assert found.sentence == words
 
 
-async def test_a_sensor_with_a_long_interval_answers():
+async def test_a_sensor_with_a_long_interval_answers(said):
     slow = Sensor(name="air", kind="scd30", interval_s=600.0)
     found = await finding(slow, machine())
     assert found.answers
-    assert found.sentence == "SCD30 at 0x61 on I2C bus 1 answers, but has no new measurement yet"
+    said(found.sentence)
 
 
 @pytest.mark.parametrize(
@@ -324,14 +324,11 @@ async def test_a_failed_serial_sensor_gets_advice(fault: str, words: str):
     assert re.search(f"MH-Z19 on /dev/serial0 {words}", found.sentence)
 
 
-async def test_a_missing_bridge_is_searched_on_its_bus():
+async def test_a_missing_bridge_is_searched_on_its_bus(said):
     wiring = Wiring(i2c=(WiredChip("bh1750", 1, 0x23),))
     found = await findings(sensing(BRIDGED, BH1750), machine(wiring=wiring))
     assert found["lux"].answers
-    assert found["co2"].sentence == (
-        "SC16IS750 at 0x4d on I2C bus 1 does not answer: check its wiring, power and address; "
-        "lux on the same bus can be reached"
-    )
+    said(found["co2"].sentence)
 
 
 @pytest.mark.parametrize(

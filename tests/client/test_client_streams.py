@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from growd_client import StreamEvent, TopicMessage
     from support.daemon import Daemon
+    from support.sentences import Said
 
 KINDS = pytest.mark.parametrize("kind", ["blocking", "asyncio"])
 SHORT = Pauses(0.01, 0.05)
@@ -227,10 +228,10 @@ async def test_refusals_that_may_pass_are_waited_out(kind: str):
 
 
 @KINDS
-async def test_a_stream_of_another_program_is_refused_at_first(kind: str):
+async def test_a_stream_of_another_program_is_refused_at_first(kind: str, said: Said):
     server, requests = scripted(HEAD + b"data: no JSON\n\n")
     async with server, following(kind, server.url, "a") as stream:
-        with pytest.raises(NotReachedError, match="a program other than growd streams there"):
+        with said.raises(NotReachedError):
             await stream.next()
     assert (len(requests), stream.told) == (1, [])
 
@@ -274,9 +275,9 @@ async def test_refusals_for_good_end_a_stream(kind: str):
 
 
 @KINDS
-async def test_a_first_failure_is_raised(kind: str, daemon: Daemon, own_port: int):
+async def test_a_first_failure_is_raised(kind: str, daemon: Daemon, own_port: int, said: Said):
     async with following(kind, f"http://127.0.0.1:{own_port}", CO2) as stream:
-        with pytest.raises(NotReachedError, match="is growd running"):
+        with said.raises(NotReachedError):
             await stream.next()
     async with following(kind, daemon.origin, CO2, "environment_1/measured/nothing") as stream:
         with pytest.raises(NotFoundError, match="nothing"):
@@ -285,7 +286,7 @@ async def test_a_first_failure_is_raised(kind: str, daemon: Daemon, own_port: in
         with pytest.raises(UnavailableError):
             await stream.next()
     async with following(kind, daemon.origin) as stream:
-        with pytest.raises(UsageError, match="expected at least one topic"):
+        with said.raises(UsageError):
             await stream.next()
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from support.daemon import Daemon
+    from support.sentences import Said
 
 UNKNOWN = "environment_1/measured/air_oxygen"
 
@@ -82,14 +83,14 @@ def test_both_clients_have_the_same_methods():
         assert signature.return_annotation == result.removeprefix("Async" if "Iterator" in result else "")
 
 
-def test_every_public_name_exists_and_has_a_docstring():
+def test_every_public_name_exists_and_has_a_docstring(said):
     for name in growd_client.__all__:
         found = getattr(growd_client, name)
         assert found.__doc__
     for name in methods(Growd):
         assert getattr(Growd, name).__doc__
         assert getattr(AsyncGrowd, name).__doc__
-    with pytest.raises(AttributeError, match="has no attribute 'Nothing'"):
+    with said.raises(AttributeError):
         _ = growd_client.Nothing
 
 
@@ -130,11 +131,11 @@ async def test_waiting_for_the_next_message(daemon: Daemon, client: AsyncGrowd):
     assert (await waiting).value == 401.0
 
 
-async def test_a_set_point_is_set_and_released(daemon: Daemon, client: AsyncGrowd):
+async def test_a_set_point_is_set_and_released(daemon: Daemon, client: AsyncGrowd, said: Said):
     posted = await client.set_point("environment_1", "light_illuminance", 8_000, by="anna")
     assert (posted.message, posted.hint) == ("Posted message to topic", "")
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000
-    with pytest.raises(NotFoundError, match="environment_1 has no set point of light; "):
+    with said.raises(NotFoundError):
         await client.set_point("environment_1", "light", 8_000)
     with pytest.raises(RefusedError, match="must be a number from 0 to 200000 lux") as refused:
         await client.set_point("environment_1", "light_illuminance", -1)
@@ -162,8 +163,8 @@ async def test_a_set_point_is_a_number(daemon: Daemon, client: AsyncGrowd, value
     assert daemon.bus.topics.get(LIGHT).last.value == 8_000
 
 
-async def test_one_run_is_no_comparison(client: AsyncGrowd):
-    with pytest.raises(UsageError, match="expected two runs or more to compare"):
+async def test_one_run_is_no_comparison(client: AsyncGrowd, said: Said):
+    with said.raises(UsageError):
         await client.compare("a")
 
 
@@ -174,10 +175,10 @@ class Scalar:
         return 7_000.0
 
 
-async def test_numbers_of_numpy_are_sent(daemon: Daemon, client: AsyncGrowd):
+async def test_numbers_of_numpy_are_sent(daemon: Daemon, client: AsyncGrowd, said: Said):
     await client.set_point("environment_1", "light_illuminance", Scalar())
     assert daemon.bus.topics.get(LIGHT).last.value == 7_000
-    with pytest.raises(UsageError, match="object can't be sent"):
+    with said.raises(UsageError):
         await client.publish(LIGHT, object())
 
 
@@ -240,9 +241,9 @@ async def test_an_unknown_name_is_not_found(client: AsyncGrowd):
     assert (refused.value.status, refused.value.code) == (404, "not_found")
 
 
-async def test_a_time_needs_a_time_zone(client: AsyncGrowd):
+async def test_a_time_needs_a_time_zone(client: AsyncGrowd, said: Said):
     naive = datetime(2026, 11, 23, 12, 0)  # noqa: DTZ001
-    with pytest.raises(UsageError, match="start: a datetime needs a time zone, got 2026-11-23 12:00:00"):
+    with said.raises(UsageError):
         await client.history("environment_1", start=naive)
 
 
@@ -423,7 +424,7 @@ async def test_waiting_may_take_longer_than_an_answer(kind: str):
                     await client.wait(CO2)
 
 
-async def test_a_closed_asyncio_client_ends_its_streams(daemon: Daemon):
+async def test_a_closed_asyncio_client_ends_its_streams(daemon: Daemon, said: Said):
     client = AsyncGrowd(daemon.origin, pauses=Pauses(0.01, 0.01))
     daemon.sensor[CO2].publish(400.0)
     stream = client.follow(CO2)
@@ -431,9 +432,9 @@ async def test_a_closed_asyncio_client_ends_its_streams(daemon: Daemon):
     waiting = asyncio.create_task(anext(stream), name="next")
     await until(lambda: len(daemon.api.streams))
     await client.close()
-    with pytest.raises(UsageError, match="the client is closed"):
+    with said.raises(UsageError):
         await waiting
-    with pytest.raises(UsageError, match="the client is closed"):
+    with said.raises(UsageError):
         await client.topics()
 
 

@@ -330,26 +330,26 @@ class _SmallAnswers(_OfThreeCopies):
         return (await self._cloud.ask("GET", path, since=since, limit=limit, **query)).json
 
 
-def test_only_one_export_writes_into_a_folder(tmp_path):
+def test_only_one_export_writes_into_a_folder(tmp_path, said):
     first = ExportState(tmp_path / "out")
-    with pytest.raises(ExportFolderError, match="another growd cloud export writes into"):
+    with said.raises(ExportFolderError):
         ExportState(tmp_path / "out")
     first.close()
     ExportState(tmp_path / "out").close()
 
 
-def test_a_folder_with_other_files_is_refused(tmp_path):
+def test_a_folder_with_other_files_is_refused(tmp_path, said):
     (tmp_path / "thesis.txt").touch()
-    with pytest.raises(ExportFolderError, match=r"has thesis\.txt, and no state of an export"):
+    with said.raises(ExportFolderError):
         ExportState(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.txt"]
 
 
-async def test_files_without_their_state_are_not_exported_a_second_time(tmp_path, cloud):
+async def test_files_without_their_state_are_not_exported_a_second_time(tmp_path, cloud, said):
     await cloud.store(points(1, NOVEMBER))
     await cloud.export(tmp_path / "out")
     (tmp_path / "out" / "_growd" / "state.sqlite3").unlink()
-    with pytest.raises(ExportFolderError, match="has points, and no state of an export"):
+    with said.raises(ExportFolderError):
         await cloud.export(tmp_path / "out")
 
 

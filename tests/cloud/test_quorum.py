@@ -87,10 +87,10 @@ async def test_a_node_that_hangs_is_asked_last_the_next_time():
     assert member.asked == ["node0", "node1", "node2", "node1", "node2"]
 
 
-async def test_a_node_that_hangs_itself_is_no_quorum():
+async def test_a_node_that_hangs_itself_is_no_quorum(said):
     member = Member(3, 3)
     member.answers.clear()
-    with pytest.raises(CouchUnavailableError, match="did not answer GET /_membership within 0 s"):
+    with said.raises(CouchUnavailableError):
         await quorum_of(member, 0).check()
 
 

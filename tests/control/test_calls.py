@@ -60,7 +60,7 @@ async def test_a_call_behind_a_hung_call_fails_with_it(bench):
             await task
 
 
-async def test_waiting_for_another_call_does_not_use_up_the_time_limit(bench):
+async def test_waiting_for_another_call_does_not_use_up_the_time_limit(bench, said):
     first, second = await bench.begin()
     await bench.clock.advance(1.9)
     bench.slow.release.set()
@@ -69,5 +69,5 @@ async def test_waiting_for_another_call_does_not_use_up_the_time_limit(bench):
     await bench.clock.advance(1.9)
     assert not second.done()
     await bench.clock.advance(0.2)
-    with pytest.raises(DeviceTimeoutError, match="second has not answered for"):
+    with said.raises(DeviceTimeoutError):
         await second

@@ -23,10 +23,10 @@ def test_every_variable_can_be_desired_and_commanded_and_only_sensed_ones_are_ra
     assert {name for name in names if "/raw/" in name} == {"e/raw/air_carbon_dioxide"}
 
 
-def test_clients_may_publish_measured_values_only_of_variables_without_a_sensor_or_output(bus):
+def test_clients_may_publish_measured_values_only_of_variables_without_a_sensor_or_output(bus, said):
     node = bus.node("client")
     assert node.publish_arguments("e/measured/water_potential_hydrogen", [6.1]).value == 6.1
-    with pytest.raises(InvalidValueError, match="from 0 to 14 pH"):
+    with said.raises(InvalidValueError):
         node.publish_arguments("e/measured/water_potential_hydrogen", [15])
     with pytest.raises(NotOpenError):
         node.publish_arguments("e/measured/air_carbon_dioxide", [400])
@@ -34,9 +34,9 @@ def test_clients_may_publish_measured_values_only_of_variables_without_a_sensor_
         node.publish_arguments("e/measured/light_intensity_red", [1])
 
 
-def test_a_variable_without_an_output_cannot_be_commanded(bus):
+def test_a_variable_without_an_output_cannot_be_commanded(bus, said):
     client = bus.node("client")
-    with pytest.raises(NotOpenError, match="e has no output for air_temperature"):
+    with said.raises(NotOpenError):
         client.publish_arguments("e/commanded/air_temperature", [1])
     bus.topics.open("e/commanded/air_temperature")
     assert client.publish_arguments("e/commanded/air_temperature", [-1]).value == -1.0  # it cools

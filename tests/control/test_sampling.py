@@ -138,7 +138,7 @@ async def test_a_hung_read_fails_in_time_and_queues_nothing():
         assert bus.topics.get(CO2).last.quality is Quality.OK
 
 
-async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog):
+async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog, said):
     device, renewed = HangingDevice(), []
     async with sampling(device, read_timeout_s=2, renew=lambda: renewed.append(device)) as (
         bus,
@@ -157,13 +157,10 @@ async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog):
         assert bus.topics.get(CO2).last.quality is Quality.OK
         device.release.set()
     messages = [record.message for record in caplog.records]
-    assert messages[:2] == [  # the third is the recovery, if the new thread was quick
-        "e/scd30 has failed: scd30 has not answered for 3 s",
-        "bus 1: call hung; abandoned its thread and started a new one",
-    ]
+    said(messages[:2])
 
 
-async def test_one_failed_read_is_only_counted(caplog):
+async def test_one_failed_read_is_only_counted(caplog, said):
     device = Device(GOOD, OSError(121, "Remote I/O error"), GOOD)
     async with sampling(device) as (bus, clock, _, seen):
         await clock.advance(20)
@@ -172,7 +169,7 @@ async def test_one_failed_read_is_only_counted(caplog):
         counters = bus.topics.get("e/diagnostics/scd30/counters").last.value
     assert caplog.records == []
     assert (counters["failures"], counters["outages"]) == (1, 0)
-    assert counters["last_error"] == "[Errno 121] Remote I/O error"
+    said(counters["last_error"])
     assert counters["last_error_time"] == 1_700_000_005.0
 
 
@@ -185,7 +182,7 @@ async def test_a_device_may_warm_up_again_after_an_outage():
     assert qualities[:4] == [Quality.OK, Quality.FAULT, Quality.WARM_UP, Quality.OK]
 
 
-async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog):
+async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog, said):
     lost, none = OSError("saturated"), NotReadyError()
     device = Device(GOOD, lost, none, lost, none, lost, none, lost, none, none, GOOD)
     async with sampling(device, interval_s=2.0) as (bus, clock, _, seen):
@@ -196,7 +193,7 @@ async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog):
         counters = bus.topics.get("e/diagnostics/scd30/counters").last.value
     assert qualities[:3] == [Quality.OK, Quality.FAULT, Quality.OK]
     assert (counters["failures"], counters["outages"]) == (4, 1)
-    assert [record.message for record in caplog.records] == ["e/scd30 has failed: saturated"]
+    said([record.message for record in caplog.records])
 
 
 async def test_the_topic_of_a_shared_variable_ends_in_the_name_of_the_device():
@@ -382,7 +379,7 @@ async def test_a_service_that_fails_answers_with_the_error(error):
         assert answer == {"success": False, "message": "the bus is short"}
 
 
-async def test_a_service_waits_for_a_reading_and_times_out_with_it():
+async def test_a_service_waits_for_a_reading_and_times_out_with_it(said):
     device, done = HangingDevice(), []
     service = calibration(lambda reference: done.append(reference) or "done")
     async with sampling(device, read_timeout_s=2, services=[service]) as (bus, clock, worker, _):
@@ -391,7 +388,7 @@ async def test_a_service_waits_for_a_reading_and_times_out_with_it():
         await asyncio.to_thread(device.begun.wait, 10)
         calls = [asyncio.create_task(bus.services.get(CALIBRATE).call([ppm])) for ppm in (800, 900)]
         await clock.until(calls[1].done)
-        assert calls[1].result()["message"] == "scd30 is still busy with an earlier call"
+        said(calls[1].result()["message"])
         await clock.advance(2)
         assert calls[0].result()["success"] is False
         assert "has not answered for 2 s; the device may still" in calls[0].result()["message"]

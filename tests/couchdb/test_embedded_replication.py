@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from support.database import DatabaseServer
+    from support.sentences import Said
 
     Begin = Callable[..., Awaitable[str]]
 
@@ -473,11 +474,13 @@ async def test_settings_are_strings(node: Client) -> None:
 # --- connections that fail ---
 
 
-async def test_a_server_that_sends_nothing_is_given_up(node: Client, store: str, begin: Begin) -> None:
+async def test_a_server_that_sends_nothing_is_given_up(
+    node: Client, store: str, begin: Begin, said: Said
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as mute:
         far = f"http://127.0.0.1:{mute.getsockname()[1]}/there"
         seen = await until_state(node, await begin(store, far, connection_timeout=200), "crashing")
-    assert seen["info"]["error"] == "no data for 0.2 s"
+    said(seen["info"]["error"])
 
 
 @pytest.mark.parametrize("length", ["Content-Length: 9", "Transfer-Encoding: chunked"])
@@ -591,7 +594,7 @@ async def test_it_survives_a_far_server_that_is_away_and_its_own_restart(
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("direction", ["up", "down"])
+@pytest.mark.parametrize("direction", [pytest.param("up", marks=pytest.mark.nightly), "down"])
 async def test_everything_arrives_once_though_the_server_is_killed_in_the_middle(
     tmp_path: Path, direction: str
 ) -> None:

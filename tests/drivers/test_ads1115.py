@@ -74,7 +74,7 @@ def test_a_value_far_beyond_the_points_is_a_broken_wire(volts):
         Bench(a0=volts).input(points=((2.8, 0.0), (1.2, 100.0))).read()
 
 
-def test_a_chip_that_another_program_uses_gives_no_reading():
+def test_a_chip_that_another_program_uses_gives_no_reading(said):
     bench = Bench(a0=1.0)
     device = bench.input()
 
@@ -83,7 +83,7 @@ def test_a_chip_that_another_program_uses_gives_no_reading():
         bench.bus.writeto(0x48, bytes((1, 0xE3, 0x83)))  # starts another input
 
     device._sleep = steal
-    with pytest.raises(TransferError, match="did not convert: another program uses the chip"):
+    with said.raises(TransferError):
         device.read()
 
 

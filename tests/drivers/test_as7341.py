@@ -66,17 +66,17 @@ def test_darkness_is_zero():
     assert Bench().read() == 0.0
 
 
-def test_the_factor_of_a_quantum_sensor_scales_the_reading():
+def test_the_factor_of_a_quantum_sensor_scales_the_reading(said):
     assert Bench(gain=0.8, ppfd_factor=1.25).read(white=100.0) == pytest.approx(
         Bench().read(white=100.0), rel=0.02
     )
-    with pytest.raises(SettingError, match=r"ppfd_factor must be 0.01"):
+    with said.raises(SettingError):
         Bench(ppfd_factor=0.0)
 
 
-def test_saturation_is_an_error_and_not_a_number():
+def test_saturation_is_an_error_and_not_a_number(said):
     bench = Bench()
-    with pytest.raises(OutOfRangeError, match=r"AS7341 at 0x39 on I2C bus 1 is saturated: .* 5000"):
+    with said.raises(OutOfRangeError):
         bench.read(white=9_000.0)
     assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
 
@@ -95,21 +95,21 @@ def test_the_constructor_does_not_talk_to_the_chip():
     assert list(Bench().chip.written) == []
 
 
-def test_a_chip_that_lost_power_is_set_up_again():
+def test_a_chip_that_lost_power_is_set_up_again(said):
     bench = Bench()
     bench.read(white=100.0)
     bench.chip.power_cycle()
-    with pytest.raises(NotReadyError, match="has no finished measurement: did it lose power"):
+    with said.raises(NotReadyError):
         bench.read(white=100.0)
     assert bench.read(white=100.0) == pytest.approx(100.0, rel=0.2)
 
 
-def test_a_flag_that_never_changes_does_not_hold_the_bus_for_long(monkeypatch):
+def test_a_flag_that_never_changes_does_not_hold_the_bus_for_long(monkeypatch, said):
     bench = Bench()
     bench.read(white=100.0)
     monkeypatch.setattr("growd_hwsim.chips.as7341._SMUX_S", 1e9)
     before = bench.clock.now
-    with pytest.raises(NotReadyError, match="has no finished measurement"):
+    with said.raises(NotReadyError):
         bench.read(white=100.0)
     assert bench.clock.now - before < 4.0
 

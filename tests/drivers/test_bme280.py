@@ -40,7 +40,7 @@ def test_a_reading_is_one_measurement():
     assert bench.clock.now - before < 0.05
 
 
-def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
+def test_a_chip_that_loses_power_while_it_measures_gives_no_number(said):
     bench = AirBench("bme280")
     bench.start()
     sleep = bench.clock.sleep
@@ -50,7 +50,7 @@ def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
         bench.chip.power_cycle()
 
     bench.driver._registers._sleep = sleep_and_lose_power
-    with pytest.raises(NotReadyError, match="BME280 at 0x76 on I2C bus 1 has no finished measurement"):
+    with said.raises(NotReadyError):
         bench.driver.read()
     bench.driver._registers._sleep = sleep
     assert bench.next()

@@ -61,13 +61,13 @@ def test_a_circuit_measures_at_its_address_within_the_time_of_a_reading(driver):
     assert bench.commands[-1] == "R"
 
 
-def test_settings_are_read_and_changed_only_if_they_differ():
+def test_settings_are_read_and_changed_only_if_they_differ(said):
     bench = Bench(EzoEc)
     bench.read()
     assert bench.commands == ["i", "O,?", "K,?", "R"]
     other = Bench(EzoEc, probe_k=0.1)
     other.chip.outputs = ["TDS"]
-    with pytest.raises(NotReadyError, match=r"was set up: O,EC,1, K,0\.10"):
+    with said.raises(NotReadyError):
         other.read()
     assert (other.chip.outputs, other.chip.cell_constant) == (["EC", "TDS"], 0.1)
     assert other.read() == pytest.approx(1.8, abs=0.05)
@@ -94,8 +94,8 @@ def test_the_temperature_is_sent_before_each_reading_since_a_power_cut_loses_it(
     assert bench.commands[-2:] == ["R", "R"]
 
 
-def test_another_circuit_is_named():
-    with pytest.raises(WrongDeviceError, match=r"EZO-pH at 0x63 .* answers as 'EC', not pH"):
+def test_another_circuit_is_named(said):
+    with said.raises(WrongDeviceError):
         Bench(EzoPh, chip=SimulatedEzoEc).read()
 
 
@@ -110,13 +110,13 @@ def test_a_circuit_that_comes_back_is_set_up_again():
     assert bench.commands == ["i", "R", "i", "R"]
 
 
-def test_a_busy_circuit_is_asked_again_and_then_left():
+def test_a_busy_circuit_is_asked_again_and_then_left(said):
     bench = Bench(EzoPh)
     bench.read()
     bench.chip.read_s = 1.2
     bench.read()
     bench.chip.read_s = 5.0
-    with pytest.raises(TransferError, match="is still busy with the command R"):
+    with said.raises(TransferError):
         bench.read()
 
 

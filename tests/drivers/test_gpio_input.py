@@ -53,23 +53,23 @@ def test_the_pin_is_claimed_by_the_first_read_alone():
     assert pins.claims == 1
 
 
-def test_a_refused_pin_is_claimed_again_at_the_next_read():
+def test_a_refused_pin_is_claimed_again_at_the_next_read(said):
     clock = SleepingTime()
     faults = Faults(sleep=clock.sleep, monotonic=clock.monotonic)
     pins = SimulatedPins(clock.monotonic, is_refused=faults.is_refused)
     switch = GpioInput(pins, PIN, name="door", active="high")
     faults.inject(Fault("refused", f"gpio-{PIN}"))
-    with pytest.raises(HardwareUnavailableError, match=r"door: GPIO 17 can't be read: it is in use"):
+    with said.raises(HardwareUnavailableError):
         switch.read()
     faults.clear()
     assert switch.read().is_active == 1
 
 
-def test_wrong_settings_are_refused():
+def test_wrong_settings_are_refused(said):
     pins = SimulatedPins(SleepingTime().monotonic)
-    with pytest.raises(SettingError, match=r"pin must be 0\.\.27"):
+    with said.raises(SettingError):
         GpioInput(pins, 28)
-    with pytest.raises(SettingError, match="active must be high or low, not on"):
+    with said.raises(SettingError):
         GpioInput(pins, PIN, active="on")
-    with pytest.raises(OSError, match="not set up as an input"):
+    with said.raises(OSError):
         pins.input(PIN)

@@ -179,10 +179,10 @@ def test_udev_is_waited_for():
     assert bench.files.high(PIN) == 1.0
 
 
-def test_udev_is_not_waited_for_without_end(monkeypatch):
+def test_udev_is_not_waited_for_without_end(monkeypatch, said):
     monkeypatch.setattr(pins, "_PERMISSION_S", 0.1)
     bench = Bench(refusals=10_000)
-    with pytest.raises(HardwareUnavailableError, match=r"pwmchip0 may not be written: .* the group gpio"):
+    with said.raises(HardwareUnavailableError):
         bench.light()
 
 
@@ -205,14 +205,14 @@ def test_an_unavailable_pin_is_one_error_with_advice(options, words, monkeypatch
         Bench(**options).light()
 
 
-def test_a_missing_channel_is_reported(bench):
-    with pytest.raises(OSError, match=r"pwmchip0 has no channel 2$"):
+def test_a_missing_channel_is_reported(bench, said):
+    with said.raises(OSError):
         PwmChannel(bench.files, 0, 2).set(0, 0, 0)
 
 
-def test_a_frequency_that_the_kernel_refuses_is_reported(bench):
+def test_a_frequency_that_the_kernel_refuses_is_reported(bench, said):
     light = bench.light(frequency_hz=0.01)
-    with pytest.raises(HardwareUnavailableError, match="channel 0 of pwmchip0 does not take this frequency"):
+    with said.raises(HardwareUnavailableError):
         light.write(0.5, LEASE_S)
     bench.pins.advance(bench.clock.now)
     assert bench.files.high(PIN) == 0.0

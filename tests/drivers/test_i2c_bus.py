@@ -97,12 +97,12 @@ def test_scan_does_not_take_a_stuck_bus_for_an_empty_one(bench):
     assert not isinstance(caught.value, DeviceMissingError)
 
 
-def test_the_error_of_an_absent_device_names_it_with_advice(bench):
+def test_the_error_of_an_absent_device_names_it_with_advice(bench, said):
     bench.bus.label(0x61, "SCD30")
     with pytest.raises(DeviceMissingError) as caught:
         bench.bus.writeto(0x61, b"\x00")
     error = caught.value
-    assert str(error) == "SCD30 at 0x61 on I2C bus 1 does not answer: check its wiring, power and address"
+    said(str(error))
     assert (error.device, error.address, error.errno) == ("SCD30", 0x61, errno.EREMOTEIO)
     assert isinstance(error, OSError)
     assert isinstance(error, DriverError)
@@ -228,7 +228,7 @@ def test_after_a_takeover_the_bus_is_cleared_and_unlocked(bench):
     assert bench.memory.cells[0x10:0x11] == b"b"
 
 
-def test_a_bus_that_opens_after_it_was_taken_over_is_closed_again(bench):
+def test_a_bus_that_opens_after_it_was_taken_over_is_closed_again(bench, said):
     closed = []
 
     class Late:
@@ -240,13 +240,13 @@ def test_a_bus_that_opens_after_it_was_taken_over_is_closed_again(bench):
         return Late()
 
     bench.bus._open_smbus = open_late
-    with pytest.raises(TransferError, match="another thread has taken the bus over"):
+    with said.raises(TransferError):
         bench.bus.writeto(0x50, b"\x10a")
     assert len(closed) == 1
     assert bench.bus._smbus is None
 
 
-def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench):
+def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench, said):
     bench.bus.writeto(0x50, b"\x10a")
 
     def hang_until_taken_over(_message, _forward):
@@ -254,7 +254,7 @@ def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench
         raise OSError(errno.ETIMEDOUT, "from the kernel")
 
     bench.adapter._wire = hang_until_taken_over
-    with pytest.raises(TransferError, match="held the clock"):
+    with said.raises(TransferError):
         bench.bus.writeto(0x50, b"\x10b")
     bench.adapter._wire = bench.wire
     assert bench.opens == 1
@@ -262,7 +262,7 @@ def test_a_transfer_that_ends_after_the_bus_was_taken_over_leaves_it_alone(bench
     assert bench.bus.recoveries == 0
 
 
-def test_data_read_after_a_takeover_is_dropped(bench):
+def test_data_read_after_a_takeover_is_dropped(bench, said):
     bench.bus.writeto(0x50, b"\x10a")
     buffer = bytearray(b"-")
 
@@ -271,6 +271,6 @@ def test_data_read_after_a_takeover_is_dropped(bench):
         return forward(message)
 
     bench.adapter._wire = answer_once_taken_over
-    with pytest.raises(TransferError, match="another thread has taken the bus over"):
+    with said.raises(TransferError):
         bench.bus.readfrom_into(0x50, buffer)
     assert buffer == b"-"

@@ -155,9 +155,9 @@ def test_an_invalid_frame_is_an_error_and_the_next_one_is_read(warm, pieces):
     assert warm.read() == pytest.approx(800, abs=6)
 
 
-def test_a_line_that_never_falls_silent_takes_bounded_time(warm):
+def test_a_line_that_never_falls_silent_takes_bounded_time(warm, said):
     warm.script.append([b"\x55" * 4000])
-    with pytest.raises(TransferError, match="no whole frame"):
+    with said.raises(TransferError):
         warm.read()
 
 
@@ -217,19 +217,19 @@ def test_an_mhz16_gets_no_range_that_is_not_configured(bench):
         assert bench.commands(0x99) == sent
 
 
-def test_an_invalid_range_is_refused(bench):
-    with pytest.raises(SettingError, match="range_ppm must be one of 2000, 5000, 10000, not 3000"):
+def test_an_invalid_range_is_refused(bench, said):
+    with said.raises(SettingError):
         Mhz19(bench.line, monotonic=float, range_ppm=3000)
 
 
-def test_errors_of_an_mhz16_have_its_name():
+def test_errors_of_an_mhz16_have_its_name(said):
     bench = Bench(device="MH-Z16")
-    with pytest.raises(DeviceMissingError, match="MH-Z16 on /dev/serial0"):
+    with said.raises(DeviceMissingError):
         bench.read(b"")
     bench.close()
 
 
-def test_the_line_is_the_hardwares_and_closes_with_it():
+def test_the_line_is_the_hardwares_and_closes_with_it(said):
     bench = Bench()
     bench.close()
     hardware = Hardware(
@@ -237,10 +237,10 @@ def test_the_line_is_the_hardwares_and_closes_with_it():
     )
     line = hardware.serial(PORT, baud=BAUD, timeout_s=ANSWER_S)
     line.send(b"\0")
-    with pytest.raises(HardwareUnavailableError, match="/dev/serial0 has a device already"):
+    with said.raises(HardwareUnavailableError):
         hardware.serial(PORT, baud=BAUD, timeout_s=ANSWER_S)
     hardware.close()
-    with pytest.raises(TransferError, match="the line is closed"):
+    with said.raises(TransferError):
         line.send(b"\0")
     bench.ports.close()
 
@@ -262,18 +262,18 @@ def test_the_error_of_an_inaccessible_port_has_advice(number, words):
     assert caught.value.device == "MH-Z19"
 
 
-def test_a_port_that_fails_otherwise_says_how():
+def test_a_port_that_fails_otherwise_says_how(said):
     def refuse(*_):
         raise OSError(errno.EMFILE, "Too many open files")
 
     line = SerialLine(refuse, PORT, baud=BAUD, timeout_s=ANSWER_S)
-    with pytest.raises(TransferError, match="Too many open files"):
+    with said.raises(TransferError):
         line.send(b"")
 
 
-def test_a_port_that_does_not_exist_is_a_missing_device(tmp_path):
+def test_a_port_that_does_not_exist_is_a_missing_device(tmp_path, said):
     line = SerialLine(open_port, str(tmp_path / "ttyUSB*"), baud=BAUD, timeout_s=ANSWER_S)
-    with pytest.raises(DeviceMissingError, match="is not there"):
+    with said.raises(DeviceMissingError):
         line.send(b"")
 
 
@@ -293,10 +293,10 @@ def test_a_port_in_use_is_skipped(tmp_path):
         os.close(end)
 
 
-def test_the_serial_console_is_not_talked_over(tmp_path):
+def test_the_serial_console_is_not_talked_over(tmp_path, said):
     (tmp_path / "ttyAMA0").touch()
     (tmp_path / "serial0").symlink_to("ttyAMA0")
     consoles = tmp_path / "active"
     consoles.write_text("tty1 ttyAMA0\n")
-    with pytest.raises(HardwareUnavailableError, match=r"serial0 is the serial console .* `growd setup-pi`"):
+    with said.raises(HardwareUnavailableError):
         open_port(str(tmp_path / "serial0"), BAUD, ANSWER_S, consoles=consoles)

@@ -170,11 +170,11 @@ async def test_wrong_answers_are_failures(protocol, fault, words):
         assert device.switch.is_on(1)
 
 
-async def test_a_slow_device_is_a_failure_after_the_time_limit():
+async def test_a_slow_device_is_a_failure_after_the_time_limit(said):
     async with served("shelly_gen1") as device:
         device.fault = "slow"
         ask = partial(ask_http, limit_s=0.05)
-        with pytest.raises(HardwareUnavailableError, match=r"can't be reached: no answer within 0.05 s"):
+        with said.raises(HardwareUnavailableError):
             await opened(device, "shelly_gen1", ask=ask)
 
 
@@ -298,11 +298,11 @@ async def test_a_device_over_mqtt_becomes_safe_by_its_timer(protocol):
         output.write(1.0, 60.0)
 
 
-def test_without_a_broker_there_is_no_output():
-    with pytest.raises(SettingError, match="heater: there is no MQTT broker"):
+def test_without_a_broker_there_is_no_output(said):
+    with said.raises(SettingError):
         MqttOutput(None, lambda _: [], name="heater", safe_on=False)
 
 
-def test_an_answer_that_is_nested_too_deep_is_a_wrong_one():
-    with pytest.raises(HardwareUnavailableError, match="gives an unexpected answer"):
+def test_an_answer_that_is_nested_too_deep_is_a_wrong_one(said):
+    with said.raises(HardwareUnavailableError):
         HttpSwitch(ShellyGen1("http://plug"), lambda *_: (200, 60_000 * b"["), name="heater")

@@ -360,7 +360,7 @@ def test_only_what_is_driven_is_claimed_on_request(bench):
     assert bench.ask(CLAIM_DRIVEN, 18, 0, 0) == 1  # a pin of a PWM chip is no output of the GPIO chip
 
 
-def test_an_input_that_is_refused_leaves_the_output_under_its_lease(bench):
+def test_an_input_that_is_refused_leaves_the_output_under_its_lease(bench, said):
     bench.claim(VALVE)
     bench.write(VALVE, 1, 1_000)
     bench.board.failing = {VALVE}
@@ -372,7 +372,7 @@ def test_an_input_that_is_refused_leaves_the_output_under_its_lease(bench):
     bench.ask(CLAIM_INPUT, VALVE, 1, -1, 50, 0, 0)
     assert bench.board.inputs == [(VALVE, "up", 50)]
     assert bench.ask(READ, VALVE) == 1
-    with pytest.raises(OSError, match="not set up as an output"):
+    with said.raises(OSError):
         bench.write(VALVE, 1, 1_000)
 
 
@@ -391,8 +391,8 @@ def test_what_cannot_be_is_refused_and_drives_nothing(bench, high, period, valid
     assert not any(level for _, _, level in bench.board.writes)
 
 
-def test_a_pin_that_was_not_claimed_is_not_driven(bench):
-    with pytest.raises(PermissionError, match="not set up as an output"):
+def test_a_pin_that_was_not_claimed_is_not_driven(bench, said):
+    with said.raises(PermissionError):
         bench.write(VALVE, 1, 1_000)
     assert not bench.board.writes
 

@@ -108,10 +108,10 @@ def test_after_a_refused_write_any_level_is_written(bench, level):
     assert bench.pins.high(PIN) == 0
 
 
-def test_a_closed_output_is_not_switched(bench):
+def test_a_closed_output_is_not_switched(bench, said):
     valve = bench.output()
     valve.close()
-    with pytest.raises(SettingError, match="valve is closed"):
+    with said.raises(SettingError):
         valve.write(1.0, LEASE_S)
     assert bench.pins.high(PIN) == 0
     again = bench.output()
@@ -119,17 +119,15 @@ def test_a_closed_output_is_not_switched(bench):
     assert bench.pins.high(PIN) == 1
 
 
-def test_a_pin_that_is_not_on_the_header_is_refused_before_it_is_touched(bench):
-    with pytest.raises(SettingError, match=r"fan: pin must be 0\.\.27 \(BCM\), not 28"):
+def test_a_pin_that_is_not_on_the_header_is_refused_before_it_is_touched(bench, said):
+    with said.raises(SettingError):
         bench.output(28, name="fan")
     assert not bench.pins.history
 
 
-def test_a_pin_in_use_elsewhere_is_one_clear_sentence(bench):
+def test_a_pin_in_use_elsewhere_is_one_clear_sentence(bench, said):
     bench.refused.add(PIN)
-    with pytest.raises(
-        HardwareUnavailableError, match="fan: GPIO 23 can't be driven: it is in use by gpioset"
-    ):
+    with said.raises(HardwareUnavailableError):
         bench.output(name="fan")
 
 

@@ -278,14 +278,14 @@ def test_normal_use_has_no_overrun(warm):
     assert warm.bridge.on_read(1) == b"\x60"
 
 
-def test_other_places_are_opened_as_serial_ports(bench):
+def test_other_places_are_opened_as_serial_ports(bench, said):
     line = SerialLine(
         with_bridges(bench.open_other, lambda _number: bench.bus, sleep=bench.clock.sleep, monotonic=float),
         "/dev/serial0",
         baud=BAUD,
         timeout_s=ANSWER_S,
     )
-    with pytest.raises(DeviceMissingError, match="/dev/serial0 is not there"):
+    with said.raises(DeviceMissingError):
         line.send(b"\0")
     assert bench.opened == ["/dev/serial0"]
 

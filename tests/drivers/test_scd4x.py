@@ -24,10 +24,10 @@ def steady(bench, seconds=180.0):
         bench.next()
 
 
-def test_each_measurement_is_read_once():
+def test_each_measurement_is_read_once(said):
     bench = started()
     assert bench.driver.read()
-    with pytest.raises(NotReadyError, match="SCD4x at 0x62 on I2C bus 1 has no new measurement yet"):
+    with said.raises(NotReadyError):
         bench.driver.read()
     assert bench.next()
 
@@ -65,15 +65,15 @@ def test_a_setting_beyond_its_range_is_refused(options, words):
         AirBench("scd4x", **options)
 
 
-def test_a_chip_that_lost_power_unnoticed_is_set_up_again():
+def test_a_chip_that_lost_power_unnoticed_is_set_up_again(said):
     bench = started(altitude_m=340)
     bench.next()
     bench.chip.power_cycle()
     bench.clock.advance(3.0)
-    with pytest.raises(NotReadyError, match="no new measurement yet"):
+    with said.raises(NotReadyError):
         bench.driver.read()
     bench.clock.advance(10.0)
-    with pytest.raises(NotReadyError, match="does not measure any more, as after a loss of power"):
+    with said.raises(NotReadyError):
         bench.driver.read()
     bench.start()
     assert bench.chip.settings.self_calibration == 0
@@ -106,10 +106,10 @@ def test_forced_recalibration_sets_the_reading_and_lasts():
     assert len(commands(bench, RECALIBRATE)) == 1
 
 
-def test_a_calibration_that_the_chip_refuses_is_told_and_it_measures_on():
+def test_a_calibration_that_the_chip_refuses_is_told_and_it_measures_on(said):
     bench = started(chip_options={"error_ppm": 120.0})
     bench.next()
-    with pytest.raises(NotReadyError, match="refused the calibration: it must have measured for three"):
+    with said.raises(NotReadyError):
         bench.driver.recalibrate(800)
     bench.start()
     assert bench.next().carbon_dioxide_ppm == pytest.approx(920, abs=11)
@@ -136,8 +136,8 @@ def test_a_reference_beyond_the_range_is_refused(reference):
     assert commands(bench, RECALIBRATE) == []
 
 
-def test_a_chip_that_has_not_measured_is_not_calibrated():
+def test_a_chip_that_has_not_measured_is_not_calibrated(said):
     bench = started()
-    with pytest.raises(NotReadyError, match="has not measured yet, so it can't be calibrated"):
+    with said.raises(NotReadyError):
         bench.driver.recalibrate(800)
     assert commands(bench, RECALIBRATE) == []

@@ -89,21 +89,21 @@ def take_over_and_use(bench: Bench) -> None:
     bench.line.send(b"new")
 
 
-def test_a_read_that_ends_after_the_line_was_taken_over_leaves_the_new_port_alone(bench):
+def test_a_read_that_ends_after_the_line_was_taken_over_leaves_the_new_port_alone(bench, said):
     bench.line.send(b"a")
     bench.ports[0].meanwhile = lambda: in_another_thread(lambda: take_over_and_use(bench))
-    with pytest.raises(TransferError, match="another thread has taken the line over"):
+    with said.raises(TransferError):
         bench.line.read(1)
     assert [port.is_open for port in bench.ports] == [False, True]
 
 
-def test_a_port_that_is_open_only_after_the_line_was_taken_over_is_closed_again(bench):
+def test_a_port_that_is_open_only_after_the_line_was_taken_over_is_closed_again(bench, said):
     def meanwhile() -> None:
         bench.meanwhile = lambda: None
         in_another_thread(lambda: take_over_and_use(bench))
 
     bench.meanwhile = meanwhile
-    with pytest.raises(TransferError, match="another thread has taken the line over"):
+    with said.raises(TransferError):
         bench.line.send(b"old")
     taken_over, late = bench.ports
     assert (taken_over.is_open, taken_over.written) == (True, b"new")

@@ -84,7 +84,7 @@ def test_a_change_of_light_from_dark_to_full_takes_three_measurements_at_most():
     assert bench.seconds(20.0) == pytest.approx(0.648 + 0.108 + 0.324)
 
 
-def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
+def test_a_chip_that_loses_power_while_it_measures_gives_no_number(said):
     bench = tsl2591_bench()
     bench.read(300.0)
 
@@ -93,7 +93,7 @@ def test_a_chip_that_loses_power_while_it_measures_gives_no_number():
         bench.chip.power_cycle()
 
     bench.driver._sleep = sleep_and_lose_power
-    with pytest.raises(NotReadyError, match="no finished measurement"):
+    with said.raises(NotReadyError):
         bench.driver.read()
     bench.driver._sleep = bench.clock.sleep
     assert bench.read(300.0) == pytest.approx(300.0, rel=0.01)
@@ -108,10 +108,10 @@ def test_another_chip_at_its_address_is_named_and_not_written_to():
     assert all(len(data) == 1 for data in bench.chip.written)  # it was only asked
 
 
-def test_a_bus_that_breaks_off_is_an_error_and_passes():
+def test_a_bus_that_breaks_off_is_an_error_and_passes(said):
     bench = tsl2591_bench()
     bench.faults.inject(Fault("bus_error", "tsl2591"))
-    with pytest.raises(TransferError, match="TSL2591 at 0x29 on I2C bus 1 broke off the transfer"):
+    with said.raises(TransferError):
         bench.read(100.0)
     bench.faults.clear()
     assert bench.read(100.0) == pytest.approx(100.0, rel=0.01)

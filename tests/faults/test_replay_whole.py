@@ -28,6 +28,8 @@ from support.rig import Rig, rigged
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from support.sentences import Said
+
 RECORDING = os.environ.get("GROWD_TEST_RECORDING", "")  # museum-food-computer-2019.csv
 INTERVAL_S = 300.0
 LOOK_S = 3.0  # from a chip's measurement to its message, with a second try

@@ -68,11 +68,11 @@ class Queue:
         await asyncio.wait([task])
 
 
-async def test_a_hold_is_carried_out_before_all_commands_that_wait():
+async def test_a_hold_is_carried_out_before_all_commands_that_wait(said):
     queue = Queue()
     queue.fill()
     queue.take(TOPICS(ENVIRONMENT, "desired", "air_temperature", "set"), b"20")
-    assert [reason for _, reason in queue.refused] == ["64 other commands wait"]
+    said([reason for _, reason in queue.refused])
     queue.take(HOLD, b"ON")
     assert len(queue.refused) == 1
     await queue.carry_out(1)
@@ -89,12 +89,12 @@ async def test_a_release_waits_for_the_commands_before_it():
     assert queue.home.called[0][0] == "hold/release"
 
 
-async def test_unknown_names_take_no_place():
+async def test_unknown_names_take_no_place(said):
     queue = Queue()
     for number in range(PLACES):
         queue.take(TOPICS(f"x{number}", "desired", "y", "set"), b"1")
         queue.take(TOPICS(ENVIRONMENT, "recipe", f"x{number}"), b"PRESS")
     assert len(queue.refused) == 2 * PLACES
-    assert queue.refused[0][1] == 'there is no topic named "x0/desired/y"'
+    said(queue.refused[0][1])
     queue.fill()
     assert len(queue.refused) == 2 * PLACES

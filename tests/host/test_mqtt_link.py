@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator
     from pathlib import Path
 
+    from support.sentences import Said
+
 SOON = Pauses(0.05, 0.1)
 TOPIC = "greenhouse/tank"
 
@@ -129,9 +131,9 @@ async def test_a_worker_thread_publishes_and_gets_the_acknowledgement(tmp_path: 
             assert message.payload == b"ON"
 
 
-async def test_without_a_connection_publishing_fails_at_once(own_port: int):
+async def test_without_a_connection_publishing_fails_at_once(own_port: int, said: Said):
     line = Line(own_port)
-    with pytest.raises(ConnectionError, match="can't be reached: there is no connection yet"):
+    with said.raises(ConnectionError):
         await asyncio.to_thread(line.link.send, TOPIC, b"ON")
     async with line.running():
         await until(lambda: bool(line.problem))

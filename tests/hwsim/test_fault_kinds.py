@@ -183,8 +183,8 @@ def test_a_stuck_bus_is_free_at_the_end_of_the_fault(bench):
     assert bench.machine.adapters[1].pulses == 0
 
 
-def test_a_missing_bus_cannot_be_cleared(bench):
-    with pytest.raises(OSError, match="there is no I2C bus 7"):
+def test_a_missing_bus_cannot_be_cleared(bench, said):
+    with said.raises(OSError):
         bench.machine.clear_bus(7)
 
 

@@ -44,13 +44,13 @@ def test_a_fault_lasts_from_at_for_its_duration():
     assert bench.light.read()
 
 
-def test_a_pin_refuses_for_as_long_as_the_fault_lasts():
+def test_a_pin_refuses_for_as_long_as_the_fault_lasts(said):
     bench = Bench(Fault("refused", "gpio-23", at=10, duration=10))
     pins = bench.machine.pins
     valve, fan = (PinOutput(pins, pin, name="relay") for pin in (23, 24))
     bench.clock.advance(10)
     fan.write(1.0, 60.0)
-    with pytest.raises(HardwareUnavailableError, match="GPIO 23 can't be driven: it is in use by gpioset"):
+    with said.raises(HardwareUnavailableError):
         valve.write(1.0, 60.0)
     assert (pins.high(23), pins.high(24)) == (0, 1)
     bench.clock.advance(10)
@@ -233,9 +233,9 @@ def test_a_wrong_file_says_where_and_why(tmp_path, text, entry, key, words):
     assert isinstance(error, ValueError)
 
 
-def test_a_file_that_cannot_be_read_says_so(tmp_path):
-    with pytest.raises(FaultFileError, match="can't be read: No such file"):
+def test_a_file_that_cannot_be_read_says_so(tmp_path, said):
+    with said.raises(FaultFileError):
         load_faults(tmp_path / "none.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
-    with pytest.raises(FaultFileError, match="is not in UTF-8"):
+    with said.raises(FaultFileError):
         load_faults(tmp_path / "binary.toml")

@@ -196,11 +196,11 @@ def test_a_wrong_file_is_refused_with_file_line_and_reason(tmp_path, text, line,
     assert isinstance(caught.value, SimulationError)
 
 
-def test_a_missing_or_binary_file_is_refused(tmp_path):
-    with pytest.raises(ReplayFileError, match=r"none\.csv: can't be read: No such file"):
+def test_a_missing_or_binary_file_is_refused(tmp_path, said):
+    with said.raises(ReplayFileError):
         load_recording(tmp_path / "none.csv")
     (tmp_path / "binary.csv").write_bytes(b"timestamp,variable,value\n\xff\xfe,a,b\n")
-    with pytest.raises(ReplayFileError, match=r"binary\.csv: is not in UTF-8"):
+    with said.raises(ReplayFileError):
         load_recording(tmp_path / "binary.csv")
 
 
@@ -279,20 +279,20 @@ def test_the_file_of_a_run_is_a_recording(tmp_path):
         assert of_run.at("air_carbon_dioxide", time) == of_file.at("air_carbon_dioxide", time)
 
 
-def test_another_zip_and_a_damaged_one_are_refused(tmp_path):
+def test_another_zip_and_a_damaged_one_are_refused(tmp_path, said):
     path = tmp_path / "run.zip"
     with ZipFile(path, "w") as file:
         file.writestr("run-aaaaaa/points.csv", "time,environment\r\n")
-    with pytest.raises(ReplayFileError, match=r"is a ZIP file without replay\.csv"):
+    with said.raises(ReplayFileError):
         load_recording(path)
     with ZipFile(path, "w") as file:
         file.writestr("replay.csv", EXPORT)
     path.write_bytes(path.read_bytes().replace(b"8000", b"9000"))  # it is stored, not compressed
-    with pytest.raises(ReplayFileError, match=r"is a damaged ZIP file"):
+    with said.raises(ReplayFileError):
         load_recording(path)
 
 
-def test_a_line_without_end_is_refused_early(tmp_path):
+def test_a_line_without_end_is_refused_early(tmp_path, said):
     path = write(tmp_path, "timestamp,variable,value\n" + "1" * 200_000)
-    with pytest.raises(ReplayFileError, match=r"2.*more than 100000 characters"):
+    with said.raises(ReplayFileError):
         load_recording(path)

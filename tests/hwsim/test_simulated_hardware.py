@@ -203,11 +203,11 @@ def test_the_same_seed_tells_the_same_story():
     assert story(1) != story(2)
 
 
-def test_it_is_the_drivers_hardware_with_one_bus():
+def test_it_is_the_drivers_hardware_with_one_bus(said):
     machine = simulated(SleepingTime())
     assert isinstance(machine, Hardware)
     assert machine.i2c(1).scan() == [0x23, 0x61]
-    with pytest.raises(HardwareUnavailableError, match="I2C bus 0 is not there"):
+    with said.raises(HardwareUnavailableError):
         machine.i2c(0).scan()
     machine.close()
 

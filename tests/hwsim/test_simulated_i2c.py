@@ -111,15 +111,15 @@ def test_a_missing_bus_has_no_device_node(adapter):
     assert caught.value.filename == "/dev/i2c-2"
 
 
-def test_a_closed_descriptor_is_bad(adapter):
+def test_a_closed_descriptor_is_bad(adapter, said):
     kernel = I2CKernel({1: adapter})
     bus = smbus_over(kernel)(1)
     descriptor = bus.fd
     bus.close()
     assert bus.fd is None
-    with pytest.raises(OSError, match="Bad file descriptor"):
+    with said.raises(OSError):
         kernel.ioctl(descriptor, smbus2.smbus2.I2C_RDWR, None)
-    with pytest.raises(OSError, match="Bad file descriptor"):
+    with said.raises(OSError):
         kernel.close(descriptor)
 
 

@@ -249,8 +249,8 @@ def test_a_fault_strikes_one_of_two_sensors():
     machine.close()
 
 
-def test_faults_of_a_bus_and_of_a_line_are_kept_apart():
-    with pytest.raises(FaultError, match="kind bad_crc can't be: for mhz19 there are absent, short"):
+def test_faults_of_a_bus_and_of_a_line_are_kept_apart(said):
+    with said.raises(FaultError):
         Fault("bad_crc", "mhz19")
-    with pytest.raises(FaultError, match="kind unplugged can't be: for scd30 there are absent, nak"):
+    with said.raises(FaultError):
         Fault("unplugged", "scd30")

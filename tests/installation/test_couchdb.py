@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from growd_machine.installation.steps import Step
+    from support.sentences import Said
 
 CHECKOUT = Path(__file__).parents[2]
 SETTINGS = (CHECKOUT / "couchdb/local.d/growd.ini").read_text()
@@ -179,9 +180,9 @@ def test_damaged_accounts_and_logins_are_one_sentence(machine: Machine):
         install(machine)
 
 
-def test_without_podman_and_package_the_command_is_named(tmp_path: Path, monkeypatch):
+def test_without_podman_and_package_the_command_is_named(tmp_path: Path, monkeypatch, said: Said):
     monkeypatch.setattr(Machine, "is_live", True)
-    with pytest.raises(InstallError, match=r"sudo apt install .* podman crun"):
+    with said.raises(InstallError):
         steps_of(Machine(tmp_path))
 
 

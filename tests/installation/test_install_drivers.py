@@ -86,15 +86,13 @@ def test_a_package_stays_without_a_network_and_without_its_wheel_file(machine, e
     assert "sht31_example.py" in library(machine)
 
 
-def test_a_package_is_removed(machine, example):
+def test_a_package_is_removed(machine, example, said):
     install(machine, with_packages=[str(example)])
     install(machine, without_packages=["Growd.SHT31"])
     assert library(machine) == set()
     assert installed_packages(machine) == []
     assert len(list((machine.root / "opt/growd").glob("drivers-*"))) == 1
-    with pytest.raises(
-        InstallError, match=r"--without growd-sht31: there is no such package .*; there is none"
-    ):
+    with said.raises(InstallError):
         install(machine, without_packages=["growd-sht31"])
 
 
@@ -110,12 +108,10 @@ def test_growd_itself_is_no_driver(machine, given):
         install(machine, with_packages=[given])
 
 
-def test_a_package_that_can_not_be_had_changes_nothing(machine, example):
+def test_a_package_that_can_not_be_had_changes_nothing(machine, example, said):
     install(machine, with_packages=[str(example)])
     before = machine.at(Path("opt/growd/drivers")).readlink()
-    with pytest.raises(
-        InstallError, match=r"the drivers can't be installed: the name resolution failed; connect"
-    ):
+    with said.raises(InstallError):
         install(machine, with_packages=["growd-missing==1.0"])
     assert machine.at(Path("opt/growd/drivers")).readlink() == before
     assert not list((machine.root / "opt/growd").glob("*.part"))

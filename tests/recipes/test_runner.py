@@ -142,7 +142,7 @@ async def test_the_answer_to_a_start_has_the_warnings(on):
         assert seen.get_nowait().value == 25
 
 
-async def test_the_answer_to_a_start_during_a_hold_says_that_outputs_stay_safe(on):
+async def test_the_answer_to_a_start_during_a_hold_says_that_outputs_stay_safe(on, said):
     on.held = "all outputs are safe by ann: cleaning; release with `growd safe --release`"
     answer = await on.start()
     assert answer["success"]
@@ -151,7 +151,7 @@ async def test_the_answer_to_a_start_during_a_hold_says_that_outputs_stay_safe(o
     )
     await on.stop()
     on.held = ""
-    assert (await on.start())["message"] == "the recipe day has started"
+    said((await on.start())["message"])
 
 
 async def test_a_start_that_can_not_be_recorded_is_refused(on):
@@ -241,10 +241,10 @@ async def test_the_refusal_names_a_hanging_database(on, asked_in_vain, monkeypat
     assert on.parameter("current_recipe") == ""
 
 
-async def test_a_hanging_database_does_not_delay_a_stop(on, asked_in_vain):
+async def test_a_hanging_database_does_not_delay_a_stop(on, asked_in_vain, said):
     call = asyncio.create_task(on.start(), name="start")
     await asked_in_vain.wait()
-    assert (await on.stop())["message"] == "no recipe is running"
+    said((await on.stop())["message"])
     assert not call.done()
     call.cancel()
     await asyncio.wait([call])
@@ -368,7 +368,7 @@ async def test_a_clock_set_back_does_not_cause_more_writes(on):
     assert on.journal.progressed <= 2
 
 
-async def test_an_error_in_a_tick_is_logged_once_and_the_run_continues(on, caplog):
+async def test_an_error_in_a_tick_is_logged_once_and_the_run_continues(on, caplog, said):
     caplog.set_level(logging.ERROR, "growd")
     await on.start()
     plan = on.runner._active.plan
@@ -378,9 +378,7 @@ async def test_an_error_in_a_tick_is_logged_once_and_the_run_continues(on, caplo
 
     plan.set_points = broken
     await on.clock.advance(20)
-    assert [record.message for record in caplog.records] == [
-        "e/recipe_runner: tick: ZeroDivisionError: in a tick"
-    ]
+    said([record.message for record in caplog.records])
     del plan.set_points
     await on.clock.advance(100)
     assert on.set_points() == {TEMPERATURE: 25}

@@ -142,10 +142,10 @@ async def test_an_offset_beyond_the_end_is_refused(on):
     assert (on.journal.points, on.parameter("current_recipe")) == ([], "")
 
 
-async def test_a_pause_holds_set_points_until_resumed(on):
+async def test_a_pause_holds_set_points_until_resumed(on, said):
     await on.start("weeks")
     await on.clock.advance(15 * MINUTE)
-    assert (await on.ask("pause_recipe", "Ada"))["message"] == "the recipe weeks has been paused"
+    said((await on.ask("pause_recipe", "Ada"))["message"])
     assert events(on) == "the recipe weeks has been paused (by Ada)"
     count = on.bus.topics.get(f"e/desired/{LIGHT}").count
     await on.clock.advance(10 * MINUTE)
@@ -216,10 +216,10 @@ async def test_a_skip_back_survives_a_kill(chamber):
         assert (state(chamber)["phase"], chamber.set_points()) == ("early", {LIGHT: 5000})
 
 
-async def test_the_refusal_lists_phases_without_a_name(on):
+async def test_the_refusal_lists_phases_without_a_name(on, said):
     await on.start("day")
     answer = await on.ask("skip_to_phase", "2")
-    assert answer["message"] == 'phase: there is no phase "2"; the recipe has 1 phase: 1 (without a name)'
+    said(answer["message"])
 
 
 @pytest.mark.parametrize("phase", ["middle", 0, 3, True, None, 1.5, ["late"], "\uff13", "9" * 5000])
@@ -295,13 +295,13 @@ async def test_each_run_has_one_document(on):
     assert on.journal.documents[1:] == [begun | stopped]
 
 
-async def test_a_saved_recipe_that_became_invalid_ends(chamber):
+async def test_a_saved_recipe_that_became_invalid_ends(chamber, said):
     async with chamber.on():
         await chamber.start("weeks")
     chamber.journal.run["recipe"] = {"format": "of the future"}
     async with chamber.on():
         await chamber.clock.advance(2)
-        assert chamber.journal.documents[-1]["end_reason"] == "not valid any more"
+        said(chamber.journal.documents[-1]["end_reason"])
         assert chamber.parameter("current_recipe") == ""
 
 

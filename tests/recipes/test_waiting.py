@@ -16,8 +16,8 @@ from support.waiting import PATIENCE_S
 pytestmark = pytest.mark.long
 
 HOUR = 3_600.0
-AT = BEGAN + 10 * HOUR  # 2023-11-15 08:13:20 UTC
-WHEN = "2023-11-15 08:13:20"
+AT = BEGAN + HOUR  # 2023-11-14 23:13:20 UTC
+WHEN = "2023-11-14 23:13:20"
 LONG = {"_id": "long", "_rev": "1-a", "format": "simple"}
 LONG["operations"] = [[0, TEMPERATURE, 20], [HOUR, LIGHT, 8000], [20 * HOUR, LIGHT, 0]]
 LONG["operations"].append([48 * HOUR, TEMPERATURE, 20])
@@ -49,7 +49,7 @@ async def to(chamber, time):
 
 async def test_a_recipe_waits_for_its_time_and_starts_once(on):
     answer = await order(on)
-    assert answer == {"success": True, "message": f"the recipe long starts at {WHEN}, in 10 h"}
+    assert answer == {"success": True, "message": f"the recipe long starts at {WHEN}, in 1 h"}
     await to(on, AT - 2)
     assert state(on) == {
         "state": "waiting",
@@ -130,13 +130,13 @@ async def test_a_time_that_has_just_passed_is_now(on, late):
     assert (state(on)["state"], on.journal.documents[0]["ordered"]) == ("running", None)
 
 
-async def test_other_times_are_refused(on):
-    assert (await order(on, at=BEGAN - HOUR))["message"] == "at: 2023-11-14 21:13:20 is in the past"
+async def test_other_times_are_refused(on, said):
+    said((await order(on, at=BEGAN - HOUR))["message"])
     far = await order(on, at=BEGAN + AHEAD_S + 1)
-    assert far["message"] == "at: 1731622401 is more than a year ahead; it is in UNIX seconds"
+    said(far["message"])
     assert "more than a year ahead" in (await order(on, at=1e300))["message"]
     on.clock.step(10 - on.clock.time())
-    assert (await order(on))["message"] == "at: this machine's clock was never set"
+    said((await order(on))["message"])
     assert on.journal.order is None
 
 
@@ -147,9 +147,9 @@ async def test_a_start_while_one_waits_is_refused_with_its_name(on):
     assert on.journal.order["recipe_id"] == "long"
 
 
-async def test_an_order_while_a_recipe_runs_is_refused(on):
+async def test_an_order_while_a_recipe_runs_is_refused(on, said):
     await on.start("day")
-    assert (await order(on))["message"] == "the recipe day is running; stop it first"
+    said((await order(on))["message"])
 
 
 async def test_of_an_order_and_a_start_at_the_same_time_one_wins(on):
@@ -195,7 +195,7 @@ async def test_an_order_survives_restarts(chamber, is_new_boot):
     for _ in range(2):
         async with chamber.on():
             assert (state(chamber)["state"], state(chamber)["starts_at"]) == ("waiting", AT)
-            await chamber.clock.advance(HOUR)
+            await chamber.clock.advance(HOUR / 4)
     async with chamber.on():
         await to(chamber, AT + 2)
     assert chamber.journal.recorded() == [("recipe_start", "long")]
@@ -250,10 +250,10 @@ async def test_a_recipe_that_would_have_ended_during_an_outage_does_not_start(ch
 
 async def test_the_wall_clock_decides(on):
     await order(on)
-    on.clock.step(-5 * HOUR)
-    await on.clock.advance(12 * HOUR)
+    on.clock.step(-0.5 * HOUR)
+    await on.clock.advance(1.2 * HOUR)
     assert state(on)["state"] == "waiting"
-    on.clock.step(4 * HOUR)
+    on.clock.step(1.3 * HOUR)
     await on.clock.advance(1)
     assert (state(on)["state"], state(on)["elapsed"]) == ("running", pytest.approx(HOUR, abs=2))
 
@@ -270,14 +270,14 @@ async def test_after_a_power_cut_a_start_waits_for_the_time_server(chamber):
     async with chamber.on():
         await order(chamber)
     chamber.clock.synchronised = False
-    chamber.clock.step(10.5 * HOUR)
+    chamber.clock.step(1.5 * HOUR)
     async with chamber.on():
         await chamber.clock.advance(30)
         assert state(chamber)["state"] == "waiting"
         (problem,) = problems(chamber)
         assert "the clock is not synchronised (NTP); it starts in" in problem["text"]
         chamber.clock.synchronised = True
-        chamber.clock.step(-10.5 * HOUR)
+        chamber.clock.step(-1.5 * HOUR)
         await chamber.clock.advance(2)
         assert (state(chamber)["state"], problems(chamber)) == ("waiting", [])
         chamber.clock.synchronised = False
@@ -341,7 +341,7 @@ async def test_the_plan_of_a_recipe_that_waits_begins_at_its_time(on):
     await order(on, offset=HOUR / 2)
     plan = (await on.call("recipe_plan"))["plan"]
     assert (plan["state"], plan["elapsed"], plan["start"]) == ("waiting", HOUR / 2, AT - HOUR / 2)
-    assert [(each["time"] - AT, each["variable"], each["from"], each["to"]) for each in plan["next"]] == [
+    assert [(each["time"] - AT, each["variable"], each["from"], each["to"]) for each in plan["next"][:2]] == [
         (0, TEMPERATURE, None, 20),
         (HOUR / 2, LIGHT, None, 8000),
     ]
@@ -359,5 +359,5 @@ async def test_the_status_has_the_revision_that_waits_and_the_one_in_the_databas
 async def test_set_points_by_hand_hold_while_a_recipe_waits(on):
     await order(on)
     assert await on.post(LIGHT, 500.0) == ""
-    await on.clock.advance(HOUR)
+    await on.clock.advance(HOUR / 2)
     assert on.set_points() == {LIGHT: 500}

@@ -69,8 +69,8 @@ async def test_other_texts_name_no_run(archive, with_runs, text):
         await archive.find(text)
 
 
-async def test_a_short_form_of_several_runs_names_them(archive, with_runs):
-    with pytest.raises(InvalidValueError, match=r"the id of one run .2 begin with it: .*2222, .*1111"):
+async def test_a_short_form_of_several_runs_names_them(archive, with_runs, said):
+    with said.raises(InvalidValueError):
         await archive.find("aaaa")
 
 

@@ -252,10 +252,10 @@ async def test_a_failed_export_leaves_nothing(stored, archive, with_run, tmp_pat
     assert await asyncio.to_thread(os.listdir, tmp_path) == []
 
 
-def test_a_file_that_exists_is_kept(tmp_path):
+def test_a_file_that_exists_is_kept(tmp_path, said):
     path = tmp_path / "run.zip"
     path.write_text("mine")
-    with pytest.raises(PartFileError, match="exists already: --replace replaces it"):
+    with said.raises(PartFileError):
         RunZip(path, "run")
     with RunZip(path, "run", replace=True) as file:
         file.add("a", b"b")
@@ -266,8 +266,8 @@ def test_a_file_that_exists_is_kept(tmp_path):
     assert ExportedRun.read(path).members["a"] == b"b"
 
 
-def test_a_full_disk_is_one_sentence(tmp_path):
-    with pytest.raises(PartFileError, match=r"/dev/full/.*run.zip.part can't be written: Not a directory"):
+def test_a_full_disk_is_one_sentence(tmp_path, said):
+    with said.raises(PartFileError):
         RunZip(tmp_path.__class__("/dev/full/run.zip"), "run")
 
     def full() -> None:

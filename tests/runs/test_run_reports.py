@@ -284,9 +284,9 @@ class TestReport:
 
 
 class TestNewFigures:
-    async def test_a_request_that_took_too_long_goes_on_where_it_was(self, reports):
+    async def test_a_request_that_took_too_long_goes_on_where_it_was(self, reports, said):
         made = reports(limit_s=0.0)
-        with pytest.raises(ReportTimeoutError, match="not made within 0 s"):
+        with said.raises(ReportTimeoutError):
             await made.figures("aaaaaa")
         made._limit = 60.0
         assert (await made.figures("aaaaaa")).variable(WARMTH).whole.data_s == 90_000

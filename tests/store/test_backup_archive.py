@@ -168,13 +168,13 @@ def test_a_newer_format_is_refused(tmp_path):
         archive.checked()
 
 
-def test_a_full_disk_leaves_a_part_that_goes_on(path, tmp_path):
+def test_a_full_disk_leaves_a_part_that_goes_on(path, tmp_path, said):
     other = tmp_path / "other.growd"
     with full_disk(1_000_000), PartFile(other, QUERY) as file:
         writer = ArchiveWriter(file)
         write_first(writer)
         file.save()
-        with pytest.raises(PartFileError, match=r"other\.growd\.part can't be written: File too large"):
+        with said.raises(PartFileError):
             write_second(writer)
     with PartFile(other, QUERY) as file:
         writer = ArchiveWriter(file)

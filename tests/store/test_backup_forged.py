@@ -94,17 +94,17 @@ def test_an_unreadable_record_is_refused(tmp_path, home, content):
         restored(path, None, home)
 
 
-def test_a_configuration_from_elsewhere_needs_a_place(tmp_path, home):
+def test_a_configuration_from_elsewhere_needs_a_place(tmp_path, home, said):
     own = {"option": "the configuration", "path": str(tmp_path / "cron.d/x"), "member": "configuration/g"}
     path = forge(tmp_path / "f", ("configuration/g", b"# a"), recorded(configuration=own))
-    with pytest.raises(BackupError, match="name its place with --config"):
+    with said.raises(BackupError):
         restored(path, None, home)
     assert not (tmp_path / "cron.d").exists()
 
 
-def test_a_backup_without_configuration_needs_one_that_exists(tmp_path, home):
+def test_a_backup_without_configuration_needs_one_that_exists(tmp_path, home, said):
     path = forge(tmp_path / "f", WITHOUT)
-    with pytest.raises(BackupError, match="the backup has no configuration"):
+    with said.raises(BackupError):
         restored(path, tmp_path / "growd.toml", home)
     assert restored(path, None, home).written == []
 

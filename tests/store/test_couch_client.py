@@ -77,29 +77,29 @@ async def test_an_answer_in_another_form_is_an_error(server, session, body):
         await Couch(session, server.url).server()
 
 
-async def test_a_refused_connection_means_unavailable(session):
+async def test_a_refused_connection_means_unavailable(session, said):
     async with FaultyServer() as server:
         url = server.url
-    with pytest.raises(CouchUnavailableError, match=r"from the database to GET /: Connection refused$"):
+    with said.raises(CouchUnavailableError):
         await Couch(session, url).server()
 
 
-async def test_a_server_that_never_answers(server, session):
+async def test_a_server_that_never_answers(server, session, said):
     server.script.append(never)
-    with pytest.raises(CouchUnavailableError, match=r"did not answer GET / within 0\.2 s"):
+    with said.raises(CouchUnavailableError):
         await Couch(session, server.url, timeout=0.2).server()
 
 
-async def test_an_endless_answer_is_cut_off(server, session):
+async def test_an_endless_answer_is_cut_off(server, session, said):
     server.script.append(answering(json.dumps({"a": "x" * 300_000})))
-    with pytest.raises(CouchUnavailableError, match="larger than 100000 bytes"):
+    with said.raises(CouchUnavailableError):
         await Couch(session, server.url, max_answer=100_000).server()
 
 
-async def test_the_address_may_change_and_may_be_missing(server, session):
+async def test_the_address_may_change_and_may_be_missing(server, session, said):
     addresses: list[str | None] = [None, server.url]
     couch = Couch(session, lambda: addresses.pop(0))
-    with pytest.raises(CouchUnavailableError, match="no database is running"):
+    with said.raises(CouchUnavailableError):
         await couch.server()
     assert await couch.server() == {"couchdb": "Welcome"}
 

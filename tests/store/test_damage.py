@@ -128,7 +128,7 @@ async def test_reading_a_damaged_file_terminates(path, whole):
     assert await asyncio.to_thread(lambda: list(salvage(path, "waiting"))) == []
 
 
-async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, monkeypatch):
+async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, monkeypatch, said):
     """The damaged file is replaced only once the new one is complete."""
     page = 8
     await lay(path, whole[: page * PAGE] + bytes(PAGE) + whole[(page + 1) * PAGE :])
@@ -138,7 +138,7 @@ async def test_a_power_cut_while_a_file_is_replaced_loses_nothing(path, whole, m
 
     with monkeypatch.context() as patched:
         patched.setattr("growd.store.local.quarantine_file", cut)
-        with pytest.raises(LocalStoreError, match="the power is gone"):
+        with said.raises(LocalStoreError):
             await LocalStore.open(path)
     notices, points, _ = await found(path)
     assert len(notices) == 1
@@ -174,12 +174,12 @@ async def test_a_damaged_write_ahead_log_loses_only_commits_behind_the_damage(pa
     assert (len(left) > 5) == (kind != "header")
 
 
-async def test_a_file_that_another_program_holds_is_not_damaged(path, whole, monkeypatch):
+async def test_a_file_that_another_program_holds_is_not_damaged(path, whole, monkeypatch, said):
     monkeypatch.setattr(sqlite3, "connect", functools.partial(sqlite3.connect, timeout=0))
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("PRAGMA locking_mode = EXCLUSIVE")
     holder.execute("BEGIN EXCLUSIVE")
-    with pytest.raises(LocalStoreError, match="database is locked"):
+    with said.raises(LocalStoreError):
         await LocalStore.open(path)
     holder.close()
     assert (await found(path))[0] == []

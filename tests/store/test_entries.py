@@ -185,7 +185,7 @@ class Refusing:
         return await self.couch.put_attachment(database, name, revision, attachment)
 
 
-async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig):
+async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig, said):
     refusing = Refusing(rig, CouchRefusedError("413 too large", 413, "too_large", ""), "photo-2.png")
     async with rig.opened() as journal:
         journal.delivery._couch = refusing
@@ -194,7 +194,7 @@ async def test_a_refused_photo_is_reported_and_delays_nothing_else(rig):
         await delivered(journal, left=1)
         (rejected,) = journal.rejected()
         assert rejected["point"]["_id"] == entry.id
-        assert rejected["reason"] == "photo-2.png: 413 too large"
+        said(rejected["reason"])
         assert set((await rig.document(entry))["_attachments"]) == {"photo-1.jpg", "photo-3.webp"}
         assert (await rig.document(after))["_rev"].startswith("1-")
         assert await content(journal, entry, "photo-2.png") == COPIES["png"]
@@ -358,37 +358,37 @@ async def test_a_rename_that_is_not_synced_is_undone(rig, monkeypatch):
     assert synced[-1] == "journal"
 
 
-async def test_photos_are_refused_before_the_disk_is_full(rig, monkeypatch):
+async def test_photos_are_refused_before_the_disk_is_full(rig, monkeypatch, said):
     monkeypatch.setattr(journal_module, "FREE_BYTES", 10**18)
     async with rig.silent() as journal:
         usage = journal_module.shutil.disk_usage(rig.data)
         fake = type(usage)(usage.total, 0, 5_000_000)
         monkeypatch.setattr(journal_module.shutil, "disk_usage", lambda _: fake)
-        with pytest.raises(NotKeptError, match="the disk has 5 MB left"):
+        with said.raises(NotKeptError):
             await kept(journal, "text", jpeg())
         await kept(journal, "text")
         assert len(journal.delivery.waiting) == 1
 
 
-async def test_what_waits_is_bounded(rig, monkeypatch):
+async def test_what_waits_is_bounded(rig, monkeypatch, said):
     rig.is_away = True
     monkeypatch.setattr(journal_module, "MOST_WAITING", 2)
     monkeypatch.setattr(journal_module, "MOST_BYTES", 3 * len(jpeg()))
     async with rig.silent() as journal:
         await kept(journal, "1", jpeg(), jpeg())
-        with pytest.raises(CapacityError, match="bytes of photos"):
+        with said.raises(CapacityError):
             await kept(journal, "2", jpeg(), jpeg())
         await kept(journal, "2")
-        with pytest.raises(CapacityError, match="journal entries that wait"):
+        with said.raises(CapacityError):
             await kept(journal, "3")
         assert journal._received == 0
 
 
-async def test_few_uploads_run_at_a_time_and_one_client_has_half_of_them(rig):
+async def test_few_uploads_run_at_a_time_and_one_client_has_half_of_them(rig, said):
     async with rig.silent() as journal, AsyncExitStack() as stack:
         for _ in range(2):
             await stack.enter_async_context(journal.receiving("a"))
-        with pytest.raises(BusyError, match="2 uploads of photos of a"):
+        with said.raises(BusyError):
             await stack.enter_async_context(journal.receiving("a"))
         for _ in range(2):
             await stack.enter_async_context(journal.receiving("b"))

@@ -243,35 +243,33 @@ class TestEvents:
 
 
 class TestRefusals:
-    async def test_unknown_names(self, past):
+    async def test_unknown_names(self, past, said):
         await past.store(measured(WARMTH, 20, T))
-        with pytest.raises(UnknownNameError, match="there is no environment named"):
+        with said.raises(UnknownNameError):
             await past.ask(T, T + 60, environment="nowhere")
-        with pytest.raises(
-            InvalidValueError, match=r'variable must be .*air_temperature.*, not "temperature"'
-        ):
+        with said.raises(InvalidValueError):
             await past.ask(T, T + 60, "temperature")
-        with pytest.raises(InvalidValueError, match=r'air_temperature.*, not "qqqqqqqq"'):
+        with said.raises(InvalidValueError):
             await past.ask(T, T + 60, "qqqqqqqq")
 
-    async def test_too_much_at_once(self, past):
-        with pytest.raises(InvalidValueError, match="variable must be at most 50"):
+    async def test_too_much_at_once(self, past, said):
+        with said.raises(InvalidValueError):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(51)])
-        with pytest.raises(InvalidValueError, match="points must be at most 400 for 50 variables"):
+        with said.raises(InvalidValueError):
             await past.ask(T, T + 60, *[f"v{n}" for n in range(50)], points=5_000)
 
-    async def test_too_much_at_once_without_a_choice_of_variables(self, past, monkeypatch):
+    async def test_too_much_at_once_without_a_choice_of_variables(self, past, monkeypatch, said):
         monkeypatch.setattr(module, "MOST_BUCKETS", 1_000)
         await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T))
         assert len((await past.ask(T, T + 60, points=500))["series"]) == 2
-        with pytest.raises(InvalidValueError, match="points must be at most 500 for 2 variables, not 600"):
+        with said.raises(InvalidValueError):
             await past.ask(T, T + 60, points=600)
         assert (await past.ask(T, T + 60, points=600, with_series=False))["series"] == []
 
-    async def test_too_many_variables_in_the_database(self, past, monkeypatch):
+    async def test_too_many_variables_in_the_database(self, past, monkeypatch, said):
         monkeypatch.setattr(module, "MOST_VARIABLES", 2)
         await past.store(measured(WARMTH, 20, T), measured(CO2, 400, T), measured("light_par", 1, T))
-        with pytest.raises(InvalidValueError, match="variable must be at most 2 by name, not 3"):
+        with said.raises(InvalidValueError):
             await past.ask(T, T + 60)
         assert len((await past.ask(T, T + 60, WARMTH, CO2))["series"]) == 2
 
@@ -308,12 +306,12 @@ async def test_too_many_requests_are_refused(database_server, monkeypatch):
         assert (await past.ask(T, T + 60))["series"] == []
 
 
-async def test_one_client_leaves_three_quarters_of_the_places_to_others(database_server, monkeypatch):
+async def test_one_client_leaves_three_quarters_of_the_places_to_others(database_server, monkeypatch, said):
     monkeypatch.setattr(module, "MOST_REQUESTS", 8)
     query = HistoryQuery("environment_1", (), T, T + 60, 300)
     async with stored_past(database_server) as past:
         async with past.history.answering(query, "192.0.2.1"), past.history.answering(query, "192.0.2.1"):
-            with pytest.raises(BusyError, match=r"2 requests of 192.0.2.1 for the history are under way"):
+            with said.raises(BusyError):
                 async with past.history.answering(query, "192.0.2.1"):
                     pass
             async with past.history.answering(query, "192.0.2.2"), past.history.answering(query):
@@ -322,14 +320,14 @@ async def test_one_client_leaves_three_quarters_of_the_places_to_others(database
             pass
 
 
-async def test_an_absent_database(database_server):
+async def test_an_absent_database(database_server, said):
     def no_source():
         raise CouchUnavailableError("no database is running")
 
     async with stored_past(database_server) as past:
         with held_port() as port:
             past.history._source = lambda: PointSource(URL(f"http://127.0.0.1:{port}"), "a", "b", "svc")
-            with pytest.raises(ExportBrokenError, match=r"no complete answer from .*: Connection refused"):
+            with said.raises(ExportBrokenError):
                 await past.ask(T, T + 60)
         past.history._source = no_source
         with pytest.raises(CouchUnavailableError):
@@ -343,17 +341,17 @@ async def test_a_missing_database(database_server):
             await past.ask(T, T + 60)
 
 
-async def test_a_database_that_hangs_ends_the_request_in_time(database_server):
+async def test_a_database_that_hangs_ends_the_request_in_time(database_server, said):
     async def serve(reader, writer):
         await reader.read()
 
     async with StandIn(serve) as hanging, stored_past(database_server, limit_s=0.05) as past:
         past.history._source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
-        with pytest.raises(HistoryTimeoutError, match=r"the history was not read within 0\.05 s"):
+        with said.raises(HistoryTimeoutError):
             await past.ask(T, T + 60)
 
 
-async def test_a_request_that_is_too_long_names_the_index_that_is_built(database_server):
+async def test_a_request_that_is_too_long_names_the_index_that_is_built(database_server, said):
     async def serve(reader, writer):
         await reader.read()
 
@@ -365,7 +363,7 @@ async def test_a_request_that_is_too_long_names_the_index_that_is_built(database
         stored_past(database_server, limit_s=0.05, building=building) as past,
     ):
         past.history._source = lambda: PointSource(URL(hanging.url), "points", "events", "svc")
-        with pytest.raises(HistoryTimeoutError, match="is being built: 40 %"):
+        with said.raises(HistoryTimeoutError):
             await past.ask(T, T + 60)
 
 

@@ -144,12 +144,12 @@ async def test_parameters_beyond_the_limits_stay_in_the_file(path, monkeypatch, 
     await local.close()
 
 
-async def test_a_failed_save_of_a_parameter_changes_nothing(path):
+async def test_a_failed_save_of_a_parameter_changes_nothing(path, said):
     local = await LocalStore.open(path)
     keeper = ParameterKeeper(local)
     await keeper.save({"a": 1}, [])
     await local.read(lambda file: file.execute("PRAGMA query_only = ON"))
-    with pytest.raises(NotKeptError, match="could not be saved"):
+    with said.raises(NotKeptError):
         await keeper.save({"b": 2}, ["a"])
     await local.read(lambda file: file.execute("PRAGMA query_only = OFF"))
     assert await local.parameters() == {"a": 1}

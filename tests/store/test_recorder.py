@@ -230,12 +230,12 @@ async def test_the_entries_of_clients_have_their_author_and_a_time_in_the_past(r
     assert rig.bus.topics.get(PH).last.value == 6.2  # a later measurement stays the newest
 
 
-async def test_no_entry_has_a_time_to_come_and_nothing_else_has_a_time(rig):
+async def test_no_entry_has_a_time_to_come_and_nothing_else_has_a_time(rig, said):
     now = rig.clock.time()
-    with pytest.raises(InvalidValueError, match="time must be 0 or UNIX seconds from the year 2000"):
+    with said.raises(InvalidValueError):
         rig.client.publish_arguments(NOTES, ["watered"], now + 1)
     rig.bus.topics.declare("lab/door", FLOAT64, is_open=True)
-    with pytest.raises(InvalidValueError, match=r"time must be 0 \(only notes and manual measurements"):
+    with said.raises(InvalidValueError):
         rig.client.publish_arguments("lab/door", [1], now - 1)
     assert await rig.stored() == []
 
@@ -275,26 +275,24 @@ async def test_simultaneous_entries_of_clients_share_a_write(rig, writes):
     assert len(writes) <= 2
 
 
-async def test_a_client_gets_an_error_if_the_disk_refuses_its_entry(rig, writes):
+async def test_a_client_gets_an_error_if_the_disk_refuses_its_entry(rig, writes, said):
     writes.append(-1)
-    with pytest.raises(
-        NotKeptError, match=r"it can't be written to the disk: points\.log: No space left on device"
-    ):
+    with said.raises(NotKeptError):
         await rig.post(NOTES, "watered")
     writes.clear()
     assert await rig.values() == ["watered"]
 
 
-async def test_a_client_gets_an_error_while_growd_stops(rig, tmp_path):
+async def test_a_client_gets_an_error_while_growd_stops(rig, tmp_path, said):
     (tmp_path / "other").mkdir()
     async with opened_at(tmp_path / "other" / "growd.sqlite3", rig.clock) as outbox:
         ended = Rig(outbox, rig.clock)
-        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or stops"):
+        with said.raises(NotKeptError):
             await ended.post(NOTES, "watered")
         async with in_tasks(ended.recorder):
             await rig.clock.settle()
             assert await ended.post(NOTES, "watered") == ""
-        with pytest.raises(NotKeptError, match="nothing is recorded while growd starts or stops"):
+        with said.raises(NotKeptError):
             await ended.post(NOTES, "watered")
 
 

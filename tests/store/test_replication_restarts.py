@@ -307,8 +307,8 @@ async def test_a_login_that_is_refused_later_deletes_its_jobs(scheduler, tmp_pat
         assert "credentials_file" in replication.statuses()[0].last_error
 
 
-async def test_a_job_that_couchdb_aborted_has_an_error_in_words(scheduler, tmp_path):
+async def test_a_job_that_couchdb_aborted_has_an_error_in_words(scheduler, tmp_path, said):
     scheduler.info = {"error": "aborted"}
     async with replicating(scheduler, tmp_path) as replication:
         (status,) = replication.statuses()
-        assert status.last_error == "CouchDB aborted the replication without a reason"
+        said(status.last_error)

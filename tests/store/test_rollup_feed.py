@@ -531,12 +531,12 @@ async def test_rollups_of_a_database_that_was_deleted_and_made_between_two_looks
     assert await bench.rollups() == before
 
 
-async def test_a_state_that_growd_has_not_written_is_an_error_with_a_remedy(bench):
+async def test_a_state_that_growd_has_not_written_is_an_error_with_a_remedy(bench, said):
     await bench.catch_up(START)
     state = await bench.couch.get(bench.names.rollups, "_local/growd-points")
     assert state is not None
     await bench.couch.put(bench.names.rollups, state | {"pending": {"abc": {"x": [1]}}})
-    with pytest.raises(RollupError, match="no rollups have the width 'abc'; delete it"):
+    with said.raises(RollupError):
         await bench.catch_up()
 
 

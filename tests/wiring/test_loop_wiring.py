@@ -142,18 +142,18 @@ def test_a_section_that_controls_nothing_is_refused(tmp_path, text, words):
         load(file)
 
 
-def test_doses_need_the_flow_of_their_pumps_and_no_feed_forward(tmp_path):
+def test_doses_need_the_flow_of_their_pumps_and_no_feed_forward(tmp_path, said):
     sensor = "[[sensor]]\nname = 'ph'\nkind = 'topic'\nvariable = 'water_potential_hydrogen'\n"
     output = "[[output]]\nname = 'acid'\nvariable = 'auxiliary_1'\npin = 5\ndirection = 'lowers'\n"
     output += "drives = ['water_potential_hydrogen']\n"
     file = tmp_path / "growd.toml"
     file.write_text(sensor + output)
-    with pytest.raises(ConfigError, match="flow_ml_min: is missing; acid gives doses"):
+    with said.raises(ConfigError):
         load(file)
     file.write_text(
         f"{sensor}{output}flow_ml_min = 30\n[control.water_potential_hydrogen]\nfeed_forward = 0.1\n"
     )
-    with pytest.raises(ConfigError, match="feed_forward: is for a PID"):
+    with said.raises(ConfigError):
         load(file)
 
 

@@ -92,21 +92,21 @@ def test_pins_of_the_pwm_chip_are_dimmed_by_it_and_the_others_by_software():
     machine.close()
 
 
-def test_a_missing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine):
+def test_a_missing_pwm_chip_is_an_error_of_the_lamp_with_advice(machine, said):
     check_pwm(machine, Config(light=BY_HARDWARE))
-    with pytest.raises(HardwareUnavailableError, match=r"there is no pwmchip2: .*dtoverlay=pwm-2chan"):
+    with said.raises(HardwareUnavailableError):
         channels_of(machine, BY_HARDWARE)[0].use()
 
 
-def test_a_pin_of_the_pwm_chip_may_be_refused_as_any():
+def test_a_pin_of_the_pwm_chip_may_be_refused_as_any(said):
     machine = simulated(SleepingTime(), wiring=WIRED_TO_PWM)
     machine.faults.inject(Fault("refused", "gpio-12"))
-    with pytest.raises(HardwareUnavailableError, match="GPIO 12 can't be driven"):
+    with said.raises(HardwareUnavailableError):
         channels_of(machine, BY_HARDWARE)[0].use()
     machine.close()
 
 
-def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch):
+def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypatch, said):
     pins = {"white": 12, "red": 13, "blue": 18}
     light = Light(hardware_pwm=True)
     assert {channel.name: channel.pin for channel in light.channel} == pins
@@ -114,12 +114,10 @@ def test_two_lamp_channels_on_one_pwm_channel_of_this_model_are_refused(monkeypa
     check_pwm(machine, Config(light=light))
     machine.close()
     machine = simulated(SleepingTime(), wiring=Wiring(lamp_pins=pins, pwm_chips={0: 2}))
-    with pytest.raises(
-        ConfigError, match=r"\[light\] channel.pin: white and blue, on GPIO 12 and 18, share one"
-    ):
+    with said.raises(ConfigError):
         check_pwm(machine, Config(light=light))
     monkeypatch.setattr("growd.wiring.hardware.open_hardware", lambda **_: machine)
-    with pytest.raises(ConfigError, match="white and blue"):
+    with said.raises(ConfigError):
         open_configured(Config(simulator=Simulator(enabled=False), light=light), RealClock())
     red = Light(hardware_pwm=True, channel=(ChannelOptions(name="red", pin=12),))
     blue = Light(hardware_pwm=True, channel=(ChannelOptions(name="blue", pin=18),))

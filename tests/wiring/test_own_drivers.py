@@ -140,20 +140,18 @@ def test_options_of_a_kind_are_read_and_checked_beside_the_others(installed, tmp
         assert str(caught.value).endswith(reason)
 
 
-def test_an_option_without_a_default_must_be_given(odd, tmp_path):
+def test_an_option_without_a_default_must_be_given(odd, tmp_path, said):
     declared = 'own_options=(DriverOption("gain", int, "Gain.", least=1, most=4),), api=1)'
     odd(GOOD.replace("api=1)", declared))
-    with pytest.raises(ConfigError, match="gain: is missing; it is a whole number from 1 to 4"):
+    with said.raises(ConfigError):
         loaded(tmp_path, kind="odd")
-    with pytest.raises(ConfigError, match="gain: must be a whole number from 1 to 4, got 5"):
+    with said.raises(ConfigError):
         loaded(tmp_path, "gain = 5\n", kind="odd")
     assert loaded(tmp_path, "gain = 4\n", kind="odd")[0].sensor[1].driver_options == {"gain": 4}
 
 
-def test_an_unknown_kind_is_refused_with_the_command_that_installs_one(tmp_path):
-    with pytest.raises(
-        ConfigError, match=r"must be one of .*, got 'dht22'; .* growd install --with PACKAGE=="
-    ):
+def test_an_unknown_kind_is_refused_with_the_command_that_installs_one(tmp_path, said):
+    with said.raises(ConfigError):
         loaded(tmp_path, kind="dht22")
 
 
@@ -280,7 +278,7 @@ def test_a_package_does_not_replace_a_kind_of_growd(odd, tmp_path):
     assert "growd has a kind of this name" in kind.reason
 
 
-def test_what_depends_on_a_driver_that_does_not_load_is_a_warning(odd, tmp_path):
+def test_what_depends_on_a_driver_that_does_not_load_is_a_warning(odd, tmp_path, said):
     odd("raise SystemExit(3)")
     valve = '\n[[output]]\nname = "valve"\npin = 21\nvariable = "air_carbon_dioxide_valve_on"\n'
     config, warnings = loaded(tmp_path, valve, kind="odd")
@@ -289,7 +287,7 @@ def test_what_depends_on_a_driver_that_does_not_load_is_a_warning(odd, tmp_path)
         f"[output] needs: valve is a valve for CO2, {NOT_MEASURED}",
     ]
     assert config.output[0].name == "valve"
-    with pytest.raises(ConfigError, match="valve and I2C bus 1 are both on GPIO 2"):
+    with said.raises(ConfigError):
         loaded(tmp_path, valve.replace("21", "2"), kind="odd")
 
 
@@ -395,15 +393,13 @@ async def test_a_good_driver_without_a_bus_measures(odd, tmp_path):
         assert rig.last("measured/air_temperature").value == 21.5
 
 
-def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more():
+def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more(said):
     guard, release = OwnDriverGuard("air"), threading.Event()
     threads = [threading.Thread(target=guard.call, args=(release.wait,)) for _ in range(2)]
     for number, thread in enumerate(threads):
         assert guard.call(lambda number=number: number) == number
         thread.start()
-    with pytest.raises(
-        DriverError, match="the driver of air has hung 2 times; correct it, and restart growd"
-    ):
+    with said.raises(DriverError):
         guard.call(lambda: 1)
     release.set()
     for thread in threads:
@@ -411,7 +407,7 @@ def test_a_driver_whose_calls_hang_for_good_is_not_called_any_more():
     assert guard.call(lambda: 1) == 1
 
 
-async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path):
+async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path, said):
     calibration = (
         'CalibrationKind("set_humidity", "correct", "", 10.0, reference_range=(10, 90), unit="percent", '
     )
@@ -431,7 +427,7 @@ async def test_a_calibration_is_of_the_variable_in_its_unit(odd, tmp_path):
         calling = asyncio.create_task(service.call({"reference": 55.0}, "grower"))
         await rig.clock.until(calling.done, within=10)
         answer = await calling
-        assert answer["message"] == "the sensor now reads what is around it as 55 percent; noted"
+        said(answer["message"])
 
 
 # chips

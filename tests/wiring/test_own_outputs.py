@@ -193,10 +193,10 @@ def test_options_of_a_kind_of_output_are_checked(board, tmp_path):
             loaded(tmp_path, line + "\n")
 
 
-def test_a_valve_needs_a_device_with_a_timer(board, tmp_path):
+def test_a_valve_needs_a_device_with_a_timer(board, tmp_path, said):
     board()
     chamber = CHAMBER.replace("air_temperature", "air_carbon_dioxide")
-    with pytest.raises(ConfigError, match="nothing switches it off when growd or the network fails"):
+    with said.raises(ConfigError):
         loaded(tmp_path, "", chamber)
     loaded(tmp_path, "may_stay_on = true\n", chamber)
 
@@ -226,12 +226,12 @@ relay = 1
 """
 
 
-def test_two_devices_at_one_address_are_refused(board, tmp_path):
+def test_two_devices_at_one_address_are_refused(board, tmp_path, said):
     board()
-    with pytest.raises(ConfigError, match="address: heating and fan are both at 0x20 on bus 1"):
+    with said.raises(ConfigError):
         loaded(tmp_path, BESIDE)
     assert loaded(tmp_path, BESIDE + "address = 0x21\n")[0].output[1].name == "fan"
-    with pytest.raises(ConfigError, match="address: air and heating are both at 0x61 on bus 1"):
+    with said.raises(ConfigError):
         loaded(tmp_path, "address = 0x61\n")
 
 
@@ -246,9 +246,9 @@ def test_an_output_is_described_and_can_have_faults_where_it_is(board, tmp_path)
         assert places[place] == [f"{chambers[0].environment}/heating"]
 
 
-def test_a_wrong_kind_is_answered_with_the_kinds_of_installed_packages(board, tmp_path):
+def test_a_wrong_kind_is_answered_with_the_kinds_of_installed_packages(board, tmp_path, said):
     board()
-    with pytest.raises(ConfigError, match="packages bring relay_board; another kind needs a driver"):
+    with said.raises(ConfigError):
         loaded(tmp_path, "", CHAMBER.replace('"relay_board"', '"relais"'))
 
 

@@ -49,7 +49,7 @@ async def test_a_simulated_sensor_sends_the_truth():
         assert rig.device("samplers/tank")["state"] == "ok"
 
 
-async def test_a_value_is_known_from_its_arrival_until_it_is_stale():
+async def test_a_value_is_known_from_its_arrival_until_it_is_stale(said):
     async with silent(TANK) as rig:
         await send(rig, degrees(21.5))
         sent = rig.clock.monotonic()
@@ -62,7 +62,7 @@ async def test_a_value_is_known_from_its_arrival_until_it_is_stale():
         assert rig.last("measured/water_temperature").quality is Quality.STALE
         device = rig.device("samplers/tank")
         assert device["state"] == "failed"
-        assert device["message"] == "no value has come on MQTT topic tank/1 for 30 s"
+        said(device["message"])
         await send(rig, degrees(22))
         assert rig.last("measured/water_temperature").quality is Quality.OK
         assert rig.device("samplers/tank")["state"] == "ok"
@@ -189,10 +189,10 @@ def test_words_are_values_of_a_switch():
     assert value_in(b"0.5", "", is_switch=True) == 0.5
 
 
-def test_a_value_is_scaled_after_it_was_found():
+def test_a_value_is_scaled_after_it_was_found(said):
     assert value_in(b'{"a": [{"b c": "1.5"}]}', "a.0.b c") == 1.5
     assert value_in(b" -3e1\n", "") == -30
-    with pytest.raises(ValueError, match="the payload is not JSON"):
+    with said.raises(ValueError):
         value_in(b"[" * 60_000, "temperature")
     assert value_in(b'{"a": [1]}', "a.1") is None
     assert value_in(b'{"a": [1]}', "a.b") is None

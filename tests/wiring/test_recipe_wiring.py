@@ -37,7 +37,7 @@ def reach_of(config: Config):
     return chambers_of(config)[0].reach()
 
 
-def test_set_points_without_an_actuator_are_one_warning_per_variable():
+def test_set_points_without_an_actuator_are_one_warning_per_variable(said):
     operations = [
         [0, "light_illuminance", 30_000],
         [10, "light_illuminance", 40_000],
@@ -47,10 +47,7 @@ def test_set_points_without_an_actuator_are_one_warning_per_variable():
     ]
     chamber = Config(light=Light(), sensor=(SENSOR,), output=(VALVE,))
     findings = check({"format": "simple", "operations": operations}, reach_of(chamber))
-    assert [str(finding) for finding in findings] == [
-        "/operations/0: light_illuminance can be driven from 0 to 20000 here, not to 30000",
-        "/operations/2: nothing here drives air_temperature: its set points are recorded and have no effect",
-    ]
+    said([str(finding) for finding in findings])
     assert {finding.severity for finding in findings} == {"warning"}
 
 

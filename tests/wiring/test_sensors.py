@@ -41,9 +41,9 @@ def test_a_sensor_behind_a_bridge_is_in_the_thread_of_its_bus():
     assert [sensor.line for sensor in (BRIDGED, LUX, PORT)] == ["i2c-3", "i2c-3", "/dev/serial0"]
 
 
-def test_a_bridge_and_a_chip_at_one_address_are_refused():
+def test_a_bridge_and_a_chip_at_one_address_are_refused(said):
     other = Sensor(name="lux", kind="bh1750", bus=3, address=0x4D)
-    with pytest.raises(ConfigError, match="bridged and lux are both at 0x4d on bus 3"):
+    with said.raises(ConfigError):
         refuse(device_inconsistencies(Config(sensor=(BRIDGED, other))))
 
 
@@ -74,7 +74,7 @@ def test_a_bus_is_taken_over_with_the_lines_of_its_bridges(machine, first):
             device.read()
 
 
-def test_a_serial_line_is_taken_over_alone(machine):
+def test_a_serial_line_is_taken_over_alone(machine, said):
     at_a_port, lux = SensorDevice(machine, PORT), SensorDevice(machine, LUX)
     with pytest.raises(NotReadyError):
         at_a_port.read()
@@ -86,7 +86,7 @@ def test_a_serial_line_is_taken_over_alone(machine):
             at_a_port.read()
 
     in_another_thread(use)
-    with pytest.raises(TransferError, match="taken the line over"):
+    with said.raises(TransferError):
         at_a_port.read()
     lux.read()
 
