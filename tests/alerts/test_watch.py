@@ -121,7 +121,7 @@ async def test_a_value_out_of_its_band_is_reported_after_for_s_and_its_end_with_
         it.measure(31.25)
         assert await it.look(4) == []
         assert await it.look(2) == [("start", "Air temperature is 31.25 degC, above 30 degC")]
-        it.measure(29.5)  # inside, and not by the hysteresis
+        it.measure(29.6)  # inside, and not by the hysteresis
         assert await it.look() == []
         it.measure(28.0)
         assert await it.look() == [("end", "Air temperature is 31.25 degC, above 30 degC")]

@@ -58,7 +58,7 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
         assert "was not stored: it has 1 error" in refused
         file.write_text(json.dumps(RECIPE | {"_id": "two/days", "_rev": "1-0"}))
         refused = await ask("put", str(file), status=1)
-        assert "two/days was changed in the database meanwhile; remove its _rev to replace it" in refused
+        assert "changed since its _rev; remove _rev from the file to replace it" in refused
 
         assert "the recipe two/days has started" in await ask("start", "two/days", "--offset", "60")
         assert "is running; stop it first" in await ask("start", "demo_day", status=1)
