@@ -45,6 +45,7 @@ function Page() {
   const isAll = several && !environments.includes(wanted);
   const environment = environments.includes(wanted) ? wanted : environments[0] ?? "";
   const title = isAll ? t("all") : [t(view), several && chamberName(environment)].filter(Boolean).join(" · ");
+  const isNew = !isAll && view === "now" && isEmpty(environment);
   const main = useFocus(title);
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
@@ -65,14 +66,14 @@ function Page() {
       <section class="above" aria-label=${t("problems")}>
         <${News} />
         <${Outdated} />
-        ${(isAll || view !== "now") && html`<${Verdict} environment=${environment} isSlim />`}
+        ${(isAll || isNew || view !== "now") && html`<${Verdict} environment=${environment} isSlim />`}
         ${wanted && environment && !several && wanted !== environment && wanted !== ALL && html`<p class="bar warn" role="alert">
           ${t("other_chamber", { wanted: chamberName(wanted), name: chamberName(environment) })}</p>`}
       </section>
       <main ref=${main} id="main" tabindex="-1" aria-label=${title}>
         <h2 class="hidden">${title}</h2>
-        ${!isAll && view === "now" && isEmpty(environment) && html`<${Loaded} load=${firstSteps} environment=${environment} />`}
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
+          : isNew ? html`<${Loaded} key=${`${environment}/`} load=${firstSteps} environment=${environment} />`
           : html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view] ?? MORE[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
       </main>
     </div>

@@ -61,7 +61,7 @@ async def test_a_sensor_is_added_in_six_clicks_and_renamed_and_removed(
             await target.click()
 
         await expect(page.get_by_role("heading", name="First steps")).to_be_visible()
-        await click(page.get_by_role("link", name="Devices"))
+        await click(page.get_by_role("navigation").get_by_role("link", name="Devices"))
         await connected(page)  # also without a single value
         await expect(page.get_by_role("link", name="Documentation")).to_be_visible()
         await click(page.get_by_role("button", name="Add a device"))

@@ -18,7 +18,7 @@ from growd.config.profiles import profile_path
 from growd.parts import ConfigurationFile
 from growd.server.errors import ApiError
 from growd_cli.run import RESTART
-from growd_machine.setup.changes import Wanted, changed, why_not
+from growd_machine.setup.changes import DeviceChange, changed, why_not
 from growd_machine.setup.part import SetupCalls
 from support.ports import held_port
 from support.program import started
@@ -153,7 +153,7 @@ async def test_trials_and_changes_that_are_refused_and_one_that_ends_a_service(t
 
 def test_the_usual_sensors_stay_when_one_is_added_to_a_file_without_any(usual_file):
     file = usual_file
-    wanted = Wanted("environment_1", "sensor", "", AIR)
+    wanted = DeviceChange("environment_1", "sensor", "", AIR)
     change = changed(file, lambda text: load(file, text=text, environ={}), load(file, environ={}), wanted)
     assert [sensor.name for sensor in change.config.sensor] == ["scd30_1", "bh1750_1", "air"]
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class DeviceChange:
     """A change of a device: `name` is its name in the file, "" for a new one; without `options` it goes."""
 
     environment: str
@@ -67,7 +67,7 @@ def why_not(file: Path | None) -> str:
     return ""
 
 
-def changed(path: Path, read: Callable[[str], Config], present: Config, wanted: Wanted) -> Changed:
+def changed(path: Path, read: Callable[[str], Config], present: Config, wanted: DeviceChange) -> Changed:
     """The text of the file before and after a change, and what the new one says. Blocking.
 
     Raises `InvalidDeviceError`, and `ConfigError` for a file that can't be read.
@@ -96,14 +96,14 @@ def write(file: Path, change: Changed) -> None:
     write_atomically(path, change.after.encode(), mode)
 
 
-def device_in(config: Config, wanted: Wanted) -> Sensor | Output:
+def device_in(config: Config, wanted: DeviceChange) -> Sensor | Output:
     """The device of a configuration that has it."""
     name = (wanted.options or {})["name"]
     return next(each for each in _devices(config, wanted) if each.name == name)
 
 
 def devices_of(config: Config) -> list[dict[str, str]]:
-    """All that can be changed, as the members of `Wanted`."""
+    """All that can be changed, as the members of `DeviceChange`."""
     return [
         {"environment": chamber.environment, "section": section, "name": each.name}
         for chamber in chambers_of(config)
@@ -112,7 +112,7 @@ def devices_of(config: Config) -> list[dict[str, str]]:
     ]
 
 
-def _devices(config: Config, wanted: Wanted) -> tuple[Sensor, ...] | tuple[Output, ...]:
+def _devices(config: Config, wanted: DeviceChange) -> tuple[Sensor, ...] | tuple[Output, ...]:
     chambers = config.chambers()
     if wanted.environment not in chambers:
         raise ConfigError(f"there is no environment {wanted.environment!r}")
@@ -120,12 +120,12 @@ def _devices(config: Config, wanted: Wanted) -> tuple[Sensor, ...] | tuple[Outpu
     return found
 
 
-def _number(present: Config, wanted: Wanted) -> int:
+def _number(present: Config, wanted: DeviceChange) -> int:
     names = [each.name for each in _devices(present, wanted)]
     return names.index(wanted.name) if wanted.name in names else len(names)
 
 
-def _unwritten(present: Config, wanted: Wanted, text: str) -> Iterator[dict[str, Any]]:
+def _unwritten(present: Config, wanted: DeviceChange, text: str) -> Iterator[dict[str, Any]]:
     """The usual sensors, if they are in force since the file names none: the list would replace them."""
     if (
         wanted.section == "sensor"

@@ -20,7 +20,7 @@ from growd.variables import VARIABLES
 from growd_machine.setup.changes import (
     Changed,
     InvalidDeviceError,
-    Wanted,
+    DeviceChange,
     changed,
     device_in,
     devices_of,
@@ -132,7 +132,7 @@ class SetupCalls:
         asyncio.get_running_loop().call_soon(self._around.restart)
         return json_answer({"message": f"{file} is written; growd starts again"})
 
-    async def _changed(self, file: Path, wanted: Wanted) -> Changed:
+    async def _changed(self, file: Path, wanted: DeviceChange) -> Changed:
         around = self._around
         return await asyncio.to_thread(changed, file, around.file.read, around.present(), wanted)
 
@@ -159,13 +159,13 @@ class SetupCalls:
         return await asyncio.to_thread(why_not, self._around.file.path)
 
 
-def _wanted(body: dict[str, Any], name: str) -> Wanted:
+def _wanted(body: dict[str, Any], name: str) -> DeviceChange:
     options = body["options"]
     if not isinstance(options, dict) and (options is not None or not name):
         raise ApiError(400, "invalid_value", "options must be an object with the options of the device")
     if isinstance(options, dict) and not name and not isinstance(options.get("name"), str):
         raise ApiError(400, "invalid_value", "options must have a name")
-    return Wanted(body["environment"], body["section"], name, options)
+    return DeviceChange(body["environment"], body["section"], name, options)
 
 
 def _invalid(error: ConfigError) -> web.StreamResponse:
