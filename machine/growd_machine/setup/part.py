@@ -19,8 +19,8 @@ from growd.variable_names import LANGUAGES, VARIABLE_NAMES
 from growd.variables import VARIABLES
 from growd_machine.setup.changes import (
     Changed,
-    InvalidDeviceError,
     DeviceChange,
+    InvalidDeviceError,
     changed,
     device_in,
     devices_of,
