@@ -158,7 +158,8 @@ function Values({ plots, name }) {
   const variable = variableOf(plots.environment, name);
   const { unit } = variable;
   const text = (value) => (value == null ? "–" : unit === "switch" ? levelText(variable, Math.round(value)) : number(shown(value, unit), decimals(variable)));
-  if (!timeline?.of[name]) return html`<span class="reading">–</span>`;
+  const room = `reading ${variable.controlled ? "wide" : ""}`; // nothing moves when values come
+  if (!timeline?.of[name]) return html`<span class=${room}>–</span>`;
   const isLive = time === null && follows && connection.value.isConnected;
   const { last, desired } = isLive ? timeline.newest(name) : { last: null };
   const at = time === null ? null : timeline.at(name, time);
@@ -166,7 +167,7 @@ function Values({ plots, name }) {
   const value = at ? text(at.mean) : last != null || !span ? text(last) : `${text(span[0])} – ${text(span[1])}`;
   const wanted = at ? at.desired : desired;
   const yesterday = time !== null && plots.before?.of[name] ? plots.before.at(name, time - 86_400).mean : null;
-  return html`<span class="reading">${value} ${unitOf(unit)}${wanted != null && html` <span class="faint" title=${t("set_point")}>→ ${text(wanted)}</span>`}${yesterday != null && html` <span class="faint">${t("charts_then", { value: text(yesterday) })}</span>`}</span>`;
+  return html`<span class=${room}>${value} ${unitOf(unit)}${wanted != null && html` <span class="faint" title=${t("set_point")}>→ ${text(wanted)}</span>`}${yesterday != null && html` <span class="faint">${t("charts_then", { value: text(yesterday) })}</span>`}</span>`;
 }
 
 /** The shown buckets in which something changed, newest first. */

@@ -261,6 +261,7 @@ async def test_without_an_answer_the_chart_says_so_and_nothing_moves(
             "(window.shift += value))).observe({ type: 'layout-shift', buffered: true })"
         )
         await page.goto(view(shared, "charts?range=hour"))
+        await page.reload()
         await expect(page.locator(".drawing").get_by_text("Loading")).to_be_visible()
         await expect(page.get_by_text("growd has not answered for")).to_be_visible()
         asked.set()
