@@ -40,7 +40,7 @@ function AtReference({ environment, device, service, name }) {
     <li aria-current=${reason ? "step" : null}>${t("calibration_steady", { time: duration(found.steady_s) })}
       <${Trace} points=${found.recent} label=${says("trace")} least=${isAir ? 20 : 0.2} />
       <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
-      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? `✕ ${reason}` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
+      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? html`✕ <span lang="en">${reason}</span>` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
         ${found.wait_s > 0 && !/ more$/.test(reason) && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
     <li aria-current=${reason ? null : "step"}>${says(range ? "enter" : "fixed")}
       <div class="row">${range && html`<label>${says("reference")}
@@ -48,7 +48,7 @@ function AtReference({ environment, device, service, name }) {
       <${Action} admin class="primary" disabled=${Boolean(reason) || Number.isNaN(value)} confirm=${says("question")}
         run=${() => call(service, range ? { reference: isAir ? Math.round(value) : value } : {})}>${t("calibration_calibrate")}<//></div>
       ${isAir && html`<span class="faint small">${t("calibration_ceiling")}</span>`}</li>
-    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} ${last.message}</b> ${isDone && isAir && t("calibration_after")}</li>`}
+    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} <span lang="en">${last.message}</span></b> ${isDone && isAir && t("calibration_after")}</li>`}
   </ol>`;
 }
 
@@ -129,7 +129,7 @@ function Experiment({ environment, device, service, name }) {
           ${recipe && html`<a href=${href(environment, "recipes")}>${t("calibration_recipe", { id: recipe.recipe_id })}</a>`}
           ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: each.name })}</span>`)}</div>`}</li>
     ${now && html`<li role="status">${now.curve?.length > 0 && html`<${Curve} points=${now.curve} />`}
-      ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} ${now.message}</b>`}
+      ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} <span lang="en">${now.message}</span></b>`}
       ${kind === "autotune" && now.state === "done" && now.rise > 0 && html`<p class="small">${t("calibration_response", { rise: number(now.rise, 2), lag: duration(now.lag), loss: number(now.loss, 2) })}</p>`}</li>`}
   </ol>`;
 }
