@@ -245,7 +245,7 @@ class Checker:
             is_long = uses[name].level > 0 and now - uses[name].since > longest_s + self.margin_s
             yield f"{name} on for longer than allowed", is_long
         dosed_s = uses["valve"].within(HOUR_S, now)
-        yield "dose of CO2 in an hour", dosed_s > limits.dose_limit_s + self.margin_s
+        yield "dose of CO2 in an hour", dosed_s > limits.dose_s + self.margin_s
         for name in ("ph_down", "nutrient_a"):
             ml_s = 0.5  # 30 ml/min
             hour_ml, day_ml = (ml_s * uses[name].within(span, now) for span in (HOUR_S, DAY_S))

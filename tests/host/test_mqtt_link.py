@@ -200,7 +200,6 @@ async def test_login_and_certificates_come_from_files(tmp_path: Path):
             ca_file=str(CA_FILE),
             user=USER,
             password_file=str(secret),
-            timeout_s=PATIENCE_S,
         )
         line = Line(await asyncio.to_thread(read_broker, options))
         async with line.running():

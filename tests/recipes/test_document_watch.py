@@ -64,7 +64,10 @@ async def test_other_versions_are_a_problem_while_the_recipe_runs_and_are_not_re
     assert "growd recipe resolve day" in (await on.start("day"))["message"]
     await on.runner.node.prepare()
     (problem,) = on.runner.node.details()["problems"]
-    assert (not problem["is_failure"], "growd recipe resolve day" in problem["text"]) == (True, True)
+    assert (not problem.get("is_failure", False), "growd recipe resolve day" in problem["text"]) == (
+        True,
+        True,
+    )
     assert "_conflicts" not in on.journal.run["recipe"]
     await on.ask("stop_recipe")
     await on.runner.node.prepare()

@@ -246,12 +246,12 @@ def test_a_full_log_can_be_emptied():
     assert len(PointLog(blocks).recovered) == 1
 
 
-def test_a_frame_too_large_for_the_log_is_refused(said):
+def test_a_frame_too_large_for_the_log_is_refused():
     blocks = FakeBlocks(32, 512)
     log = PointLog(blocks)
     made = points(2)
     log.append(texts(made), 0)
-    with said.raises(LogFullError):
+    with pytest.raises(LogFullError):
         log.append(texts(points(1, "x" * 9000)), 0)
     assert log.last == 2
     assert PointLog(blocks).recovered == dict(enumerate(made, 1))

@@ -302,9 +302,12 @@ async def test_an_invalid_message_is_counted_and_does_not_end_the_recorder(rig):
     assert await rig.values() == [412]
     assert [each.name for each in rig.bus.liveness.components()] == ["recorder"]
     assert rig.recorder.lost == 1
-    assert rig.recorder.node.details()["problems"] == [
-        {"text": "1 message could not be recorded", "is_failure": True}
-    ]
+    (problem,) = rig.recorder.node.details()["problems"]
+    assert (problem["code"], problem["fields"], problem.get("is_failure", False)) == (
+        "not_recorded",
+        {"messages": 1},
+        True,
+    )
 
 
 async def test_each_event_is_a_point_of_its_kind(rig):

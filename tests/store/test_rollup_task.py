@@ -74,7 +74,7 @@ class Rig:
 
     def shown(self) -> list[str]:
         problems: list[dict[str, Any]] = self.task.node.details()["problems"]
-        assert not any(problem["is_failure"] for problem in problems)
+        assert not any(problem.get("is_failure") for problem in problems)
         return [problem["text"] for problem in problems]
 
 

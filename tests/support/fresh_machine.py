@@ -59,7 +59,9 @@ class Fresh:
 
     def files(self) -> dict[str, str]:
         return {
-            str(path.relative_to(self.root)): str(path.readlink()) if path.is_symlink() else path.read_text()
+            str(path.relative_to(self.root)): str(path.readlink())
+            if path.is_symlink()
+            else path.read_text(errors="replace")
             for path in sorted(self.root.rglob("*"))
             if path.is_symlink() or path.is_file()
         }

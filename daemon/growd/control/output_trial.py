@@ -28,7 +28,7 @@ PAUSE_S: Final = 900.0  # the longest pause of an interlock, such as that of the
 FED_S: Final = 2.0  # messages carry wall time, which may step; they are not older than this
 
 
-class Verdict(StrEnum):
+class TrialOutcome(StrEnum):
     """What the self-test says of an output."""
 
     PASSED = "passed"
@@ -112,11 +112,11 @@ class Found:
     reason: str
 
     @property
-    def outcome(self) -> Verdict:
+    def outcome(self) -> TrialOutcome:
         """What follows from it."""
         if self.finding is Reason.WORKS:
-            return Verdict.PASSED
-        return Verdict.NOT_TESTED if self.finding in _NOT_TESTED else Verdict.FAILED
+            return TrialOutcome.PASSED
+        return TrialOutcome.NOT_TESTED if self.finding in _NOT_TESTED else TrialOutcome.FAILED
 
 
 class _EarlyError(Exception):

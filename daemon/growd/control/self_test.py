@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.output_trial import Found, OutputTrial, Reason, StoppedError, Verdict
+from growd.control.output_trial import Found, OutputTrial, Reason, StoppedError, TrialOutcome
 from growd.control.topics import commanded, desired, measured
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ class SelfTest:
                     waiting.insert(rival + 1, output)
                 elif found is not None:
                     self._note(output, found)
-            failed = sum(each["outcome"] == Verdict.FAILED for each in self._results)
-            passed = sum(each["outcome"] == Verdict.PASSED for each in self._results)
+            failed = sum(each["outcome"] == TrialOutcome.FAILED for each in self._results)
+            passed = sum(each["outcome"] == TrialOutcome.PASSED for each in self._results)
             rest = len(self._results) - passed - failed
             state, message = "done", f"{passed} passed, {failed} failed, {rest} not tested"
         except StoppedError as error:
@@ -189,7 +189,7 @@ class SelfTest:
     def _note(self, output: OutputUnderTest, found: Found) -> None:
         result = {"name": output.name, "variable": output.variable, "outcome": str(found.outcome)}
         self._results.append({**result, "finding": str(found.finding), "reason": found.reason})
-        level = logging.WARNING if found.outcome is Verdict.FAILED else logging.INFO
+        level = logging.WARNING if found.outcome is TrialOutcome.FAILED else logging.INFO
         logger.log(level, "%s: %s %s: %s", self.node.name, output.name, found.outcome, found.reason)
 
     def _end(self, state: str, message: str) -> None:
