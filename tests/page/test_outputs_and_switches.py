@@ -98,7 +98,7 @@ async def test_outputs_switches_and_interlocks_are_shown_in_words(tmp_path: Path
         await expect(card(page, "peltier")).to_contain_text("0 %")
         await expect(card(page, "float")).to_contain_text(re.compile("yes|no"))
         await expect(card(page, "heater_contact")).to_contain_text(re.compile("gpio-6[01](just|[0-9])"))
-        await expect(card(page, "acid")).to_contain_text("Tune the controller: pH")
+        await expect(card(page, "acid")).to_contain_text("Measure the flow of the pump")
         guides = card(page, "ph").locator(".guides")
         await expect(guides).to_have_text(re.compile("middle point.*low point.*high point"))
         await page.get_by_text(re.compile(r"^\d+ ready$")).click()

@@ -70,7 +70,7 @@ async def test_without_growd_the_app_shows_the_last_state_with_its_age(
         assert answer.headers["Content-Type"].startswith("text/javascript")
         assert "default-src 'self'" in answer.headers["Content-Security-Policy"]
         assert answer.headers["Cache-Control"] == "no-cache"
-    async with opened(browser, address(growd)) as tab:
+    async with opened(browser, address(growd), service_workers="allow") as tab:
         page = tab.page
         await connected(page)
         reading = page.get_by_text(re.compile(r"^2\d\.\d")).first
