@@ -220,8 +220,6 @@ Object.assign(STRINGS, {
   interlock_minimum_on: ["{name}: shortest time on", "{name}: kürzeste Zeit an"],
   interlock_minimum_off: ["{name}: pause", "{name}: Pause"],
   interlock_on_too_long: ["{name}: on too long", "{name}: zu lange an"],
-  interlock_share_per_hour: ["{name}: time per hour", "{name}: Zeit je Stunde"],
-  interlock_starts_per_hour: ["{name}: starts per hour", "{name}: Starts je Stunde"],
   interlock_ml_per_hour: ["{name}: volume per hour", "{name}: Menge je Stunde"],
   interlock_ml_per_day: ["{name}: volume per day", "{name}: Menge am Tag"],
   interlock_not_confirmed: ["{name}: not confirmed", "{name}: nicht bestätigt"],

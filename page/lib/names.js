@@ -2,7 +2,7 @@
 import { t, variableName } from "./i18n.js";
 import { chambers } from "./live.js";
 
-const ENDINGS = ["unknown", "no_rise", "no_fall", "minimum_on", "minimum_off", "on_too_long", "share_per_hour", "starts_per_hour", "ml_per_hour", "ml_per_day", "not_confirmed"];
+const ENDINGS = ["unknown", "no_rise", "no_fall", "minimum_on", "minimum_off", "on_too_long", "ml_per_hour", "ml_per_day", "not_confirmed"];
 
 /** Names of interlocks. Those of a variable or an output are named after it; a condition has its own name. */
 export function interlockName(name) {

@@ -603,7 +603,7 @@ class TestLongestRun:
 
     async def test_a_restart_or_a_kill_ends_no_rest_and_no_long_run(self):
         memory = ShortMemory()
-        pump = output("water_fill", needs="", longest_on_s=100.0, rest_s=600.0)
+        pump = output("water_fill", needs="", longest_on_s=100.0)
         async with on_stage(pump, memory=memory) as on:
             await by_hand(on, "water_fill", 1, 5)
             after_short_run = killed(memory)
@@ -615,7 +615,7 @@ class TestLongestRun:
         async with on_stage(pump, memory=after_short_run) as on:
             await by_hand(on, "water_fill", 1)
             assert runs(on, "water_fill")
-        for saved, rest_s in ((memory, 590), (in_the_rest, 600), (after_long_run, 600)):
+        for saved, rest_s in ((memory, 890), (in_the_rest, 900), (after_long_run, 900)):
             async with on_stage(pump, memory=saved) as on:
                 async with with_events(on) as published:
                     await by_hand(on, "water_fill", 1, rest_s - 20)

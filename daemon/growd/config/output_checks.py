@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _PORTS: Final = {"http": 80, "https": 443}
 
 _NOT_OF_CHANNELS: Final = (
-    *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s", "rest_s"),
+    *("needs", "flow_ml_min", "minimum_on_s", "minimum_off_s", "longest_on_s"),
     *("minimum_cycle_s", "stale_after_s", "override_s"),
 )
 

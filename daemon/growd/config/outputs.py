@@ -164,10 +164,7 @@ class Output(Section, frozen=True):
 
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time for which it may be on without a pause; 86400 is no limit. Default: 900 for filling, drain
-    and irrigation, valve_open_s for what raises CO2."""
-
-    rest_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
-    """How long it is off after that. Default: 900 for filling, drain and irrigation, 60 for others."""
+    and irrigation, which then rest for as long, valve_open_s for what raises CO2. Others rest for 60 s."""
 
     confirm_above: float = 0.5
     """For an output that a sensor confirms: above this reading it is on."""

@@ -148,7 +148,7 @@ class OutputInterlocks:
         is_pump = output.is_a(OutputClass.PUMP) and bool(output.first_moved[0])
         longest_s = PUMP_ON_S if is_pump else _NO_LIMIT_S
         rest_s = PUMP_REST_S if is_pump else _REST_S
-        return output.longest_on_s or longest_s, output.rest_s or rest_s
+        return output.longest_on_s or longest_s, rest_s
 
     def _confirmed(self, output: Output) -> Iterator[Interlock]:
         if not self._chamber.confirming(output.name):
