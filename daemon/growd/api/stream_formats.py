@@ -164,7 +164,7 @@ def topics_schema() -> dict[str, Any]:
     heartbeat = {"type": "number", "description": "growd's time in UNIX seconds"}
     described = "an array of the new value, or an object of the members or elements that changed"
     changed = {name: each for name, each in _MESSAGE.items() if name != "value"}
-    changed["changes"] = {"type": ["object", "array"], "description": described}
+    changed["changes"] = {"description": described}
     messages = [_object({"topic": topic, **each}) for each in (_MESSAGE, changed)]
     return {"anyOf": [_DROPPED, *messages, _object({"heartbeat": heartbeat})]}
 
