@@ -84,6 +84,12 @@ def lacking(output):
     return {renamed.get(name, name) for name in own} - interlocks_of(output)[output.own_variable]
 
 
+def test_a_role_that_drives_nothing_is_one_that_does_no_harm_without_an_interlock():
+    auxiliary_outputs = {f"auxiliary_{number}" for number in range(1, 9)}  # their conditions are the grower's
+    passive = {name for name, role in ROLES.items() if not role.drives}
+    assert passive == {"air_circulation", "water_circulation"} | auxiliary_outputs
+
+
 @pytest.mark.parametrize("variable", ACTIVE)
 def test_every_role_has_the_interlocks_of_its_class(variable):
     assert lacking(named(variable)) == set()
