@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import click
 
 from growd_cli.asking import status_of
-from growd_client.errors import UsageError
+from growd_client.errors import RefusedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,10 @@ def zone_of(client: DaemonClient) -> tzinfo | None:
 
 def time_of(client: DaemonClient) -> float:
     """UNIX seconds of the daemon's clock, which may run fast in a simulation. Raises `GrowdError`."""
-    return status_of(client).time
+    try:
+        return status_of(client).time
+    except RefusedError:  # one that does not tell its state
+        return time.time()
 
 
 def unix_time_in(

@@ -83,11 +83,11 @@ function useMedia(query) {
   return is;
 }
 
-/** The last value of a series of the history, as a message; undefined without one. */
+/** The last stored value of a variable that nothing measures now, as a message; undefined without one. */
 function lastOf(series) {
   const { before, time, last } = series?.measured ?? {};
-  if (time?.length) return { time: time.at(-1), value: last.at(-1), quality: "ok", by: "hand" };
-  return before && before.value !== null ? { ...before, quality: "ok", by: "hand" } : undefined;
+  if (time?.length) return { time: time.at(-1), value: last.at(-1), quality: "ok", isKept: true };
+  return before && before.value !== null ? { ...before, quality: "ok", isKept: true } : undefined;
 }
 
 /** An output with what it does now; all channels of a lamp are one. A tap opens its sheet. */

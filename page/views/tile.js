@@ -1,6 +1,6 @@
 /** `Tile`: one value with its set point, its state by shape and colour, and the last 24 hours. */
 import { decimals, decimalsIn, duration, number, shown, symbol } from "../lib/format.js";
-import { html, useId, useMemo, useRef } from "../lib/html.js";
+import { html, useId, useMemo } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { Age } from "../lib/levels.js";
 import { connection, growdNow, useTopic } from "../lib/live.js";
@@ -13,6 +13,8 @@ const SHORT = { "µmol/m²/s": "µmol", "mol/m²": "mol", "°C d": "°C d" };
 const TALL = 40; // of the drawing; it is 100 wide
 const MANY_LUX = 1_000;
 
+const newest = new Map(); // the last message of each variable that was known, also while another view is shown
+
 export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const { variable: name, unit } = variable;
   const id = useId();
@@ -21,14 +23,14 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const message = useTopic(`${environment}/measured/${name}`) ?? kept;
   const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   const judged = useJudgement(environment, name);
-    const isKnown = message?.quality === "ok";
+  const isKnown = message?.quality === "ok";
   const isByHand = isKnown && (judged.measured ?? message).by === "hand";
-  const newest = useRef(null); // that was known
-  if (isKnown) newest.current = message;
+  const place = `${environment}/${name}`;
+  if (isKnown) newest.set(place, message);
   const state = stateOf(variable, message, wanted, judged);
   const { text, sign } = short(variable, isKnown ? message.value : null);
   const target = wanted === null ? "" : short(variable, wanted, true).text;
-  const old = isKnown || state === "starting" ? "" : lastKnown(variable, newest.current, day);
+  const old = isKnown || state === "starting" ? "" : lastKnown(variable, newest.get(place), day);
   return html`<article class=${`tile ${state} ${isWide ? "wide_only" : ""}`} aria-labelledby=${id}>
     <button aria-haspopup="dialog" onClick=${onOpen}>
       <span class="name"><span id=${id}>${variableName(isLight ? "light_illuminance" : name)}</span>
@@ -36,7 +38,7 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
         <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
       ${isKnown ? html`<span class="figure"><strong>${text}</strong> <span class="unit">${sign}</span>
           ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>
-          ${(isByHand || (!isConnected && silence !== null)) && html`<span class="old_value">${isByHand && `${t("by_hand")}, `}<${Age} time=${message.time} /></span>`}`
+          ${(isByHand || message.isKept || (!isConnected && silence !== null)) && html`<span class="old_value">${isByHand && `${t("by_hand")}, `}<${Age} time=${message.time} /></span>`}`
         : html`<span class="figure"><strong class="words">${message ? t(`quality_${message.quality}`) : "–"}</strong></span>
           ${old && html`<span class="old_value">${old}</span>`}`}
       ${(isKnown || state === "starting") && html`<${Spark} series=${day?.series[name]} step=${day?.bucket_s} message=${message} judged=${judged} unit=${10 ** -decimals(variable)} />`}
@@ -65,8 +67,10 @@ function short({ unit, precision }, value, isPlain = false) {
 
 /** The newest value that was known: of the stream, else of the history. */
 function lastKnown(variable, message, day) {
-  const { time = [], last = [] } = day?.series[variable.variable]?.measured ?? {};
-  const found = message ?? (time.length ? { value: last.at(-1), time: time.at(-1) + day.bucket_s / 2 } : null);
+  const { measured, breaks = [] } = day?.series[variable.variable] ?? {};
+  const { time = [], last = [] } = measured ?? {};
+  const ended = breaks.findLast((each) => each >= time.at(-1)) ?? time.at(-1) + day?.bucket_s;
+  const found = message ?? (time.length ? { value: last.at(-1), time: Math.min(ended, growdNow()) } : null);
   if (!found) return "";
   const { text, sign } = short(variable, found.value);
   return t("last_known", { value: `${text} ${sign}`.trim(), time: duration(growdNow() - found.time) });

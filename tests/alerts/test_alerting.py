@@ -97,7 +97,7 @@ async def test_a_message_that_could_not_be_sent_before_a_restart_is_sent_after_i
         (channel,) = growd.information()["channels"]
         assert (channel["state"], channel["waiting"]) == ("failing", 1)
         (warning,) = [each for each in told(growd.status.snapshot(), "warning") if "alerts" in each]
-        assert warning == f"can't send alerts on the channel mail: {channel['error']}"
+        assert warning == f"mail: can't send alerts on the channel mail: {channel['error']}"
     async with mail_server(port=port) as box, daemon(tmp_path, mail(tmp_path, port)) as growd:
         (message,) = await box.arrived(1)
         assert message["Subject"].endswith("warning: the device scd30_1 has failed: no answer")

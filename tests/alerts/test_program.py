@@ -195,7 +195,7 @@ def test_invalid_rules_are_refused_with_their_lines(tmp_path: Path):
     file = tmp_path / "growd.toml"
     file.write_text(
         '[[alert]]\nname = "a"\nkind = "out_of_band"\nvariable = "water_temperature"\nbelow = 5\n'
-        'above = 4\nchannels = ["nobody"]\npoints = 3\n'
+        'above = 4\nchannels = ["nobody"]\n'
         '[[notify]]\nname = "m"\nkind = "apprise"\n[[notify]]\nname = "n"\nkind = "mqtt"\nurl_file = "x"\n'
     )
     status, printed = said("check", "--config", str(file))
@@ -204,7 +204,6 @@ def test_invalid_rules_are_refused_with_their_lines(tmp_path: Path):
         "[alert] below: a: 5 is not less than above, 4",
         "[alert] variable: a: no sensor measures water_temperature in environment_1",
         "[alert] channels: a: there is no channel nobody; there is m, n",
-        "[alert] points: a is an out_of_band; this is for outbox only",
         "[notify] url_file: m: is missing",
         "[notify] kind: n: needs a broker: set host in [mqtt]",
         "[notify] url_file: n: has no effect with the kind mqtt",

@@ -31,6 +31,8 @@ from growd.control.health import Health
 from growd.control.missed_reasons import UNKNOWN
 from growd.control.topics import LIGHT_CHANNELS, OUTPUT_LEVEL, declare_environment, output_level
 from growd.control.watched_loops import light_loop, output_loop
+from growd.runtime.sentence import Sentence
+from growd.status.people import with_names
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop
@@ -97,7 +99,7 @@ class Watched:
         (problem,) = self.problems
         assert phase == "start"
         for word in words:
-            assert word in text
+            assert with_names(word) in text
             assert word in problem
 
 
@@ -152,7 +154,7 @@ async def test_daylight_above_the_set_point_is_the_reason():
 async def test_an_interlock_that_holds_the_lamp_is_the_reason():
     async with light() as on:
         on.loop.hold.set(True)
-        on.held = "air_temperature is 37 degC"
+        on.held = Sentence("air_temperature is 37 degC", "interlock", interlock="e/light_over_temperature")
         on.loop.want(5_000)
         await on.misses("light_illuminance is 0 lux", "its output is held (air_temperature is 37 degC)")
 
@@ -227,7 +229,7 @@ async def test_an_intermittent_cause_does_not_hide_a_missed_set_point():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
         for minute in range(18):
-            on.held = "the lamp rests" if minute % 3 == 0 else ""
+            on.held = Sentence("the lamp rests", "interlock", interlock="e/it") if minute % 3 == 0 else ""
             await on.advance(60)
         assert on.problems
 

@@ -88,6 +88,8 @@ async def test_kill_9_while_open_and_a_later_start(
             await is_back(tab.page)
             await tab.page.get_by_role("link", name="Now", exact=True).click()
             await expect(card(tab.page, "Air temperature").get_by_text(VALUE)).to_be_visible()
+        # a part that was still loading at the kill is loaded again
+        tab.errors[:] = [each for each in tab.errors if "dynamically imported module" not in each]
 
 
 async def test_kill_9_greys_the_values_and_a_start_brings_new_ones(
@@ -179,11 +181,12 @@ async def test_the_stopped_database_is_said_and_the_chamber_is_steered_on(
         opened(browser, address(program)) as tab,
     ):
         client = Client(program, session)
-        await expect(tab.page.get_by_role("region", name="Problems")).to_contain_text(re.compile("database"))
-        field = card(tab.page, "Light").get_by_label("Set point of Light")
+        await expect(verdict(tab.page)).to_contain_text(re.compile("database"))
+        await card(tab.page, "Light").get_by_role("button").click()
+        field = tab.page.get_by_role("dialog").get_by_label("Set point of Light")
         await field.fill("5000")
         await field.press("Enter")
-        await expect(card(tab.page, "Light")).to_contain_text("by hand")
+        await expect(tab.page.get_by_role("dialog")).to_contain_text("by hand")
         assert await client.last("desired/light_illuminance") == 5000
         await tab.page.goto(address(program, "charts"))
         await expect(tab.page.get_by_text("Stored values are missing")).to_be_visible()

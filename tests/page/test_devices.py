@@ -151,7 +151,7 @@ async def test_a_full_or_failing_store_is_shown_with_what_helps(growd: Program, 
         await expect(page.get_by_text("12,345")).to_be_visible()
         await expect(page.locator("main").get_by_text("Connection refused")).to_be_visible()
         await expect(page.locator("main").get_by_text("it does not answer")).to_be_visible()
-        await page.get_by_role("button", name="Show", exact=True).click()
+        await page.get_by_role("main").get_by_role("button", name="Show", exact=True).click()
         await expect(page.get_by_role("cell", name="e/v = 7")).to_be_visible()
         await page.unroute_all(behavior="ignoreErrors")
 

@@ -275,7 +275,7 @@ def test_ci_installs_the_packages_that_tests_need_and_goes_on_without_them(start
     installed = [each for each in calls if each.startswith("apt-get install")]
     assert len(installed) == (fails != "update")
     assert all({"nginx-light", "mosquitto"} <= {*each.split()} for each in installed)
-    assert f"{PYTEST} --hypothesis-profile=thorough" in calls
+    assert f"{PYTEST} --daily" in calls
     assert done.returncode == 0
     assert ("go on without nginx-light" in done.stderr) == (fails != "nothing")
 

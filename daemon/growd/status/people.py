@@ -31,13 +31,18 @@ class People:
         """A sentence with the names of variables, and without the only environment."""
         if (only := self._environment) and text.startswith((f"{only}: ", f"{only}/")):
             text = text[len(only) + 1 :].lstrip()
-        return _IDS.sub(lambda found: variable_name(found[1]), text)
+        return with_names(text)
 
     def place(self, name: str) -> str:
         """The name of a device or variable of an environment, such as "environment_1/scd30_1"."""
         environment, _, rest = name.partition("/")
         rest = variable_name(rest.rpartition("/")[2])
         return rest if environment == self._environment else f"{environment}: {rest}"
+
+
+def with_names(text: str) -> str:
+    """A sentence with the English names of variables in place of their ids."""
+    return _IDS.sub(lambda found: variable_name(found[1]), text)
 
 
 def variable_name(name: str) -> str:

@@ -184,7 +184,9 @@ def _complete_page(tools: PackageTools, page: Path) -> None:
 
 
 def _is_left_out(file: Path) -> bool:
-    return file.parent.suffix == ".dist-info" and file.name in _OF_WHEELS
+    """What differs between the wheels of one package for several Pythons, and is not used."""
+    is_list_of_parts = file.parent.name == "sboms" and file.parent.parent.suffix == ".dist-info"  # PEP 770
+    return is_list_of_parts or (file.parent.suffix == ".dist-info" and file.name in _OF_WHEELS)
 
 
 def _remove_other_machines(database: Path, kept: str) -> None:
