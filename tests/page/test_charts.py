@@ -58,6 +58,17 @@ async def post(growd: Program, path: str, body: Any) -> None:
         assert answer.status == 200, await answer.text()
 
 
+async def stored_points(growd: Program) -> None:
+    """Wait until the database has points of the air temperature."""
+    history = f"{growd.api}/history/environment_1?variable=air_temperature&events=false"
+    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
+        while True:
+            async with session.get(history) as answer:
+                if answer.status == 200 and (await answer.json())["series"][0]["measured"]["time"]:
+                    return
+            await asyncio.sleep(0.2)  # another process
+
+
 def past(minutes: list[int], **more: Any) -> dict[str, Any]:
     """A history of temperatures, one in each of these minutes; and a set point from an earlier time."""
     values = [20.0 + n for n, _ in enumerate(minutes)]
@@ -319,12 +330,11 @@ async def test_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
         rows = [*csv.reader((await (await shown.value).path()).read_text().splitlines())]
         assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]
         assert re.fullmatch(r"[\d-]+T[\d:.]+Z", rows[-1][0])
-        lines: list[str] = []
-        async with asyncio.timeout(PATIENCE_S):
-            while not any(",measured,air_temperature," in line for line in lines):  # once it is sent
-                async with page.expect_download() as stored:
-                    await page.get_by_role("link", name="CSV: all stored points").click()
-                lines = (await (await stored.value).path()).read_text().splitlines()
+        await stored_points(growd)
+        async with page.expect_download() as stored:
+            await page.get_by_role("link", name="CSV: all stored points").click()
+        lines = (await (await stored.value).path()).read_text().splitlines()
+        assert any(",measured,air_temperature," in line for line in lines)
         assert lines[0] == "time,category,variable,value,unit,is_manual,by"
 
 
