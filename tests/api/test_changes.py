@@ -6,12 +6,18 @@ import json
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.api.changes import changes
+from growd.bus import Bus
+from growd.runtime.clock import RealClock
+from growd.status.model import Counters, DeviceStatus
 from growd.status.status_node import STATUS_TOPIC, StatusNode
 from support.daemon import serving
+from support.running import in_tasks
+from support.waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -53,6 +59,35 @@ async def following() -> AsyncIterator[Any]:
                 return json.loads(await response.content.readline())
 
             yield daemon, status.node.publisher(STATUS_TOPIC), heard
+
+
+def device(name: str, successes: int) -> dict[str, Any]:
+    counters = Counters(successes, 0, 0, 0.0, "", 0.0)
+    found: dict[str, Any] = msgspec.to_builtins(DeviceStatus(name, "ok", 1.0, "ok", counters))
+    return found
+
+
+async def test_the_status_is_published_only_for_subscribers_and_its_counters_change_seldom(monkeypatch):
+    monkeypatch.setattr("growd.status.status_node.PUBLISHED_S", 0.0)
+    monkeypatch.setattr("growd.status.status_node._LOOK_S", 0.001)
+    found = device("e/a", 3)
+    bus = Bus(RealClock())
+    bus.node("sampler").describe("device", lambda: found)
+    status = StatusNode(bus, [])
+    topic = bus.topics.get(STATUS_TOPIC)
+    async with in_tasks(status):
+        with bus.node("client").subscribe(STATUS_TOPIC) as subscription:
+            messages = aiter(subscription)
+            first = (await anext(messages)).value
+            found = device("e/a", 7) | {"message": "as before"}
+            while (second := (await anext(messages)).value)["devices"][0]["message"] == "ok":
+                pass
+            assert second["devices"][0]["counters"] == first["devices"][0]["counters"]
+            found = device("e/b", 90)  # another one in its place
+            while (third := (await anext(messages)).value)["devices"][0]["name"] == "e/a":
+                pass
+            assert third["devices"][0]["counters"]["successes"] == 90
+        await until(lambda: topic.last is not None and topic.last.value is None)
 
 
 async def test_a_stream_has_the_whole_status_first_then_what_changed():

@@ -15,7 +15,7 @@ from playwright.async_api import expect
 
 from support.browser import DESK, needs_browser, opened
 from support.program import started
-from support.waiting import PATIENCE_S
+from support.waiting import until_found
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -61,12 +61,14 @@ async def post(growd: Program, path: str, body: Any) -> None:
 async def stored_points(growd: Program) -> None:
     """Wait until the database has points of the air temperature."""
     history = f"{growd.api}/history/environment_1?variable=air_temperature&events=false"
-    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE_S):
-        while True:
+    async with aiohttp.ClientSession() as session:
+
+        async def found() -> list[float]:
             async with session.get(history) as answer:
-                if answer.status == 200 and (await answer.json())["series"][0]["measured"]["time"]:
-                    return
-            await asyncio.sleep(0.2)  # another process
+                times: list[float] = (await answer.json())["series"][0]["measured"]["time"]
+                return times
+
+        await until_found(found, LookupError)
 
 
 def past(minutes: list[int], **more: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from growd.host.hold import Hold, Holder
+from growd.host.machine import MachineStatus
 from growd.status.model import (
     AttainmentStatus,
     DeviceStatus,
@@ -17,11 +18,13 @@ from growd.status.model import (
 )
 from growd.status.notices import notices_of
 from growd.status.verdict import Verdict, verdict_of
+from growd.store.database_node import DatabaseStatus
 from support.status import EMPTY, NEVER
 
 CO2 = "air_carbon_dioxide"
 GONE = Reading(None, "fault", 1.0, "filter")
 WARM = Reading(21.0, "ok", 1.0, "filter")
+MACHINE = MachineStatus("0.1.0", "3.11.2", 60.0, clock_synchronised=True)
 
 
 def variable(name: str, measured: Reading | None, state: str = "unknown") -> VariableStatus:
@@ -105,6 +108,31 @@ def test_a_start_is_calm_until_a_sensor_has_answered():
     assert verdict(warming).state == "starting"
     assert verdict(replace(warming, variables=[variable("air_temperature", WARM)])).state == "attention"
     assert verdict(replace(warming, problems=[Problem("no disk", is_failure=True)])).state == "trouble"
+
+
+def test_a_database_has_time_to_start_and_is_neither_well_nor_away_meanwhile():
+    fresh = replace(
+        EMPTY,
+        machine=replace(MACHINE, growd_uptime_s=3.0),
+        database=DatabaseStatus("embedded", reachable=False, reason="no database is running"),
+        variables=[variable("air_temperature", WARM, "at_set_point")],
+    )
+    assert (verdict(fresh).state, verdict(fresh).problems) == ("starting", 0)
+    later = replace(fresh, machine=replace(MACHINE, growd_uptime_s=60.0))
+    assert (verdict(later).state, verdict(later).code) == ("attention", "database_away")
+    there = replace(fresh, database=replace(fresh.database, reachable=True))
+    assert verdict(there).state == "well"
+
+
+def test_a_reason_without_a_code_has_no_cause():
+    (missed,) = ABSENT.attainment
+    for reason in (
+        None,
+        {"code": "", "fields": {}, "text": "?"},
+        {"code": "output_held", "fields": {"by": "?"}},
+    ):
+        status = replace(EMPTY, attainment=[replace(missed, reason=reason)])
+        assert [each.code for each in notices_of(status)] == ["set_point_missed"]
 
 
 def test_all_is_well_counts_the_values_at_their_set_points():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from growd.bus.messages import Quality
 from growd.variables import VARIABLES
@@ -81,16 +81,15 @@ def _of_interlocks(status: Status) -> Iterator[tuple[Key, Key]]:
 
 def _of_set_point(each: AttainmentStatus) -> Key | None:
     """Why a set point is missed."""
-    reason: dict[str, Any] = each.reason or {}
-    fields = reason.get("fields", {})
-    match reason.get("code"):
-        case "variable_unknown":
-            return "variable", f"{each.environment}/{fields['variable']}"
-        case "output_failed":
-            return "device", f"{each.environment}/{fields['device']}"
-        case "output_held":
-            by = fields["by"]
-            return ("hold", "person") if by["code"] == "hold" else ("interlock", by["fields"]["interlock"])
+    match each.reason:
+        case {"code": "variable_unknown", "fields": {"variable": name}}:
+            return "variable", f"{each.environment}/{name}"
+        case {"code": "output_failed", "fields": {"device": name}}:
+            return "device", f"{each.environment}/{name}"
+        case {"code": "output_held", "fields": {"by": {"code": "hold"}}}:
+            return "hold", "person"
+        case {"code": "output_held", "fields": {"by": {"code": "interlock", "fields": {"interlock": name}}}}:
+            return "interlock", name
     return None
 
 

@@ -16,6 +16,9 @@ from growd.store.replication_status import ReplicationStatus  # noqa: TC001  lik
 from growd.store.retention.status import RetentionStatus  # noqa: TC001  likewise
 from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
 
+DATABASE_STARTS_S: Final = 15.0
+"""How long a database may take to answer after a start of growd. The embedded one takes some seconds."""
+
 LITTLE_DISK_BYTES: Final = 500_000_000
 """Less free space than this, or than `LITTLE_DISK_SHARE` of the disk if that is less, is a warning."""
 
@@ -402,6 +405,12 @@ class Status(msgspec.Struct, frozen=True):
     sensors_apart: list[SensorsApart] = []
     cloud: CloudStatus | None = None
     bridge: BridgeStatus | None = None
+
+    @property
+    def awaits_database(self) -> bool:
+        """Whether the database has not answered yet, and may still be starting."""
+        is_away = self.database is not None and not self.database.reachable
+        return is_away and self.machine is not None and self.machine.growd_uptime_s < DATABASE_STARTS_S
 
     @property
     def held(self) -> list[str]:

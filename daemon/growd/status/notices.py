@@ -27,7 +27,6 @@ MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
 SEVERITIES: Final = ("failure", "warning", "note")
 _ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
 _MEGABYTE: Final = 1e6
-_STARTS_S: Final = 15.0  # the embedded database takes some seconds to start
 _ALERT_KINDS: Final = {
     "device_failed": "device",
     "interlock": "interlock",
@@ -306,14 +305,12 @@ def _of_store(status: Status) -> Iterator[Notice]:
         yield Notice("warning", "store", text, text, code="store_damaged", fields={"text": text})
 
 
-def _is_starting(status: Status) -> bool:
-    return status.machine is not None and status.machine.growd_uptime_s < _STARTS_S
-
-
 def _of_connections(status: Status) -> Iterator[Notice]:
     warns = partial(Notice, "warning")
     if (database := status.database) is not None:
-        if not database.reachable and not _is_starting(status):
+        if status.awaits_database:
+            yield Notice("note", "database", "the database starts", code="database_starts")
+        elif not database.reachable:
             text = f"the database does not answer: {database.reason}"
             fields, remedy = {"reason": database.reason}, "Points wait on the disk until it answers."
             yield warns("database", text, code="database_away", fields=fields, remedy=remedy)

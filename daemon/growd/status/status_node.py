@@ -90,6 +90,10 @@ _TICKING: Final = frozenset((
 # fmt: on
 
 
+_NAMES: Final = ("environment", "variable", "name", "id")
+"""Members by which an element of a list is told from others."""
+
+
 class StatusNode:
     """Gathers a `Status` on demand; it does no work in between."""
 
@@ -125,9 +129,7 @@ class StatusNode:
             now = clock.monotonic()
             if not topic.subscribers:
                 if topic.last is not None and topic.last.value is not None:
-                    publisher.publish(
-                        None, Quality.STALE
-                    )  # the next client must not take it for the present one
+                    publisher.publish(None, Quality.STALE)  # the next client must not take it for news
                 due = steady_until = -math.inf
             elif now >= due:
                 due = now + PUBLISHED_S
@@ -382,8 +384,10 @@ def _judged(found: VariableStatus, attainment: AttainmentStatus | None) -> Varia
 
 
 def _steady(old: Any, new: Any) -> Any:
-    """The new JSON value with the old ages and counters."""
+    """The new JSON value with the old ages and counters. Those of another thing in its place stay new."""
     if isinstance(old, dict) and isinstance(new, dict):
+        if any(old.get(name) != new.get(name) for name in _NAMES):
+            return new
         return {
             name: old[name] if name in _TICKING and name in old else _steady(old.get(name), value)
             for name, value in new.items()

@@ -42,8 +42,8 @@ class Verdict(msgspec.Struct, frozen=True):
 def verdict_of(status: Status, notices: list[Notice]) -> Verdict:
     """The verdict on a status with these notices.
 
-    A hold is its own state, unless an output is not known to be safe. A start is calm while no sensor has had
-    time to answer and nothing has failed.
+    A hold is its own state, unless an output is not known to be safe. A start is calm while nothing has
+    failed, until a sensor has had time to answer, and the database to start.
     """
     causes = [each for each in notices if each.severity != "note"]
     holds = [each for each in causes if each.kind == "hold" and each.severity == "warning"]
@@ -52,8 +52,8 @@ def verdict_of(status: Status, notices: list[Notice]) -> Verdict:
         return _of("held", holds[0], causes)
     if failures:
         return _of("trouble", failures[0], causes)
-    if _is_starting(status):
-        return Verdict("starting", "starting", "growd starts: no sensor has answered yet")
+    if (starting := _starting(status, causes)) is not None:
+        return starting
     if causes:
         return _of("attention", causes[0], causes)
     aims = [each for each in status.variables if each.is_sensed and each.state not in ("free", "unknown")]
@@ -68,6 +68,14 @@ def verdict_of(status: Status, notices: list[Notice]) -> Verdict:
 def _of(state: VerdictState, notice: Notice, causes: list[Notice]) -> Verdict:
     effects = sum(len(each.effects) for each in causes)
     return Verdict(state, notice.code, notice.text, notice.fields, notice.remedy, effects, len(causes))
+
+
+def _starting(status: Status, causes: list[Notice]) -> Verdict | None:
+    if _is_starting(status):
+        return Verdict("starting", "starting", "growd starts: no sensor has answered yet")
+    if status.awaits_database and not causes:
+        return Verdict("starting", "database_starts", "growd starts: the database has not answered yet")
+    return None
 
 
 def _is_starting(status: Status) -> bool:
