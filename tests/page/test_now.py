@@ -215,11 +215,42 @@ async def test_a_calibration_that_drives_the_lamp_is_said_in_the_line_of_the_rec
         await expect(tab.page.get_by_text("No recipe runs.")).to_be_visible()
 
 
-async def test_a_value_measured_by_hand_is_there_after_a_restart(tmp_path: Path, browser: Browser) -> None:
+async def test_the_age_of_a_lost_value_goes_on_while_another_view_is_shown(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with (
+        started(tmp_path, "--profile", "sim") as program,
+        aiohttp.ClientSession() as session,
+        opened(browser, address(program), viewport=DESK) as tab,
+    ):
+        tile, client = card(tab.page, "CO₂"), Client(program, session)
+        await expect(tile.get_by_text("ppm").first).to_be_visible()
+        await client.until(lambda: client.last("measured/air_carbon_dioxide"), bool)
+        await client.call("simulator/inject_fault", device="scd30", kind="absent")
+        await expect(tile).to_contain_text(re.compile(r"last .*, \d+ (s|min) ago"))
+        before = seconds_in(await tile.inner_text())
+        await tab.page.get_by_role("link", name="Charts", exact=True).click()
+        await expect(tab.page).to_have_title(re.compile("Charts"))
+        await tab.page.get_by_role("link", name="Now", exact=True).click()
+        await expect(tile).to_contain_text(re.compile(r"last .*, \d+ (s|min) ago"))
+        assert before <= seconds_in(await tile.inner_text()) < before + 120
+
+
+def seconds_in(text: str) -> int:
+    """The age in the words of a tile."""
+    found = re.search(r"(\d+) (s|min) ago", text)
+    assert found is not None, text
+    return int(found[1]) * (60 if found[2] == "min" else 1)
+
+
+async def test_a_stored_value_that_nothing_measures_now_is_shown_with_its_age_alone(
+    tmp_path: Path, browser: Browser
+) -> None:
     async with started(tmp_path, *SIMULATED) as program, aiohttp.ClientSession() as session:
         await Client(program, session).publish("measured/water_potential_hydrogen", 6.1)
     async with started(tmp_path, *SIMULATED) as program, opened(browser, address(program)) as tab:
         await expect(card(tab.page, "pH")).to_contain_text(re.compile(r"6\.1.* ago", re.DOTALL))
+        await expect(card(tab.page, "pH")).not_to_contain_text("by hand")  # or of a sensor that was removed
 
 
 async def test_tiles_are_ordered_hidden_and_pinned_with_the_keyboard_and_stay_so(
