@@ -5,10 +5,10 @@ import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { isShare, levelText, setPointText, useWritten } from "./levels.js";
 import { topic, useStatus, useTopic, variableOf } from "./live.js";
-import { authorName, interlockName } from "./names.js";
+import { authorName, interlockName, readable } from "./names.js";
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
-import { sentence } from "./verdict.js";
+import { holderOf, sentence } from "./verdict.js";
 
 export * from "./levels.js";
 
@@ -200,7 +200,8 @@ export function Commander({ environment, name }) {
   const attained = useAttained(environment, name);
   const beyond = outOfReach(variable, found?.desired?.value);
   const experiment = status?.experiments.find(mine);
-  const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${found?.held_by}`);
+  const holder = holderOf(status, environment, name);
+  const lock = status?.interlocks.find((each) => each.name === `${environment}/interlocks/${holder}`);
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
     experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
@@ -211,9 +212,9 @@ export function Commander({ environment, name }) {
     found?.commanded?.by === "hand" && found.commanded.value !== null && html`<p key="command" class="warn">
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
-    found?.held_by && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${found.held_by === HOLD ? t("held_hold") : t("held_interlock")}
-      ${found.held_by !== HOLD && html`: ${lock && isEnglish() ? lock.reason : interlockName(found.held_by)}`}
-      ${found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
+    holder && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${holder === HOLD ? t("held_hold") : t("held_interlock")}
+      ${holder !== HOLD && html`: ${lock && isEnglish() ? readable(lock.reason) : interlockName(holder)}`}
+      ${found?.held_by && found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
     beyond && html`<p key="beyond" class="warn"><span aria-hidden="true">▲ </span>${beyond}</p>`,
     attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,
     attained?.is_lasting && html`<p key="missed" class="warn"><span aria-hidden="true">▲ </span>${sentence({ code: "set_point_missed", fields: { variable: name, value: attained.value, set_point: attained.set_point, unit: variable.unit }, text: withoutPlace(attained.text, environment) })}</p>`,

@@ -16,6 +16,14 @@ export function useJudgement(environment, name) {
   return status?.holds.length ? { ...found, state: "free" } : found; // nothing controls it
 }
 
+/** The interlock that holds an output, "the hold", or "". Also one that would, while the output wants nothing else. */
+export function holderOf(status, environment, name) {
+  const known = status?.variables.find((each) => each.environment === environment && each.variable === name)?.held_by;
+  const place = `${environment}/interlocks/`;
+  const lock = known ? null : status?.interlocks.find((each) => each.tripped && !each.is_quiet && !each.is_expected && each.name.startsWith(place) && each.holds.includes(name));
+  return known || lock?.name.slice(place.length) || "";
+}
+
 /** A sentence of growd, {code, fields, text}: in the language of the page, else growd's own. `what`: "said" or "remedy". */
 export function sentence({ code, fields = {}, text }, what = "said") {
   const key = `${what}_${code}`;

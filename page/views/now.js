@@ -7,6 +7,7 @@ import { Loaded } from "../lib/parts.js";
 import { href, open as openOver, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 import { choiceOf, tilesOf } from "../lib/tiles.js";
+import { holderOf } from "../lib/verdict.js";
 import { useDay } from "../lib/day.js";
 import { RecipeLine } from "./recipe_line.js";
 import { Tile } from "./tile.js";
@@ -95,8 +96,7 @@ function Output({ environment, device, onOpen }) {
   const [name] = device.variables;
   const isLamp = device.kind === "lamp";
   const { level, text } = useWritten(environment, name, isLamp ? null : device);
-  const held = useStatus()?.variables.find((each) => each.environment === environment && each.variable === name)?.held_by;
-  const isHeld = Boolean(held) && held !== "the hold";
+  const isHeld = !["", "the hold"].includes(holderOf(useStatus(), environment, name));
   return html`<button class=${`chip ${level > 0 ? "on" : ""} ${isHeld ? "warn" : ""}`} aria-haspopup="dialog" onClick=${() => onOpen(name)}>
     ${isLamp ? t("lamp") : variableName(name)} <b>${level === null ? "–" : text}</b>${isHeld && html` <span aria-hidden="true">▲</span><span class="hidden">${t("held_interlock")}</span>`}</button>`;
 }

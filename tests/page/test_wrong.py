@@ -94,6 +94,9 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
         chip = tab.page.get_by_role("button", name="CO₂ valve shut")  # whatever is commanded
         await expect(chip).to_contain_text("Held by an interlock")
         await client.publish("commanded/air_carbon_dioxide_valve_on", None)
+        await client.until(client.status, lambda now: not any(each["held_by"] for each in now["variables"]))
+        await tab.page.reload()
+        await expect(chip).to_contain_text("Held by an interlock")  # also while nothing commands it
         item = await problem(tab.page, "rise")
         await item.get_by_role("button", name="Reset").click()
         await tab.page.get_by_role("dialog").last.get_by_role("button", name="Reset", exact=True).last.click()
