@@ -13,15 +13,17 @@ import aiohttp
 import pytest
 
 from growd.api.operation import Call
-from growd.config import load
+from growd.config import Config, Light, Output, load
 from growd.config.profiles import profile_path
-from growd.parts import ConfigurationFile
+from growd.parts import ConfigurationFile, Devices
 from growd.server.errors import ApiError
 from growd_cli.run import RESTART
 from growd_machine.setup.changes import DeviceChange, changed, why_not
 from growd_machine.setup.part import SetupCalls
+from growd_machine.setup.trial import output_tried
 from support.ports import held_port
 from support.program import started
+from support.rig import rigged
 from support.service_manager import Notified
 from support.waiting import PATIENCE_S
 
@@ -193,3 +195,18 @@ async def test_without_logins_only_the_machine_itself_changes_devices(usual_file
             await calls.change(around, call)
         assert refused.value.status == status
         assert restarts == []
+
+
+async def test_a_client_that_goes_away_leaves_the_tried_pin_at_rest_and_free():
+    fan = Output(name="fan", pin=24, variable="air_flush_on")
+    async with rigged(Config(sensor=(), light=Light(enabled=False))) as rig:
+        devices = Devices(rig.machine, rig.chambers.workers, str)
+        trial = asyncio.create_task(output_tried(devices, fan, rig.clock))
+        await rig.clock.advance(0.5)
+        assert rig.machine.pins.high(24)
+        trial.cancel()
+        await asyncio.wait([trial])
+        assert not rig.machine.pins.high(24)
+        again = asyncio.create_task(output_tried(devices, fan, rig.clock))
+        await rig.clock.advance(2)
+        assert (await again)["values"] == {}

@@ -70,9 +70,11 @@ async def output_tried(devices: Devices, output: Output, clock: Clock) -> dict[s
     calls = DeviceCalls(name, devices.workers.named(name), clock, _LIMIT_S)
     try:
         driver = await calls.run(device.use)
-        await calls.run(driver.write, float(output.safe == "off"), ON_S)
-        await clock.sleep(ON_S)
-        await calls.run(device.close)
+        try:
+            await calls.run(driver.write, float(output.safe == "off"), ON_S)
+            await clock.sleep(ON_S)
+        finally:  # also for a client that has gone: the pin is at rest, and free for the next trial
+            await calls.run(device.close)
     except DEVICE_ERRORS as error:
         raise _refusal("; ".join(filter(None, (str(error), advice_for_pin(error))))) from None
     finally:
