@@ -20,7 +20,13 @@ if TYPE_CHECKING:
 
     from playwright.sync_api import Browser, BrowserContext, Page, ViewportSize
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSERS = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 VIEWS = ("now", "charts", "recipes", "devices", "journal", "data")
 PLACE = "environment_1"
 SLOWER = 6

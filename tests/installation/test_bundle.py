@@ -287,7 +287,7 @@ def index() -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.install
+@pytest.mark.nightly
 @pytest.mark.usefixtures("index")
 def test_a_real_bundle_installs_and_starts(fresh: Fresh, tmp_path: Path):
     other = "3.13" if HERE.python != "3.13" else "3.12"

@@ -148,10 +148,12 @@ FAILING = {
 }
 
 
-DAILY = {"crashes", "records no points"}  # not before the trial, and only at its end
+DAILY = {"records no points"}  # found at the end of the trial
 
 
-@pytest.mark.parametrize("kind", REFUSED)
+@pytest.mark.parametrize(
+    "kind", ["refuses the configuration", pytest.param("does not start at all", marks=pytest.mark.nightly)]
+)
 async def test_a_version_that_is_refused_changes_nothing(machine: InstalledMachine, kind: str):
     edits, words = REFUSED[kind]
     before = await asyncio.to_thread(lambda: machine.log("growd.service"))

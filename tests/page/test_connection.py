@@ -13,7 +13,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, PHONE, opened
-from support.page import SIMULATED, Client, address, card, connected, in_browser, verdict
+from support.page import SIMULATED, VIEWS, Client, address, card, connected, in_browser, verdict
 from support.program import started
 
 if TYPE_CHECKING:
@@ -71,7 +71,9 @@ def frozen(program: Program) -> Iterator[None]:
 
 
 @pytest.mark.kill
-@pytest.mark.parametrize("view", ["now", "charts", "recipes", "devices", "journal", "data"])
+@pytest.mark.parametrize(
+    "view", ["now", *(pytest.param(view, marks=pytest.mark.nightly) for view in VIEWS[1:])]
+)
 async def test_kill_9_while_open_and_a_later_start(
     tmp_path: Path, browser: Browser, own_port: int, view
 ) -> None:

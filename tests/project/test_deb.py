@@ -14,7 +14,7 @@ import pytest
 from support.checkout import ROOT
 from support.package_index import index_error
 
-pytestmark = [pytest.mark.install, pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.install, pytest.mark.nightly, pytest.mark.timeout(900)]
 
 INSTALLED = "Status: install ok installed"
 REMOVED = "Status: deinstall ok config-files"
@@ -66,7 +66,6 @@ def output(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.nightly
 def test_two_builds_give_the_same_bytes(package, tmp_path):
     assert build(tmp_path).read_bytes() == package.read_bytes()
 
@@ -92,7 +91,6 @@ def test_the_package_has_the_files_of_the_system_in_their_places(package, tmp_pa
     assert output(tmp_path / "usr/bin/growd", "--version").startswith("growd, version ")
 
 
-@pytest.mark.nightly
 def test_lintian_finds_nothing(package):
     if shutil.which("lintian") is None:
         pytest.skip("lintian is not installed")
@@ -139,7 +137,7 @@ class Chroot:
         file.write_text(f"{before}Package: growd\n{entry}", encoding="utf-8")
 
 
-@pytest.fixture(scope="module", params=[pytest.param("bookworm", marks=pytest.mark.nightly), "trixie"])
+@pytest.fixture(scope="module", params=["bookworm", "trixie"])
 def system(request, tmp_path_factory):
     """A fresh Debian as an archive."""
     if os.geteuid() or shutil.which("mmdebstrap") is None:
@@ -212,7 +210,6 @@ def test_the_configuration_of_growd_install_stays_without_a_question(chroot):
     assert configuration.read_text(encoding="utf-8") == "# mine\n"
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("system", ["trixie"], indirect=True)
 def test_dpkg_killed_while_it_unpacks_can_install_again(chroot):
     chroot.install()

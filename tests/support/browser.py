@@ -16,7 +16,13 @@ if TYPE_CHECKING:
 
     from playwright.async_api import Browser, Page
 
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+BROWSERS: Final = (
+    "chromium-headless-shell",
+    "chromium",
+    "chromium-browser",
+    "google-chrome",
+    "google-chrome-stable",
+)
 PHONE: Final = {"width": 360, "height": 740}
 DESK: Final = {"width": 1280, "height": 800}
 PATIENCE_MS: Final = 30_000

@@ -83,9 +83,9 @@ def rounds(daily: int, nightly: int):
     )
 
 
-@rounds(7, 1)
+@rounds(20, 1)
 async def test_a_kill_after_a_request(bench, database_server, number):
-    """After each, or after each seventh."""
+    """After each, or after each twentieth."""
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     at = number
     while await lives.day_with_kill(at, is_sent=True) >= at:
@@ -94,7 +94,7 @@ async def test_a_kill_after_a_request(bench, database_server, number):
     assert at > 50
 
 
-@rounds(8, 60)
+@rounds(4, 60)
 async def test_kills_at_random_requests_with_late_points(bench, database_server, number):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(17)
@@ -103,7 +103,7 @@ async def test_kills_at_random_requests_with_late_points(bench, database_server,
         await lives.day_with_kill(chance.randint(1, most), is_sent=chance.random() < 0.5, late=True)
 
 
-@rounds(4, 20)
+@rounds(2, 20)
 async def test_a_request_without_an_answer_in_the_middle(bench, database_server, number):
     lives = Lives(bench, is_embedded=database_server.is_embedded)
     chance = random.Random(18)
