@@ -32,7 +32,7 @@ from measuring import GROWD, Options, Row, limited, main
 if TYPE_CHECKING:
     import argparse
 
-PAGE = Path(__file__).parents[1] / "docs" / "analysis.md"
+PAGE = Path(__file__).parents[1] / "docs" / "data-analysis.md"
 START = datetime(2026, 11, 2, tzinfo=UTC).timestamp()
 MEMORY = 500.0  # MB
 
@@ -132,8 +132,8 @@ def _timed(command: list[str]) -> float:
 
 
 def _query(folder: Path) -> float:
-    """Run the first statements of docs/analysis.md; the seconds of the one for CO2."""
-    text = PAGE.read_text(encoding="utf-8").partition("## DuckDB")[2]
+    """Run the first statements of docs/data-analysis.md; the seconds of the one for CO2."""
+    text = PAGE.read_text(encoding="utf-8").partition("## A fleet in DuckDB")[2]
     views, co2, *_ = re.findall(r"^```sql\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     fault = re.compile(r"    UNION ALL.*?last_month\n(?=  \))", re.DOTALL)  # there are no events here
     events = re.compile(r"CREATE VIEW events.*?;", re.DOTALL)

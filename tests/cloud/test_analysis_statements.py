@@ -1,4 +1,4 @@
-"""The statements of docs/analysis.md in DuckDB, over an export of three chambers."""
+"""The statements of docs/data-analysis.md in DuckDB, over an export of three chambers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from support.cloud_export import cloud_of, device_id, document
 
 duckdb = pytest.importorskip("duckdb", reason="DuckDB from PyPI is missing: pip install duckdb")
 
-PAGE = Path(__file__).parents[2] / "docs" / "analysis.md"
+PAGE = Path(__file__).parents[2] / "docs" / "data-analysis.md"
 START = datetime(2026, 11, 3, tzinfo=UTC).timestamp()
 CO2 = "air_carbon_dioxide"
 
 
 def statements():
     """The blocks of the page in SQL for DuckDB; the first one is for all others."""
-    return blocks("DuckDB", "sql")
+    return blocks("A fleet in DuckDB", "sql")
 
 
 def blocks(section, language):
@@ -131,7 +131,7 @@ async def test_the_statements_of_the_page_give_what_was_measured(answers):
 
 async def test_the_program_of_the_page_runs_a_statement(answers, tmp_path):
     assert answers
-    (program,) = blocks("DuckDB", "python")
+    (program,) = blocks("A fleet in DuckDB", "python")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, cwd=tmp_path, stdout=asyncio.subprocess.PIPE
     )
