@@ -329,10 +329,22 @@ def resolve(*, daemon: DaemonOptions, recipe_id: str, revision: str) -> None:
     "--offset", type=float, default=0.0, metavar="SECONDS", help="Begin at this time of the recipe."
 )
 @click.option("--at", metavar="TIME", help=f"Start at this time: {FORMS}.")
+@click.option(
+    "--study",
+    metavar="NAME=VALUE",
+    multiple=True,
+    help="A member of the recipe's study for this run, such as replicate=2. May be repeated.",
+)
 @environment_option
 @client_options
 def start(
-    *, daemon: DaemonOptions, recipe_id: str, offset: float, at: str | None, environment: str | None
+    *,
+    daemon: DaemonOptions,
+    recipe_id: str,
+    offset: float,
+    at: str | None,
+    study: tuple[str, ...],
+    environment: str | None,
 ) -> None:
     """Start a recipe of the database, now or at a later time.
 
@@ -340,12 +352,19 @@ def start(
     in 2026-11-24T06:00Z. growd keeps a copy of the recipe while it waits; `growd recipe stop` cancels the
     start.
     """
-    when = {}
+    more: dict[str, Any] = {"study": dict(map(_member, study))} if study else {}
     if at is not None:
         with daemon.client() as client:
             now = time_of(client)
-            when["at"] = unix_time_in(partial(zone_of, client), at, now, option="--at", is_next=True)
-    _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset, **when)
+            more["at"] = unix_time_in(partial(zone_of, client), at, now, option="--at", is_next=True)
+    _call(daemon, environment, "start_recipe", recipe_id=recipe_id, offset=offset, **more)
+
+
+def _member(text: str) -> tuple[str, str]:
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise click.UsageError(f"--study {text}: expected NAME=VALUE")
+    return name, value
 
 
 @recipe.command()

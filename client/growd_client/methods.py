@@ -204,7 +204,14 @@ class ClientMethods:
 
     @ClientMethod
     def start_recipe(
-        self, environment: str, recipe_id: str, *, at: Time | None = None, offset_s: float = 0.0, by: str = ""
+        self,
+        environment: str,
+        recipe_id: str,
+        *,
+        at: Time | None = None,
+        offset_s: float = 0.0,
+        by: str = "",
+        study: Mapping[str, str] | None = None,
     ) -> ClientCall[str]:
         """Start a recipe, now or `at` a time, from its second `offset_s` on. Returns a sentence."""
         given = {
@@ -212,6 +219,7 @@ class ClientMethods:
             "at": seconds_of("at", at),
             "offset": offset_s or None,
             "by": by or None,
+            "study": study or None,
         }
         return _order(
             environment, "start_recipe", {name: each for name, each in given.items() if each is not None}

@@ -60,7 +60,9 @@ async def test_a_recipe_is_stored_listed_run_and_stopped(tmp_path, database_serv
         refused = await ask("put", str(file), status=1)
         assert "changed since its _rev; remove _rev from the file to replace it" in refused
 
-        assert "the recipe two/days has started" in await ask("start", "two/days", "--offset", "60")
+        assert "the recipe two/days has started" in await ask(
+            "start", "two/days", "--offset", "60", "--study", "replicate=2"
+        )
         assert "is running; stop it first" in await ask("start", "demo_day", status=1)
         listed = json.loads(await ask("list", "--json"))
         (mine,) = [each for each in listed if each["recipe"] == "two/days"]

@@ -135,6 +135,20 @@ async def test_the_record_says_what_was_true_of_growd_and_the_chamber_at_the_sta
         assert {name: document[name] for name in at_start} == at_start
 
 
+@pytest.mark.parametrize("waits_s", [0, HOUR])
+async def test_the_record_says_what_the_run_is_in_an_experiment(on, waits_s):
+    on.recipes["weeks"] = WEEKS | {"study": {"cultivar": "Rex", "treatment": "blue"}}
+    service, at = on.bus.services.get("e/start_recipe"), on.clock.time() + waits_s
+    refused = await service.call({"recipe_id": "weeks", "study": {"replicate": 2}})
+    assert (refused["success"], "/study/replicate" in refused["message"]) == (False, True)
+    for not_an_object in ([], "Rex", None):
+        assert not (await service.call({"recipe_id": "weeks", "study": not_an_object}))["success"]
+    given = {"treatment": "red", "replicate": "2"}
+    assert (await service.call({"recipe_id": "weeks", "at": at, "study": given}))["success"]
+    await on.clock.advance(waits_s + MINUTE)
+    assert on.journal.documents[0]["study"] == {"cultivar": "Rex", "treatment": "red", "replicate": "2"}
+
+
 async def test_an_offset_beyond_the_end_is_refused(on):
     answer = await on.start("weeks", 14 * ROUND)
     assert answer["success"] is False

@@ -13,7 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from growd.recipes.findings import errors
+from growd.recipes.grammar import STUDY
 from growd.recipes.interpreter import FORMATS, check, schema_of
+from growd.recipes.study import TERMS
 from growd.variables import VARIABLES
 from support.couch_client import FILES
 from support.malformed_recipes import MALFORMED, SOUND
@@ -85,6 +87,27 @@ def test_a_recipe_for_malformed_names_of_devices_is_refused(audience, pointer):
     recipe = SOUND[0] | {"growd_for": audience}
     assert [finding.pointer for finding in errors(check(recipe))] == [pointer]
     assert not fits(recipe)
+
+
+@pytest.mark.parametrize(
+    ("study", "pointer"),
+    [
+        ({"cultivar": "Rex", "replicate": "2"}, None),
+        ({"cultivar": ""}, "/study/cultivar"),
+        ({"replicate": 2}, "/study/replicate"),
+        ({"treatment": "blue\nred"}, "/study/treatment"),
+        ({"kultivar": "Rex"}, "/study/kultivar"),
+        ("Rex", "/study"),
+    ],
+)
+def test_a_recipe_may_say_what_its_runs_are_in_an_experiment(study, pointer):
+    recipe = SOUND[0] | {"study": study}
+    assert [finding.pointer for finding in errors(check(recipe))] == [pointer] * (pointer is not None)
+    assert fits(recipe) == (pointer is None)
+
+
+def test_each_member_of_a_study_has_its_name_in_miappe():
+    assert STUDY["properties"].keys() == TERMS.keys()
 
 
 @given(SOME)

@@ -14,6 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from growd.store.errors import PartFileError
+from growd.store.exporting.csv_format import iso_time
 from growd.store.exporting.source import MissingError
 from growd_analysis.runs.run_zip import RunZip
 from support.history import ENVIRONMENT, measured
@@ -41,6 +42,13 @@ RUN = {
     "growd": "1.2.3",
     "configuration": {"light": {"enabled": True}},
     "figures": {"days": [T]},
+    "study": {
+        "organism": "NCBI:4236",
+        "cultivar": "Rex",
+        "factor": "light",
+        "treatment": "blue",
+        "replicate": "2",
+    },
 }
 PICTURE = bytes(range(256)) * 1_000
 POINTS = (
@@ -148,6 +156,39 @@ async def test_the_journal_has_notes_with_their_photos_and_yields(exported):
     assert exported.members[photo] == PICTURE
     assert exported.members[weird] == b"x"
     assert not [name for name in exported.members if ".." in name or not name.isascii()]
+
+
+def test_the_experiment_has_the_names_of_miappe_and_brapi(exported):
+    fields = {(row["section"], row["field"]): row["value"] for row in exported.rows("study.csv")}
+    assert fields == {
+        ("Study", "Start date of study"): iso_time(T),
+        ("Study", "End date of study"): iso_time(T + 3 * HOUR),
+        ("Biological Material", "Organism"): "NCBI:4236",
+        ("Biological Material", "Infraspecific name"): "Rex",
+        ("Experimental Factor", "Experimental Factor type"): "light",
+        ("Observation Unit", "Observation Unit factor value"): "blue",
+        ("Observation Unit", "Observation unit ID"): RUN["_id"],
+        ("Observation Unit", "Spatial distribution"): "replicate:2",
+    }
+    (mass,) = [
+        row
+        for row in exported.rows("observations.csv")
+        if row["observationVariableName"] == "harvest_fresh_mass"
+    ]
+    assert mass == {
+        "studyName": "",
+        "germplasmName": "Rex",
+        "observationUnitDbId": RUN["_id"],
+        "observationUnitName": RUN["_id"],
+        "replicate": "2",
+        "factor": "light",
+        "modality": "blue",
+        "observationVariableName": "harvest_fresh_mass",
+        "scale": "g",
+        "value": "120.5",
+        "observationTimeStamp": iso_time(T + DAY),
+        "collector": "ada",
+    }
 
 
 async def test_the_readme_names_each_member_and_where_the_points_come_from(exported):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from growd_analysis.runs.tables import OBSERVATIONS
 from support.checkout import ROOT
 from support.program import PATIENCE_S
 
@@ -87,6 +89,27 @@ def test_duckdb_keeps_chambers_and_categories_apart(points: Path):
     answer = duckdb.sql(statement).fetchall()
     day = datetime(2026, 11, 22, tzinfo=UTC).date()
     assert answer == [(name, day, ppm) for name, ppm in PPM.items()]
+
+
+def test_two_treatments_are_compared_by_runs_and_not_by_weighings(points: Path):
+    duckdb = pytest.importorskip("duckdb")
+    header = ",".join(OBSERVATIONS.columns)
+    for run, treatment, masses in (("1", "20", (100, 50)), ("2", "20", (170,)), ("3", "red", (90,))):
+        folder = points / f"run-{run}"
+        folder.mkdir()
+        (folder / "run.json").write_text(json.dumps({"_id": run, "study": {"treatment": treatment}}))
+        (folder / "points.csv").write_text((points / "points.csv").read_text())
+        row = f",Rex,{run},{run},1,light,{treatment},harvest_fresh_mass,g,%s,2026-11-22T06:00:00.000Z,ada"
+        (folder / "observations.csv").write_text("\n".join([header, *(row % each for each in masses)]))
+    printed = run(points, block("Two treatments compared", "python"))
+    rows = [line.strip("│ ").split("│") for line in printed if "│" in line]
+    assert [[cell.strip() for cell in row] for row in rows[-2:]] == [
+        ["20", "2", "160.0", "14.142135623730951"],
+        ["red", "1", "90.0", "NULL"],
+    ]
+    statement = block("Two treatments compared", "sql").replace("run-*", str(points / "run-*"))
+    climate = duckdb.sql(statement).fetchall()
+    assert climate == [("20", "air_carbon_dioxide", 700.0), ("red", "air_carbon_dioxide", 700.0)]
 
 
 def test_duckdb_keeps_runs_apart(points: Path):

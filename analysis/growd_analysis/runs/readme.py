@@ -9,7 +9,7 @@ from growd.runs.archive import AFTER_DAYS, short_id
 from growd.runs.by_hand import MOST_MEASUREMENTS, MOST_NOTES
 from growd.store.exporting.csv_format import iso_time
 from growd.variables import VARIABLES
-from growd_analysis.runs.tables import EVENTS, POINTS, ROLLUPS
+from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, POINTS, ROLLUPS, STUDY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -96,6 +96,8 @@ def _members(
         f"{POINTS.name}.{kind}": f"points whose values are numbers ({counts['points']})",
         **(rollups if retired else {}),
         f"{EVENTS.name}.{kind}": f"events, qualities, marks of recipes ({counts['events']})",
+        f"{STUDY.name}.{kind}": "the experiment, with the names of MIAPPE 1.1",
+        f"{OBSERVATIONS.name}.{kind}": "measurements by hand and their treatment, with the names of BrAPI",
         "journal.json": f"notes ({notes}{notes_cut}), measurements by hand of variables without a sensor "
         f"({measurements}{cut}), until {AFTER_DAYS} days after the end or the start of the next run",
         "photos/": f"photos of the notes ({counts['photos']})",

@@ -20,7 +20,8 @@ from growd.store.history.events import MARKS
 from growd.store.rollups.document import RETIRED, RollupSeries
 from growd_analysis.runs.in_thread import in_thread
 from growd_analysis.runs.readme import readme
-from growd_analysis.runs.tables import EVENTS, POINTS, ROLLUPS, table
+from growd_analysis.runs.study import observations, study_fields
+from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, POINTS, ROLLUPS, STUDY, table
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -112,6 +113,9 @@ class RunExport:
         notes = [note | {"photos": _photo_names(note)} for note in self.described["notes"]]
         journal = {"notes": notes, "measurements": self.described["measurements"]}
         await asyncio.to_thread(file.add, "journal.json", _json(journal))
+        for layout, each in ((STUDY, study_fields(run)), (OBSERVATIONS, observations(self.described))):
+            async with in_thread(table(file, layout, self.kind, self.scratch)) as made:
+                await asyncio.to_thread(made.add, each)
         for note in self.described["notes"]:
             for name, member in zip(note["photos"], _photo_names(note), strict=True):
                 await self._write_photo(file, note["id"], name, member)

@@ -44,6 +44,28 @@ EVENTS: Final = Layout(
     "events",
     {"time": TIME, "environment": TEXT, "category": TEXT, "variable": TEXT, "value": TEXT, "by": TEXT},
 )
+STUDY: Final = Layout("study", {"section": TEXT, "field": TEXT, "value": TEXT})
+"""Fields of MIAPPE 1.1, by their names there."""
+
+OBSERVATIONS: Final = Layout(
+    "observations",
+    {
+        "studyName": TEXT,
+        "germplasmName": TEXT,
+        "observationUnitDbId": TEXT,
+        "observationUnitName": TEXT,
+        "replicate": TEXT,
+        "factor": TEXT,
+        "modality": TEXT,
+        "observationVariableName": TEXT,
+        "scale": TEXT,
+        "value": NUMBER,
+        "observationTimeStamp": TIME,
+        "collector": TEXT,
+    },
+)
+"""Measurements by hand, with the names of BrAPI 2.1; `modality` is the treatment."""
+
 ROLLUPS: Final = Layout(
     "rollups",
     {

@@ -61,11 +61,34 @@ GROWD_FOR: Final[Grammar] = {
     },
     "examples": [["0123456789ab", "group:school"]],
 }
+_SHORT: Final[Grammar] = {
+    "title": "a text of 1 to 200 characters in one line",
+    "type": "string",
+    "pattern": r"^[^\x00-\x1f]{1,200}$",
+}
+STUDY: Final[Grammar] = {
+    "title": "an object with texts about the experiment",
+    "description": "What a run of the recipe is in an experiment (docs/runs.md).",
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "title": _SHORT | {"description": "The title of the study."},
+        "material": _SHORT | {"description": "The id of the seed lot or clone."},
+        "organism": _SHORT
+        | {"description": "The species, best as the id of a taxon.", "examples": ["NCBI:4236"]},
+        "cultivar": _SHORT | {"description": "Cultivar, variety or line."},
+        "factor": _SHORT | {"description": "What differs between the treatments."},
+        "treatment": _SHORT | {"description": "The value of the factor in this run."},
+        "unit": _SHORT | {"description": "The id of the observation unit; by default that of the run."},
+        "replicate": _SHORT | {"description": "The number or name of the replicate."},
+    },
+}
 _COMMON: Final[Grammar] = {
     "_id": {"description": "The recipe's id, the argument of start_recipe.", "type": "string"},
     "name": {"description": "The name of the recipe, for people."},
     "description": {"description": "What the recipe is for, and where its figures come from, for people."},
     "growd_for": GROWD_FOR,
+    "study": STUDY,
 }
 _IN_DATABASE: Final = {
     *("type", "enum", "pattern", "minimum", "exclusiveMinimum", "minItems", "minProperties", "ascending"),
@@ -123,8 +146,8 @@ def fitting(grammar: Grammar, document: dict[str, Any]) -> tuple[dict[str, Any],
 
 def misfits(recipe: dict[str, Any]) -> list[RecipeFinding]:
     """The errors in members that recipes of all formats have."""
-    common = {name: value for name, value in recipe.items() if name == "growd_for"}
-    return fitting({"properties": {"growd_for": GROWD_FOR}}, common)[1]
+    known = {"growd_for": GROWD_FOR, "study": STUDY}
+    return fitting({"properties": known}, {name: recipe[name] for name in known.keys() & recipe})[1]
 
 
 def published(name: str, grammar: Grammar) -> dict[str, Any]:

@@ -39,7 +39,7 @@ class Run(msgspec.Struct, forbid_unknown_fields=True):
 
     `history` has pairs of a position in seconds of the recipe and its UNIX time, each valid until the next
     pair. `pre_outage` is the last pair before a power cut of unknown length. `about` are the members `growd`,
-    `configuration`, `calibrations` and `counters` of the record, as they were at the start.
+    `configuration`, `calibrations`, `counters` and `study` of the record, as they were at the start.
     """
 
     recipe_id: str
@@ -83,7 +83,7 @@ class Order(msgspec.Struct, forbid_unknown_fields=True):
     """A start at the UNIX time `at`, with a copy of the recipe, at `offset` seconds of it.
 
     `ordered` is the UNIX time of the order. `boot` is the last boot of the machine in which the wall clock is
-    known to be right, `confirmed` whether it was synchronised (NTP) then.
+    known to be right, `confirmed` whether it was synchronised (NTP) then. `study` is that of the run.
     """
 
     recipe_id: str
@@ -95,6 +95,7 @@ class Order(msgspec.Struct, forbid_unknown_fields=True):
     by: str = ""
     boot: str = ""
     confirmed: bool = False
+    study: dict[str, Any] = {}
 
 
 class Journal(Protocol):

@@ -263,7 +263,7 @@ class RecipeRunner:
             started_by=order.by,
             offset=offset,
             ordered=ordered,
-            about=self._about(),
+            about=self._about() | ({"study": order.study} if order.study else {}),
         )
         position = Position.started(run, self._clock, catches_up=self._catches_up)
         await self._commit(run, "recipe_start", run, run.start, record(run, self._environment))

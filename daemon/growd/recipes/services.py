@@ -11,6 +11,7 @@ from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.position import PLAUSIBLE
 from growd.recipes.run import STOPPED, Order
 from growd.recipes.status import phase_named, warning_text
+from growd.recipes.study import study_of
 from growd.runtime.text import duration, moment
 
 if TYPE_CHECKING:
@@ -43,6 +44,9 @@ _OFFSET: Final = Field(
 _AT: Final = Field(
     "at", Kind.FLOAT64, 0, default=0.0, unit="s", doc="UNIX time of the start, within a year; 0: now"
 )
+_STUDY: Final = Field(
+    "study", Kind.JSON, default={}, doc="an object: members of the recipe's study that hold for this run"
+)
 _NEW_ID: Final = Field("recipe_id", Kind.STRING, default="", doc="by default the running recipe")
 _REVISION: Final = Field(
     "revision", Kind.STRING, default="", max_length=200, doc="refuse unless it is the newest one"
@@ -53,7 +57,7 @@ _PHASE: Final = Field("phase", Kind.JSON, doc="the name of a phase, or its numbe
 class RecipeServices:
     """Services below `<environment>/`, which answer once the change is durable.
 
-    `start_recipe` (recipe_id, offset, at), `stop_recipe`, `change_recipe` (recipe_id, revision),
+    `start_recipe` (recipe_id, offset, at, study), `stop_recipe`, `change_recipe` (recipe_id, revision),
     `pause_recipe`, `resume_recipe`, `skip_to_phase` (phase); each takes `by`.
     """
 
@@ -72,7 +76,7 @@ class RecipeServices:
             "openag_brain/StartRecipe",
             self._start,
             (_RECIPE_ID, _OFFSET),
-            (_AT,),
+            (_AT, _STUDY),
             doc="Start a recipe, now or at a later time. Refused while one runs or waits, and if the recipe "
             "has errors.",
         )
@@ -122,7 +126,7 @@ class RecipeServices:
             service, request_type, answer, arguments=(*arguments, _BY, *more), names_caller=True, doc=doc
         )
 
-    async def _start(self, recipe_id: str, offset: float, by: str, at: float) -> str:
+    async def _start(self, recipe_id: str, offset: float, by: str, at: float, study: Any) -> str:
         """Cancelling the caller cancels the start while the database is asked, but not afterwards."""
         self._runner.refuse_unless_idle()
         waits = self._refuse_impossible_time(at)
@@ -133,7 +137,7 @@ class RecipeServices:
         now, clock = self._clock.time(), self._clock
         order = Order(
             recipe_id, recipe, at, ordered=now, revision=str(recipe.get("_rev", "")), offset=offset, by=by,
-            boot=clock.boot, confirmed=clock.is_synchronised(),
+            boot=clock.boot, confirmed=clock.is_synchronised(), study=study_of(recipe, study),
         )  # fmt: skip
         remarks = f"{warning_text(warnings)}{self._clock_warning(plan, waits=waits)}"
         if waits:
