@@ -94,22 +94,25 @@ def test_duckdb_keeps_chambers_and_categories_apart(points: Path):
 def test_two_treatments_are_compared_by_runs_and_not_by_weighings(points: Path):
     duckdb = pytest.importorskip("duckdb")
     header = ",".join(OBSERVATIONS.columns)
-    for run, treatment, masses in (("1", "20", (100, 50)), ("2", "20", (170,)), ("3", "red", (90,))):
-        folder = points / f"run-{run}"
+    for number, treatment, degrees, masses in (
+        (1, "20", 20, (100, 50)),
+        (2, "20", 22, (170,)),
+        (3, "red", 24, (90,)),
+    ):
+        folder = points / f"run-{number}"
         folder.mkdir()
-        (folder / "run.json").write_text(json.dumps({"_id": run, "study": {"treatment": treatment}}))
-        (folder / "points.csv").write_text((points / "points.csv").read_text())
-        row = f",Rex,{run},{run},1,light,{treatment},harvest_fresh_mass,g,%s,2026-11-22T06:00:00.000Z,ada"
+        (folder / "run.json").write_text(json.dumps({"study": {"treatment": treatment}}))
+        rows = [f"2026-11-22T06:{minute:02}:00.000Z,e,measured,air_temperature,{degrees},degC,false,"
+                for minute in (0, 5, 10)]  # fmt: skip
+        (folder / "points.csv").write_text("\n".join([f"{HEADER},by", *rows]))
+        row = f",Rex,{number},,1,light,{treatment},harvest_fresh_mass,g,%s,2026-11-22T06:00:00.000Z,ada"
         (folder / "observations.csv").write_text("\n".join([header, *(row % each for each in masses)]))
     printed = run(points, block("Two treatments compared", "python"))
-    rows = [line.strip("│ ").split("│") for line in printed if "│" in line]
-    assert [[cell.strip() for cell in row] for row in rows[-2:]] == [
-        ["20", "2", "160.0", "14.142135623730951"],
-        ["red", "1", "90.0", "NULL"],
-    ]
+    cells = [[cell.strip() for cell in line.strip("│").split("│")] for line in printed if "│" in line]
+    assert [[row[0], *map(float, row[1:3])] for row in cells[-2:]] == [["20", 2, 160], ["red", 1, 90]]
     statement = block("Two treatments compared", "sql").replace("run-*", str(points / "run-*"))
     climate = duckdb.sql(statement).fetchall()
-    assert climate == [("20", "air_carbon_dioxide", 700.0), ("red", "air_carbon_dioxide", 700.0)]
+    assert climate == [("20", "air_temperature", 21.0), ("red", "air_temperature", 24.0)]
 
 
 def test_duckdb_keeps_runs_apart(points: Path):
