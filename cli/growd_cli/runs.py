@@ -140,6 +140,7 @@ def _record(run: dict[str, Any], zone: tzinfo | None) -> dict[str, Any]:
         "ended": "running" if ended is None else _when(ended, run.get("ended_by"), zone),
         "lasted": "" if ended is None else duration(ended - run["started"]),
         "reason": run.get("end_reason"),
+        "experiment": ", ".join(f"{name} {text}" for name, text in run.get("study", {}).items()),
         "growd": run.get("growd"),
         "figures": _figures(run),
     }

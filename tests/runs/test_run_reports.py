@@ -13,6 +13,7 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
+from growd.recipes.study import TERMS
 from growd.runs.figures import Rating
 from growd.runs.run_figures import FigurePoints, RunPoints
 from growd.store.exporting.source import SourceReader
@@ -49,6 +50,7 @@ BASIL = {
     "growd": "0.1.0",
     "configuration": {"sensor": [{"name": HOSTILE, "kind": "scd30"}]},
     "calibrations": {"sensors": {"scd30": {"offset": 12.5}}},
+    "study": dict.fromkeys(TERMS, HOSTILE),
     "self_test": {
         "state": "done",
         "message": "",

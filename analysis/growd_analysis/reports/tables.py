@@ -45,6 +45,7 @@ def header(run: Document, figures: RunFigures, language: Language) -> Element:
             (say("lasted"), language.duration(figures.end - figures.start)),
             (say("times_shown"), language.times(figures.start, figures.end)),
             (say("changes"), element("div", *changes) if changes else None),
+            (say("experiment"), _experiment(run, language)),
             (say("growd"), str(run.get("growd") or say("not_recorded"))),
             *_chamber(run, language),
             (say("self_test"), _self_test(run.get("self_test"), language)),
@@ -306,6 +307,12 @@ def _chamber(run: Document, language: Language) -> list[tuple[str, Element | str
         (say("outputs"), ", ".join([*lamp, *outputs])),
         (say("calibrations"), _calibrations(calibrations.get("sensors") or {}, language)),
     ]
+
+
+def _experiment(run: Document, language: Language) -> str | None:
+    """The members of `study`, None if there is none."""
+    study = run.get("study") or {}
+    return ", ".join(f"{language.say(f'study_{name}')}: {text}" for name, text in study.items()) or None
 
 
 def _self_test(last: Any, language: Language) -> Element | None:
