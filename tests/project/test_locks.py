@@ -28,6 +28,7 @@ REQUIREMENTS = {
     "test": PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"],
     "build": [*PYPROJECT["build-system"]["requires"], *lines("build.in")],
     "node": lines("node.in"),
+    "release": lines("release.in"),
 }
 
 
