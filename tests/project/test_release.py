@@ -72,7 +72,7 @@ def test_a_release_lists_its_parts_and_its_wheel_is_small(built):
     locks = "".join((ROOT / f"requirements/{name}.lock").read_text() for name in ("run", "node"))
     named = {part["purl"] for part in parts["components"]}
     assert {
-        f"pkg:pypi/{name}@{version}" for name, version in re.findall(r"^(\S+)==(\S+)", locks, re.M)
+        f"pkg:pypi/{name}@{version}" for name, version in re.findall(r"^(\S+)==(\S+)", locks, re.MULTILINE)
     } <= named
     assert {"pkg:npm/preact", "pkg:npm/pouchdb-node"} <= {name.partition("@")[0] for name in named}
     wheel = next(folder.glob("*.whl"))

@@ -29,7 +29,11 @@ root_doc = "README"
 include_patterns = ["*.md", "docs/*.md", "couchdb/**.md", "page/README.md", "hw-sim/**.md", "bench/*.md"]
 exclude_patterns = [".*", "**/node_modules", "data", "dist", "build", "tests"]
 myst_heading_anchors = 6
-suppress_warnings = ["toc.not_included"]  # pages of details; tests/project/test_docs.py looks into the index
+suppress_warnings = [
+    "toc.not_included",  # pages of details; tests/project/test_docs.py looks into the index
+    "myst.header",  # bench/RESULTS.md leaves out levels
+    "misc.highlighting_failure",  # languages that Pygments does not know
+]
 html_theme = "furo"
 html_title = f"growd {version}"
 html_copy_source = False
