@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import venv
@@ -20,6 +21,7 @@ WHEEL_BYTES = 2_600_000
 
 
 @pytest.mark.long
+@pytest.mark.timeout(600)
 def test_the_site_has_no_dead_link_and_each_page_of_the_index(tmp_path):
     site = tmp_path / "site"
     options = ("-q", "-W", "--keep-going", "-c", ROOT / "tools/site", "-d", tmp_path / "doctrees")
@@ -95,3 +97,10 @@ def test_growd_from_the_wheel_in_an_empty_environment_names_what_the_embedded_da
     subprocess.run([tmp_path / "venv/bin/python", "-m", *install], check=True)
     growd = tmp_path / "venv/bin/growd"
     assert subprocess.check_output([growd, "--version"], text=True) == f"growd, version {__version__}\n"
+    run = [growd, "run", "--profile", "sim", "--port", "0", "--data", tmp_path / "data"]
+    with subprocess.Popen(run, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as program:
+        said = next(line for line in program.stdout if " npm packages: " in line)
+        program.send_signal(signal.SIGINT)
+        rest = program.stdout.read()
+    assert f"`npm ci --omit=dev --prefix {tmp_path}" in said
+    assert program.returncode in {0, 130}, rest
