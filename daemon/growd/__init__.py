@@ -1,3 +1,3 @@
 """growd: the daemon inside a growing chamber."""
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"

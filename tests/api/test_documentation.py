@@ -68,3 +68,13 @@ async def test_a_browser_that_has_a_page_does_not_load_it_again(daemon):
     headers = {"If-None-Match": answer.headers["ETag"]}
     async with daemon.session.get(f"{daemon.origin}/_svc/docs/glossary.md", headers=headers) as again:
         assert again.status == 304
+
+
+async def test_a_picture_that_a_wheel_lacks_is_described_in_words(tmp_path):
+    (tmp_path / "README.md").write_text("# Title\n\n![The view Now](images/now.png)\n", encoding="utf-8")
+    async with serving() as daemon:
+        page = PageFiles(daemon.api, ROOT / "page", is_edited=False)
+        Documentation(daemon.api, tmp_path, page.served)
+        _, text = await read(daemon, "")
+    assert "<p>The view Now</p>" in text
+    assert "now.png" not in text

@@ -356,9 +356,9 @@ def test_no_source_maps_are_named(shipped):
 
 
 def test_the_wheel_takes_what_is_served():
-    wheel = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
+    build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     served = json.loads((ROOT / "page/package.json").read_text())["vendor"].values()
-    packed = {name.removeprefix("page/node_modules/") for name in wheel["artifacts"]}
+    packed = {name.removeprefix("page/node_modules/") for name in build["artifacts"]}
     assert {name for name in packed if "LICENSE" not in name} == {*served}
     assert {name.partition("/")[0] for name in packed if "LICENSE" in name} == {
         name.partition("/")[0] for name in served

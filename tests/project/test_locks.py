@@ -11,6 +11,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
+from growd import __version__
 from support.checkout import ROOT
 
 LOCKS = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "requirements").glob("*.lock")}
@@ -28,6 +29,7 @@ REQUIREMENTS = {
     "test": PROJECT["dependencies"] + PROJECT["optional-dependencies"]["test"],
     "build": [*PYPROJECT["build-system"]["requires"], *lines("build.in")],
     "node": lines("node.in"),
+    "release": lines("release.in"),
 }
 
 
@@ -67,6 +69,7 @@ def test_the_npm_lock_has_hashes_and_no_address(folder):
     lock = ROOT / folder / "package-lock.json"
     packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
     wanted = json.loads((ROOT / folder / "package.json").read_text(encoding="utf-8"))
+    assert {wanted["version"], packages[""]["version"], __version__} == {PROJECT["version"]}
     assert packages[""]["dependencies"] == wanted["dependencies"]
     fetched = {path: package for path, package in packages.items() if path}
     assert fetched

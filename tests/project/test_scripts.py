@@ -298,7 +298,7 @@ PROGRAMS = [
     "test",
     "install",
     ".ci/run",
-    *(f"tools/{name}" for name in ("lock", "bundle", "deb", "image", "wheels")),
+    *(f"tools/{name}" for name in ("lock", "bundle", "deb", "image", "release", "wheels")),
 ]
 
 

@@ -104,7 +104,7 @@ def _align(token: Token) -> None:
 
 
 def _link(tokens: Iterable[Token], names: frozenset[str]) -> None:
-    """Leave the words of links to files that are not here, such as the source."""
+    """Leave the words of links to files that are not here, such as the source, and of such pictures."""
     ends: list[bool] = []
     for token in tokens:
         if token.type == "link_open":
@@ -113,6 +113,8 @@ def _link(tokens: Iterable[Token], names: frozenset[str]) -> None:
             token.hidden = not ends[-1]
         elif token.type == "link_close":
             token.hidden = not ends.pop()
+        elif token.type == "image" and token.attrs["src"] not in names:
+            token.type = "text"  # a wheel has no pictures
         if token.hidden:
             token.tag = "span"
             token.attrs.clear()

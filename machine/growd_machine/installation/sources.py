@@ -25,7 +25,10 @@ _WHEEL: Final = re.compile(rf"growd-(?P<version>{_VERSION})-.*\.whl")
 _INSTALLER: Final = "growd_machine/installation/__main__.py"
 _DAMAGE: Final = (zipfile.BadZipFile, zlib.error, struct.error, EOFError, KeyError, ValueError, RuntimeError)
 """What zipfile and json raise on damaged archives."""
-_LEFT_OUT: Final = {"__pycache__", "node_modules", "test.lock", "build.in", "node.in", "RECORD", "WHEEL"}
+_LEFT_OUT: Final = {
+    *("__pycache__", "node_modules", "RECORD", "WHEEL"),
+    *("test.lock", "release.lock", "build.in", "node.in", "release.in"),
+}
 
 
 Kind = Literal["checkout", "wheel", "bundle", "version"]
