@@ -32,6 +32,7 @@ FOLDER: Final = "photos"
 """In the data folder."""
 FREE_BYTES: Final = 200_000_000
 """Of the disk, that photos leave free; of a small disk a twentieth."""
+_THINNED_S: Final = 3_600.0  # between two looks at the age of photos
 _PART: Final = ".part"
 _log = logging.getLogger(__name__)
 
@@ -86,6 +87,7 @@ class Album:
         self._by_id: dict[str, Photo] = {}
         self.size = 0
         """Bytes that all photos take."""
+        self._thinned = 0.0
 
     def load(self) -> None:
         """Find the photos that are there, and delete what was not finished."""
@@ -126,7 +128,8 @@ class Album:
     def begin(self, now: float) -> Place:
         """The files of a new photo; thins the others. Raises `NoRoomError` and OSError."""
         self.path.mkdir(exist_ok=True)
-        self.thin(now)
+        if self.size > self.options.budget_mb * 1e6 or not 0 <= now - self._thinned < _THINNED_S:
+            self.thin(now)
         if self.size > self.options.budget_mb * 1e6:
             raise NoRoomError("the photos of runs take all of [photos] budget_mb: make it larger")
         usage = shutil.disk_usage(self.path)
@@ -165,6 +168,7 @@ class Album:
     def thin(self, now: float) -> None:
         """Delete what age and budget ask for. Raises OSError."""
         room = self.options.budget_mb * 1e6
+        self._thinned = now
         gone = surplus(self._photos, self.options, now=now, zone=self._zone, room=room)
         if not gone:
             return
