@@ -13,7 +13,7 @@ import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -39,6 +39,15 @@ _log = logging.getLogger(__name__)
 
 class NoRoomError(Exception):
     """There is no room for another photo; the text says why."""
+
+
+class Taken(NamedTuple):
+    """Where and when a photo was taken (UNIX seconds), and in which run, "" for none."""
+
+    environment: str
+    camera: str
+    time: float
+    recipe_run: str
 
 
 class Photo(msgspec.Struct, frozen=True, gc=False):
@@ -138,15 +147,22 @@ class Album:
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         return Place(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
 
-    def keep(
-        self, place: Place, picture: Prepared, environment: str, camera: str, time: float, recipe_run: str
-    ) -> Photo:
+    def keep(self, place: Place, picture: Prepared, taken: Taken) -> Photo:
         """Keep a picture; it is on the disk when this returns. Raises OSError."""
         leaves = picture.leaves
         photo = Photo(
-            f"{self._device}:{int(time * 1000):013d}-{picture.sha256[:10]}",
-            environment, camera, time, picture.width, picture.height, picture.size, picture.small_size,
-            picture.sha256, recipe_run, leaves.cover_percent, leaves.greenness,
+            f"{self._device}:{int(taken.time * 1000):013d}-{picture.sha256[:10]}",
+            taken.environment,
+            taken.camera,
+            taken.time,
+            picture.width,
+            picture.height,
+            picture.size,
+            picture.small_size,
+            picture.sha256,
+            taken.recipe_run,
+            leaves.cover_percent,
+            leaves.greenness,
         )  # fmt: skip
         target = self.file_of(photo)
         target.parent.mkdir(parents=True, exist_ok=True)

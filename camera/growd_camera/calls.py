@@ -30,11 +30,15 @@ LAST: Final = "latest"
 _PIECE: Final = 64 << 10
 _CAMERA: Final = Field("camera", Kind.STRING, default="", max_length=64, doc="only those of this camera")
 _START: Final = Field("start", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601; default: the first")
-_END: Final = Field("end", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601, excluded; default: the last")
+_END: Final = Field(
+    "end", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601, excluded; default: the last"
+)
 _LIMIT: Final = Field("limit", Kind.INT64, 1, 1_000, default=100, doc="the most photos")
-_SMALL: Final = Field("small", Kind.BOOL, default=False, doc="the preview of a camera's photo, 320 pixels wide")
+_SMALL: Final = Field(
+    "small", Kind.BOOL, default=False, doc="the preview of a camera's photo, 320 pixels wide"
+)
 _ENVIRONMENT: Final = Field(
-    "environment", Kind.STRING, default="", max_length=64, doc="with `latest`: the environment; default: the first"
+    "environment", Kind.STRING, default="", max_length=64, doc="of `latest`; default: the first one"
 )  # fmt: skip
 
 
@@ -106,20 +110,21 @@ class PhotoCalls:
     ) -> web.StreamResponse:
         """The JPEG, or 304 if the client has it."""
         response = web.StreamResponse()
-        response.etag = f"{photo.sha256}{'-small' if is_small else ''}"
+        tag = f"{photo.sha256}{'-small' if is_small else ''}"
+        response.etag = tag
         response.last_modified = photo.time
         response.headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'; sandbox"
         response.headers[hdrs.CACHE_CONTROL] = (
             "private, max-age=86400, immutable" if lasts else "private, no-cache"
         )
         add_own_headers(request, response.headers)
-        if any(tag.value in {response.etag.value, "*"} for tag in request.if_none_match or ()):
+        if any(each.value in {tag, "*"} for each in request.if_none_match or ()):
             response.set_status(304)
             await response.prepare(request)
             await response.write_eof()
             return response
         try:
-            file = await self._worker.run(self._album.file_of(photo, small=is_small).open, "rb")
+            file = await self._worker.run(open, self._album.file_of(photo, small=is_small), "rb")
         except OSError:  # it was thinned just now
             raise UnknownNameError("photo", photo.id) from None
         with file:

@@ -18,7 +18,7 @@ from growd.recipes.position import time_of_day
 from growd.runtime.task_fault import TaskFault
 from growd.runtime.worker import WorkerError
 from growd.variables import CANOPY_COVER, CANOPY_GREENNESS
-from growd_camera.album import NoRoomError
+from growd_camera.album import NoRoomError, Taken
 from growd_camera.shots import ShotError
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 class CameraNode:
     """A camera of an environment. The first one there `publishes` what it sees of the leaves.
 
-    One photo at a time. `levels` are those of the lamp's channels meanwhile, if it has a light. `zone` is that of times of day. The service `<environment>/camera/<name>/take` takes
-    a photo now.
+    One photo at a time. `levels` are those of the lamp's channels meanwhile, if it has a light. `zone` is that
+    of times of day. The service `<environment>/camera/<name>/take` takes a photo now.
     """
 
     def __init__(
@@ -115,9 +115,8 @@ class CameraNode:
             async with self._lit():
                 moment = clock.time()
                 picture = await self._shooting.take(camera, self._environment, place)
-            return await run(
-                self._album.keep, place, picture, self._environment, camera.name, moment, self._recipe_run()
-            )
+            taken = Taken(self._environment, camera.name, moment, self._recipe_run())
+            return await run(self._album.keep, place, picture, taken)
         finally:
             with contextlib.suppress(OSError, WorkerError):
                 await run(self._album.discard, place)
@@ -194,7 +193,13 @@ class CameraNode:
         fields = {"camera": self._camera.name, "reason": str(self._fault)}
         text = f"the camera {self._camera.name} takes no photos: {self._fault}"
         return [
-            {"text": text, "is_failure": True, "code": "camera_failed", "fields": fields, "name": self.node.name}
+            {
+                "text": text,
+                "is_failure": True,
+                "code": "camera_failed",
+                "fields": fields,
+                "name": self.node.name,
+            }
         ]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
 from growd.config import chambers_of
 from growd.control.topics import LIGHT_CHANNELS
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd.config.camera import Camera
     from growd.parts import Surroundings
+
+_LOOK_S: Final = 0.2
 
 
 @contextlib.asynccontextmanager
@@ -54,7 +57,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
         async with Supervisor(RealClock(), around.bus.liveness) as supervisor:
             supervisor.start("photos", calls.load)
             for each in nodes:
-                supervisor.start(each.node.name, lambda each=each: _taking(around, calls, each))
+                supervisor.start(each.node.name, partial(_taking, around, calls, each))
             yield
     finally:
         await worker.close()
@@ -63,8 +66,8 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
 async def _taking(around: Surroundings, calls: PhotoCalls, node: CameraNode) -> None:
     """Take photos from when the others are found and the chambers run."""
     await calls.loaded.wait()
-    while around.devices() is None:
-        await asyncio.sleep(0.2)
+    while around.devices() is None:  # noqa: ASYNC110  a few times, while growd starts
+        await asyncio.sleep(_LOOK_S)
     await node.run()
 
 

@@ -23,6 +23,7 @@ EXCESS_GREEN: Final = 0.1
 _SEEN: Final = 480  # width at which the leaves are measured: more pixels change nothing
 _DARK: Final = 24.0  # mean of r, g, b, of 255: darker pixels have noise in place of a colour
 _LIT: Final = 0.05  # share of pixels above that, from which on a picture says something
+_LEAST_PERCENT: Final = 0.1  # of leaves, whose colour says something: less is noise
 _SMALL_QUALITY: Final = 75
 _DAMAGE: Final = (OSError, ValueError, SyntaxError, EOFError, LookupError, TypeError)
 
@@ -63,6 +64,7 @@ def prepare(
             picture = image.convert("RGB")
         except _DAMAGE as error:
             raise PictureError("it is damaged or incomplete") from error
+    picture.info = {}  # a comment and the like
     picture = _turned(_narrowed(picture, width), rotation)
     _write(picture, target, quality)
     _write(_narrowed(picture, SMALL), small, _SMALL_QUALITY)
@@ -92,11 +94,11 @@ def leaves_in(picture: Image.Image) -> Leaves:
     green = seen.convert("L", (-(1 + t), 2 - t, -(1 + t), 0)).point(lambda index: 255 * (index > 0))
     leaves = ImageChops.multiply(lit, green)
     pixels = leaves.histogram()[255]
-    cover = 100.0 * pixels / (seen.width * seen.height)
-    if not pixels:
+    cover = round(100.0 * pixels / (seen.width * seen.height), 2)
+    if cover < _LEAST_PERCENT:
         return Leaves(cover, None)
     red, greens, blue = ImageStat.Stat(seen, leaves).sum
-    return Leaves(round(cover, 2), round(greens / (red + greens + blue), 4))
+    return Leaves(cover, round(greens / (red + greens + blue), 4))
 
 
 def _opened(source: Path) -> Image.Image:

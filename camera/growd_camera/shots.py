@@ -57,7 +57,9 @@ class Shooting:
         if camera.kind == "simulated":
             await asyncio.to_thread(self._write_drawn, camera, environment, place)
         order = ShotOrder(
-            *map(str, place),
+            str(place.source),
+            str(place.target),
+            str(place.small),
             width=camera.width,
             quality=camera.quality,
             rotation=camera.rotation,

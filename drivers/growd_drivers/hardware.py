@@ -137,7 +137,7 @@ class Hardware:
         return None
 
     def picture(self, _number: int, _width: int) -> bytes | None:
-        """What a camera sees of the simulated chamber of that number, as a JPEG; None without one. Blocking."""
+        """A photo (JPEG) of the simulated chamber of that number, None without one. Blocking."""
         return None
 
     def close(self) -> None:
