@@ -20,6 +20,8 @@ from growd.server.json_answer import json_answer
 
 if TYPE_CHECKING:
     from collections.abc import Collection
+    from pathlib import Path
+    from typing import BinaryIO
 
     from growd.api.operations import Api
     from growd.runtime.worker import Worker
@@ -124,7 +126,7 @@ class PhotoCalls:
             await response.write_eof()
             return response
         try:
-            file = await self._worker.run(open, self._album.file_of(photo, small=is_small), "rb")
+            file = await self._worker.run(_open, self._album.file_of(photo, small=is_small))
         except OSError:  # it was thinned just now
             raise UnknownNameError("photo", photo.id) from None
         with file:
@@ -136,6 +138,10 @@ class PhotoCalls:
                     await response.write(piece)
             await response.write_eof()
         return response
+
+
+def _open(file: Path) -> BinaryIO:
+    return file.open("rb")
 
 
 def _described(photo: Photo) -> dict[str, Any]:

@@ -42,8 +42,8 @@ _log = logging.getLogger(__name__)
 class CameraNode:
     """A camera of an environment. The first one there `publishes` what it sees of the leaves.
 
-    One photo at a time. `levels` are those of the lamp's channels meanwhile, if it has a light. `zone` is that
-    of times of day. The service `<environment>/camera/<name>/take` takes a photo now.
+    One photo at a time. `levels` are those of the lamp's channels meanwhile, if it has a light. `zone` is
+    that of times of day. The service `<environment>/camera/<name>/take` takes a photo now.
     """
 
     def __init__(

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 SMALL: Final = 320
 """Width of a preview in pixels."""
 MOST_PIXELS: Final = 25_000_000
-EXCESS_GREEN: Final = 0.1
+EXCESS_GREEN: Final = 0.2
 """A pixel is a leaf from this excess green index on."""
-_SEEN: Final = 480  # width at which the leaves are measured: more pixels change nothing
+_SEEN: Final = 960  # width at which the leaves are measured: the edges of leaves are mixed with what is below
 _DARK: Final = 24.0  # mean of r, g, b, of 255: darker pixels have noise in place of a colour
 _LIT: Final = 0.05  # share of pixels above that, from which on a picture says something
 _LEAST_PERCENT: Final = 0.1  # of leaves, whose colour says something: less is noise

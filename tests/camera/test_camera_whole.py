@@ -68,9 +68,11 @@ async def test_a_camera_takes_photos_in_its_own_light_and_clients_read_them(tmp_
         levels = []
 
         async def watch():
-            async with session.get(f"topic_stream/{CHANNELS}", headers={"Accept": "application/jsonl"}) as lines:
+            async with session.get(
+                f"topic_stream/{CHANNELS}", headers={"Accept": "application/jsonl"}
+            ) as lines:
                 async for line in lines.content:
-                    levels.append(line.decode())
+                    levels.append(line.decode())  # noqa: PERF401  the test reads it meanwhile
 
         watching = asyncio.create_task(watch(), name="watching the lamp")
         await until_found(lambda: _first(session), LookupError)

@@ -11,7 +11,7 @@ import pytest
 from aiohttp import encode_basic_auth, web
 
 from growd.config.camera import Camera
-from growd_camera.shots import Place, ShotError, Shooting
+from growd_camera.shots import Place, Shooting, ShotError
 from growd_hwsim.camera import picture
 
 JPEG = picture(0.4, {"white": 200.0}, 640)
@@ -49,7 +49,9 @@ async def test_a_network_camera_is_asked_with_its_login(place):
     async def snapshot(request):
         if request.headers.get("Authorization") != LOGIN:
             return web.Response(status=401)
-        return web.Response(body=JPEG if request.query_string == "channel=1" else b"", content_type="image/jpeg")
+        return web.Response(
+            body=JPEG if request.query_string == "channel=1" else b"", content_type="image/jpeg"
+        )
 
     async with served(snapshot) as host:
         made = await shooting().take(in_network(f"http://me:s%3At@{host}/snap?channel=1"), "e", place)
@@ -105,7 +107,7 @@ def rpicam(tmp_path, monkeypatch):
 
     def made(script):
         program = folder / "rpicam-still"
-        program.write_text(f'#!/bin/sh\nfor OUT; do :; done\ncd {tmp_path}\necho $$ > pid\n{script}\n')
+        program.write_text(f"#!/bin/sh\nfor OUT; do :; done\ncd {tmp_path}\necho $$ > pid\n{script}\n")
         program.chmod(0o755)
         return Camera(name="top", kind="rpicam", width=320, rotation=180)
 
