@@ -22,7 +22,7 @@ from growd_camera.album import NoRoomError, Taken
 from growd_camera.shots import ShotError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from datetime import tzinfo
 
     from growd.bus import Bus
@@ -43,7 +43,8 @@ class CameraNode:
     """A camera of an environment. The first one there `publishes` what it sees of the leaves.
 
     One photo at a time. `levels` are those of the lamp's channels meanwhile, if it has a light. `zone` is
-    that of times of day. The service `<environment>/camera/<name>/take` takes a photo now.
+    that of times of day. `taken` is awaited with each photo and raises nothing. The service
+    `<environment>/camera/<name>/take` takes a photo now.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class CameraNode:
         zone: tzinfo | None,
         publishes: bool,
         levels: Sequence[float] = (),
+        taken: Callable[[Photo], Awaitable[None]] | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/camera/{camera.name}")
         self._bus = bus
@@ -68,6 +70,7 @@ class CameraNode:
         self._shooting = shooting
         self._zone = zone
         self._levels = levels
+        self._on_taken = taken
         self._lock = asyncio.Lock()
         self._fault = TaskFault(
             _log, f"{self.node.name} takes no photos", f"{self.node.name} takes photos again"
@@ -106,6 +109,8 @@ class CameraNode:
         for publisher, value in zip(self._leaves, (photo.canopy_cover, photo.canopy_greenness), strict=False):
             if value is not None:
                 publisher.publish(value, time=photo.time)
+        if self._on_taken is not None:
+            await self._on_taken(photo)
         return photo
 
     async def _taken(self) -> Photo:

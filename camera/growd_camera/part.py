@@ -23,8 +23,10 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd.config.camera import Camera
     from growd.parts import Surroundings
+    from growd_camera.album import Photo
 
 _LOOK_S: Final = 0.2
+_PUBLISH_S: Final = 30.0  # real seconds
 
 
 @contextlib.asynccontextmanager
@@ -48,6 +50,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
             zone=zone,
             publishes=number == 0,
             levels=_levels(chamber, camera),
+            taken=partial(_send_home, around, album, worker) if config.mqtt.publish else None,
         )
         for chamber in chambers
         for number, camera in enumerate(chamber.options.camera)
@@ -69,6 +72,17 @@ async def _taking(around: Surroundings, calls: PhotoCalls, node: CameraNode) -> 
     while around.devices() is None:  # noqa: ASYNC110  a few times, while growd starts
         await asyncio.sleep(_LOOK_S)
     await node.run()
+
+
+async def _send_home(around: Surroundings, album: Album, worker: Worker, photo: Photo) -> None:
+    """Publish a photo at the broker of home automation, retained; without a connection the next one comes."""
+    if around.mqtt is None:
+        return
+    topic = f"{around.present().mqtt.topic}/{around.device}/{photo.environment}/photo/{photo.camera}"
+    with contextlib.suppress(OSError, TimeoutError):
+        content = await worker.run(album.file_of(photo).read_bytes)
+        async with asyncio.timeout(_PUBLISH_S):
+            await around.mqtt.publish(topic, content, retain=True)
 
 
 def _levels(chamber: Chamber, camera: Camera) -> list[float]:

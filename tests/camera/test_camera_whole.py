@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import json
 from contextlib import asynccontextmanager
 
 import aiohttp
+import aiomqtt
 import pytest
 
 from growd.config import ConfigError, load
 from growd.wiring.app import App
+from support.broker import broker
 from support.waiting import PATIENCE_S, until, until_found
 
 CHAMBER = """
@@ -156,3 +159,22 @@ def test_options_that_do_not_fit_are_refused(tmp_path, said, options, path):
     said(str(caught.value))
     assert path in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.long
+async def test_home_automation_gets_each_photo_and_an_entity_for_it(tmp_path):
+    async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as client:
+        await client.subscribe("#", qos=1)
+        at_broker = f'[mqtt]\nhost = "localhost"\nport = {port}\npublish = true\n'
+        async with running(tmp_path, CHAMBER + at_broker) as session, asyncio.timeout(PATIENCE_S):
+            entity = photo = None
+            async for message in client.messages:
+                topic, body = str(message.topic), bytes(message.payload)
+                if topic.endswith("_environment_1/config"):
+                    entity = json.loads(body)["components"]["camera_top"]
+                if topic.endswith("/environment_1/photo/top"):
+                    photo = topic, hashlib.sha256(body).hexdigest()
+                if entity and photo:
+                    break
+            assert (entity["platform"], entity["image_topic"]) == ("image", photo[0])
+            assert photo[1] == (await _first(session))["sha256"]
