@@ -26,6 +26,8 @@ class Film:
         if shutil.which("ffmpeg") is None:
             raise FilmError("ffmpeg is not installed: sudo apt install ffmpeg")
         self.frames = 0
+        self.problem: FilmError | None = None
+        """Why `try_to_add` added no more photos."""
         self._path = path
         self._fps = fps
         self._said = tempfile.TemporaryFile()  # noqa: SIM115  closed with the film
@@ -38,6 +40,8 @@ class Film:
         try:
             if self._process is not None:
                 self._finish(self._process, is_whole=kind is None)
+            if kind is None and self.problem is not None:
+                raise self.problem
         finally:
             self._said.close()
 
@@ -50,6 +54,14 @@ class Film:
         except BrokenPipeError:
             raise FilmError(self._complaint()) from None
         self.frames += 1
+
+    def try_to_add(self, photo: bytes) -> None:
+        """Add a photo; an error is raised at the end, so that what makes the photos goes on."""
+        try:
+            if self.problem is None:
+                self.add(photo)
+        except FilmError as error:
+            self.problem = error
 
     def _started(self) -> subprocess.Popen[bytes]:
         # even sizes and yuv420p, which all players have

@@ -78,21 +78,23 @@ async def test_a_camera_takes_photos_in_its_own_light_and_clients_read_them(tmp_
                     levels.append(line.decode())  # noqa: PERF401  the test reads it meanwhile
 
         watching = asyncio.create_task(watch(), name="watching the lamp")
-        await until_found(lambda: _first(session), LookupError)
-        async with session.post("service/environment_1/camera/top/take") as answer:
-            taken = (await answer.json())["photo"]
-        listed = await read(session, "photos/environment_1?limit=1")
-        (newest,) = listed["photos"]
-        assert newest["address"] == f"/_svc/api/0.0.1/photo/{taken['id']}"
-        assert {name: newest[name] for name in taken} == taken
-        assert (taken["width"], taken["height"], taken["recipe_run"]) == (640, 480, "")
-        assert taken["canopy_cover"] == pytest.approx(59, abs=3)
-        measured = await read(session, "topic_data/environment_1/measured/canopy_cover?last=true")
-        assert measured["result"] == taken["canopy_cover"]
-        await until(lambda: any('"x":0.6' in each for each in levels))
-        await until(lambda: '"x":0.0' in levels[-1])
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
+        try:
+            await until_found(lambda: _first(session), LookupError)
+            async with session.post("service/environment_1/camera/top/take") as answer:
+                taken = (await answer.json())["photo"]
+            listed = await read(session, "photos/environment_1?limit=1")
+            (newest,) = listed["photos"]
+            assert newest["address"] == f"/_svc/api/0.0.1/photo/{taken['id']}"
+            assert {name: newest[name] for name in taken} == taken
+            assert (taken["width"], taken["height"], taken["recipe_run"]) == (640, 480, "")
+            assert taken["canopy_cover"] == pytest.approx(8.6, abs=3)
+            measured = await read(session, "topic_data/environment_1/measured/canopy_cover?last=true")
+            assert measured["result"] == taken["canopy_cover"]
+            await until(lambda: any('"x":0.6' in each for each in levels))
+            await until(lambda: '"x":0.0' in levels[-1])
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
         await _check_pictures(session, taken)
 
 
