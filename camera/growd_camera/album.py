@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 
 from growd.runtime.atomic_file import sync_folder, write_atomically
-from growd_camera.shots import Place
+from growd_camera.shots import ShotFiles
 from growd_camera.thinning import surplus
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class Taken(NamedTuple):
     recipe_run: str
 
 
-class Photo(msgspec.Struct, frozen=True, gc=False):
+class CameraPhoto(msgspec.Struct, frozen=True, gc=False):
     """The document of a photo: `environmental_photo`. `time` is UNIX seconds.
 
     The id is that of a point: device, time in ms, and ten digits, here of the SHA-256.
@@ -81,7 +81,7 @@ class Photo(msgspec.Struct, frozen=True, gc=False):
         return Path(self.environment, self.camera, day)
 
 
-_decode: Final = msgspec.json.Decoder(Photo).decode
+_decode: Final = msgspec.json.Decoder(CameraPhoto).decode
 
 
 class Album:
@@ -92,15 +92,15 @@ class Album:
         self.options = options
         self._device = device
         self._zone = zone
-        self._photos: list[Photo] = []  # by id, which is by time
-        self._by_id: dict[str, Photo] = {}
+        self._photos: list[CameraPhoto] = []  # by id, which is by time
+        self._by_id: dict[str, CameraPhoto] = {}
         self.size = 0
         """Bytes that all photos take."""
         self._thinned = 0.0
 
     def load(self) -> None:
         """Find the photos that are there, and delete what was not finished."""
-        found: dict[str, Photo] = {}
+        found: dict[str, CameraPhoto] = {}
         for file in self._files():
             if file.name.endswith(_PART):
                 file.unlink()
@@ -116,13 +116,13 @@ class Album:
         self._by_id = found
         self.size = sum(photo.room for photo in self._photos)
 
-    def find(self, photo_id: str) -> Photo | None:
+    def find(self, photo_id: str) -> CameraPhoto | None:
         """A photo by its id. Does not block."""
         return self._by_id.get(photo_id)
 
     def newest_first(
         self, environment: str, camera: str = "", *, start: float = 0.0, end: float = 1e12
-    ) -> Iterator[Photo]:
+    ) -> Iterator[CameraPhoto]:
         """The photos of an environment, perhaps of one camera, before `end`. Does not block."""
         for photo in reversed(self._photos[: bisect.bisect_left(self._photos, end, key=lambda at: at.time)]):
             if photo.time < start:
@@ -130,11 +130,11 @@ class Album:
             if photo.environment == environment and camera in {"", photo.camera}:
                 yield photo
 
-    def file_of(self, photo: Photo, *, small: bool = False) -> Path:
+    def file_of(self, photo: CameraPhoto, *, small: bool = False) -> Path:
         """The JPEG of a photo, or its preview. Does not block."""
         return self.path / photo.folder / f"{_stem(photo)}{'-small' if small else ''}.jpg"
 
-    def begin(self, now: float) -> Place:
+    def begin(self, now: float) -> ShotFiles:
         """The files of a new photo; thins the others. Raises `NoRoomError` and OSError."""
         self.path.mkdir(exist_ok=True)
         if self.size > self.options.budget_mb * 1e6 or not 0 <= now - self._thinned < _THINNED_S:
@@ -145,12 +145,12 @@ class Album:
         if usage.free < min(FREE_BYTES, usage.total / 20):
             raise NoRoomError(f"only {usage.free / 1e6:.0f} MB of the disk are free")
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
-        return Place(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
+        return ShotFiles(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
 
-    def keep(self, place: Place, picture: Prepared, taken: Taken) -> Photo:
+    def keep(self, place: ShotFiles, picture: Prepared, taken: Taken) -> CameraPhoto:
         """Keep a picture; it is on the disk when this returns. Raises OSError."""
         leaves = picture.leaves
-        photo = Photo(
+        photo = CameraPhoto(
             f"{self._device}:{int(taken.time * 1000):013d}-{picture.sha256[:10]}",
             taken.environment,
             taken.camera,
@@ -176,7 +176,7 @@ class Album:
         self._by_id[photo.id] = photo
         return photo
 
-    def discard(self, place: Place) -> None:
+    def discard(self, place: ShotFiles) -> None:
         """Delete what is left of a photo that was being taken."""
         for file in place:
             file.unlink(missing_ok=True)
@@ -202,7 +202,7 @@ class Album:
             yield from (Path(folder, name) for name in names)
 
 
-def _stem(photo: Photo) -> str:
+def _stem(photo: CameraPhoto) -> str:
     """The name of its files: the time of day (UTC), and the end of the id, which differs."""
     moment = datetime.fromtimestamp(photo.time, UTC)
     return f"{moment:%H%M%S}-{photo.id.rpartition('-')[2]}"

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from growd.api.operations import Api
     from growd.runtime.worker import Worker
-    from growd_camera.album import Album, Photo
+    from growd_camera.album import Album, CameraPhoto
 
 LAST: Final = "latest"
 """In place of an id."""
@@ -77,7 +77,7 @@ class PhotoCalls:
         if start > end:
             raise InvalidValueError("start", "a time before the end", query["start"])
         await self.loaded.wait()
-        found: list[Photo] = []
+        found: list[CameraPhoto] = []
         more = False
         for photo in self._album.newest_first(environment, query["camera"], start=start, end=end):
             if len(found) == query["limit"]:
@@ -98,7 +98,7 @@ class PhotoCalls:
             raise UnknownNameError("photo", name)
         return await self._send(call.request, photo, is_small=call.query["small"], lasts=name != LAST)
 
-    def _latest(self, query: dict[str, Any]) -> Photo | None:
+    def _latest(self, query: dict[str, Any]) -> CameraPhoto | None:
         environment = self._known(query["environment"] or self._environments[0])
         return next(self._album.newest_first(environment, query["camera"]), None)
 
@@ -108,7 +108,7 @@ class PhotoCalls:
         return environment
 
     async def _send(
-        self, request: web.BaseRequest, photo: Photo, *, is_small: bool, lasts: bool
+        self, request: web.BaseRequest, photo: CameraPhoto, *, is_small: bool, lasts: bool
     ) -> web.StreamResponse:
         """The JPEG, or 304 if the client has it."""
         response = web.StreamResponse()
@@ -144,10 +144,10 @@ def _open(file: Path) -> BinaryIO:
     return file.open("rb")
 
 
-def _described(photo: Photo) -> dict[str, Any]:
+def _described(photo: CameraPhoto) -> dict[str, Any]:
     document: dict[str, Any] = msgspec.to_builtins(photo)
     return document
 
 
-def _address(api: Api, photo: Photo) -> str:
+def _address(api: Api, photo: CameraPhoto) -> str:
     return f"{api.prefix}/photo/{quote(photo.id, safe=':')}"

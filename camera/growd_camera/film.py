@@ -72,7 +72,7 @@ class Film:
             "-movflags", "+faststart", "-f", "mp4", str(self._path),
         ]  # fmt: skip
         return subprocess.Popen(  # noqa: S603  our own command
-            command, stdin=subprocess.PIPE, stdout=self._said, stderr=self._said
+            command, stdin=subprocess.PIPE, stdout=self._said, stderr=self._said, start_new_session=True
         )
 
     def _finish(self, process: subprocess.Popen[bytes], *, is_whole: bool) -> None:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config.camera import Camera
     from growd.runtime.worker import Worker
-    from growd_camera.album import Album, Photo
+    from growd_camera.album import Album, CameraPhoto
     from growd_camera.shots import Shooting
 
 SETTLE_S: Final = 3.0
@@ -59,7 +59,7 @@ class CameraNode:
         zone: tzinfo | None,
         publishes: bool,
         levels: Sequence[float] = (),
-        taken: Callable[[Photo], Awaitable[None]] | None = None,
+        taken: Callable[[CameraPhoto], Awaitable[None]] | None = None,
     ) -> None:
         self.node = bus.node(f"{environment}/camera/{camera.name}")
         self._bus = bus
@@ -97,7 +97,7 @@ class CameraNode:
                     await self.take()
             await clock.sleep(interval_s - clock.time() % interval_s)
 
-    async def take(self) -> Photo:
+    async def take(self) -> CameraPhoto:
         """Take a photo and keep it. Raises `ShotError`, `NoRoomError`, OSError and `WorkerError`."""
         async with self._lock:
             try:
@@ -113,7 +113,7 @@ class CameraNode:
             await self._on_taken(photo)
         return photo
 
-    async def _taken(self) -> Photo:
+    async def _taken(self) -> CameraPhoto:
         run, clock, camera = self._worker.run, self._bus.clock, self._camera
         place = await run(self._album.begin, clock.time())
         try:

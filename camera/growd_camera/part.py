@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber
     from growd.config.camera import Camera
     from growd.parts import Surroundings
-    from growd_camera.album import Photo
+    from growd_camera.album import CameraPhoto
 
 _LOOK_S: Final = 0.2
 _PUBLISH_S: Final = 30.0  # real seconds
@@ -74,7 +74,7 @@ async def _taking(around: Surroundings, calls: PhotoCalls, node: CameraNode) -> 
     await node.run()
 
 
-async def _send_home(around: Surroundings, album: Album, worker: Worker, photo: Photo) -> None:
+async def _send_home(around: Surroundings, album: Album, worker: Worker, photo: CameraPhoto) -> None:
     """Publish a photo at the broker of home automation, retained; without a connection the next one comes."""
     if around.mqtt is None:
         return

@@ -31,7 +31,7 @@ class ShotError(Exception):
     """A camera gave no picture; the text says why."""
 
 
-class Place(NamedTuple):
+class ShotFiles(NamedTuple):
     """The files of a photo that is being taken."""
 
     source: Path
@@ -52,7 +52,7 @@ class Shooting:
         self._draw = draw
         self._limit_s = limit_s
 
-    async def take(self, camera: Camera, environment: str, place: Place) -> Prepared:
+    async def take(self, camera: Camera, environment: str, place: ShotFiles) -> Prepared:
         """Write the picture to `place.target`, and its preview. Raises `ShotError` and OSError."""
         if camera.kind == "simulated":
             await asyncio.to_thread(self._write_drawn, camera, environment, place)
@@ -71,7 +71,7 @@ class Shooting:
             raise ShotError(shot.reason)
         return shot.picture
 
-    def _write_drawn(self, camera: Camera, environment: str, place: Place) -> None:
+    def _write_drawn(self, camera: Camera, environment: str, place: ShotFiles) -> None:
         drawn = self._draw(environment, camera.width)
         if drawn is None:
             raise ShotError("there is no simulated chamber")

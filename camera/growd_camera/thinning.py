@@ -11,15 +11,15 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.config.camera import PhotoOptions
-    from growd_camera.album import Photo
+    from growd_camera.album import CameraPhoto
 
 DAY_S: Final = 86_400.0
 _NOON: Final = 12.0
 
 
 def surplus(
-    photos: Sequence[Photo], options: PhotoOptions, *, now: float, zone: tzinfo | None, room: float
-) -> list[Photo]:
+    photos: Sequence[CameraPhoto], options: PhotoOptions, *, now: float, zone: tzinfo | None, room: float
+) -> list[CameraPhoto]:
     """The photos to delete, oldest first, so that the others take at most `room` bytes.
 
     By age one an hour stays, then one a day. If they take more room, what is older than a day is thinned in
@@ -41,7 +41,7 @@ def surplus(
 class _Rest:
     """The photos that stay."""
 
-    def __init__(self, photos: Iterable[Photo], zone: tzinfo | None) -> None:
+    def __init__(self, photos: Iterable[CameraPhoto], zone: tzinfo | None) -> None:
         self._photos = {photo.id: photo for photo in photos}
         self._zone = zone
         self.size = sum(photo.room for photo in self._photos.values())
@@ -53,17 +53,17 @@ class _Rest:
         for ids in runs.values():
             self._ends |= {ids[0], ids[-1]}
 
-    def __contains__(self, photo: Photo) -> bool:
+    def __contains__(self, photo: CameraPhoto) -> bool:
         return photo.id in self._photos
 
-    def remove(self, photo: Photo) -> None:
+    def remove(self, photo: CameraPhoto) -> None:
         """Take a photo out."""
         del self._photos[photo.id]
         self.size -= photo.room
 
     def thin(self, unit: str, before: float, *, until: float = -inf) -> None:
         """Keep one photo of each unit of time before a time, oldest first, until they take so many bytes."""
-        groups: dict[Hashable, list[Photo]] = {}
+        groups: dict[Hashable, list[CameraPhoto]] = {}
         for photo in self._photos.values():
             if photo.time < before:
                 moment = datetime.fromtimestamp(photo.time, self._zone)
@@ -77,7 +77,7 @@ class _Rest:
                 if photo is not best and photo.id not in self._ends:
                     self.remove(photo)
 
-    def _rank(self, photo: Photo) -> tuple[bool, float]:
+    def _rank(self, photo: CameraPhoto) -> tuple[bool, float]:
         """A photo with light is better, then one near noon, so that a film has one time of day."""
         moment = datetime.fromtimestamp(photo.time, self._zone)
         return photo.canopy_cover is None, abs(moment.hour + moment.minute / 60 - _NOON)

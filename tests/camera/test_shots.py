@@ -11,7 +11,7 @@ import pytest
 from aiohttp import encode_basic_auth, web
 
 from growd.config.camera import Camera
-from growd_camera.shots import Place, Shooting, ShotError
+from growd_camera.shots import Shooting, ShotError, ShotFiles
 from growd_hwsim.camera import picture
 
 JPEG = picture(0.4, {"white": 200.0}, 640)
@@ -21,7 +21,7 @@ LOGIN = encode_basic_auth("me", "s:t")
 
 @pytest.fixture
 def place(tmp_path):
-    return Place(*(tmp_path / f"{name}.part" for name in Place._fields))
+    return ShotFiles(*(tmp_path / f"{name}.part" for name in ShotFiles._fields))
 
 
 def shooting(limit_s=30.0):
