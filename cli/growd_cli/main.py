@@ -36,6 +36,9 @@ COMMANDS: Final = {
         "growd_cli.fleet:fleet", "Enrol devices in a cloud, list them, and publish recipes to them."
     ),
     "note": Command("growd_cli.note:note", "Write and list the journal: notes, photos, yields."),
+    "camera": Command(
+        "growd_cli.camera:camera", "Take and list photos of the cameras, and make a film of them."
+    ),
     "pump": Command("growd_cli.pump:pump", "Calibrate dosing pumps, and list what they give."),
     "driver": Command("growd_cli.driver:driver", "List, test and write drivers of your own."),
     "install": Command("growd_cli.install:install", "Install growd as a systemd service."),

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import sys
 from contextlib import contextmanager
+from dataclasses import replace as changed
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,9 +26,11 @@ from growd.runtime.text import duration
 from growd.store.errors import StoreError
 from growd.wiring.config_checks import DEVICE_CHECKS
 from growd.wiring.files import shipped_folder
+from growd_analysis.simulation.configuration import with_camera
 from growd_analysis.simulation.faults import FORM, fault_of
 from growd_analysis.simulation.simulated_run import DAY_S, SimulatedRun, Simulation, run_simulation
 from growd_analysis.simulation.summary import summary_of
+from growd_camera.film import Film, FilmError
 from growd_cli.names import did_you_mean
 from growd_cli.options import (
     config_option,
@@ -57,6 +60,7 @@ MOST_DAYS: Final = 1_000.0
 DEFAULT: Final = "climate"
 """The profile without --config and --profile, as that of `./run`."""
 
+_FPS: Final = 24.0  # pictures in a second of a film: a day of them
 _STEPS: Final = 1_000  # of the progress bar
 _file = click.Path(path_type=Path, dir_okay=False)
 
@@ -88,6 +92,9 @@ _file = click.Path(path_type=Path, dir_okay=False)
     help="A fault, TIME after the start, such as absent:scd30@2d6h+30min; repeatable.",
 )
 @click.option("-o", "--output", "page", type=_file, metavar="FILE", help="Write the report of the run.")
+@click.option(
+    "--film", "film", type=_file, metavar="FILE", help="Write a film (MP4) of the plants, which grow."
+)
 @click.option("--csv", "table", type=_file, metavar="FILE", help="Write all points.")
 @replace_option
 @lang_option
@@ -104,6 +111,7 @@ def simulate(
     faults: tuple[str, ...],
     page: Path | None,
     table: Path | None,
+    film: Path | None,
     replace: bool,
     lang: str,
     verbose: bool,
@@ -124,11 +132,10 @@ def simulate(
     a usage error.
     """
     with plain_errors():
-        for path in (page, table):
+        for path in (page, table, film):
             _refuse_unwritable(path, replace=replace)
         simulation = _simulation(recipe, _configuration(config, settings, seed), environment, days, faults)
-        clock = simulation.new_clock()
-        ran = _simulated(simulation, clock, as_json=as_json, verbose=verbose)
+        ran = _filmed(simulation, film, as_json=as_json, verbose=verbose)
         if table is not None:
             _write_table(ran, table)
         if page is not None:
@@ -138,6 +145,22 @@ def simulate(
             print_json({"summary": msgspec.to_builtins(summary)}, on_one_line=True)
         else:
             echo_lines(table_of(summary, simulation.config.environment.zone()))
+
+
+def _filmed(simulation: Simulation, path: Path | None, *, as_json: bool, verbose: bool) -> SimulatedRun:
+    """Run it, with a film if there is to be one."""
+    if path is None:
+        return _simulated(simulation, simulation.new_clock(), as_json=as_json, verbose=verbose)
+    environment = simulation.chamber.environment
+    config = with_camera(simulation.config, environment)
+    try:
+        with Film(path, _FPS) as film:
+            filmed = changed(simulation, config=config, chamber=Chamber(config, environment), film=film)
+            ran = _simulated(filmed, filmed.new_clock(), as_json=as_json, verbose=verbose)
+    except FilmError as error:
+        refuse(error)
+    echo_text(f"growd: {path} has {counted(film.frames, 'picture')}, {film.frames / _FPS:.1f} s", err=True)
+    return ran
 
 
 def _refuse_unwritable(path: Path | None, *, replace: bool) -> None:

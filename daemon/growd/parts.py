@@ -37,6 +37,7 @@ PARTS: Final = {
     "simulations": "growd_analysis.simulation.part:opened",
     "home": "growd_home.part:opened",
     "cloud": "growd_cloud.part:opened",
+    "camera": "growd_camera.part:opened",
     "setup": "growd_machine.setup.part:opened",
 }
 _log = logging.getLogger(__name__)

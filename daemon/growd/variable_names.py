@@ -47,6 +47,8 @@ VARIABLE_NAMES: Final[dict[str, tuple[str, str]]] = {
     "water_volume": ("Water volume", "Wassermenge"),
     "soil_moisture": ("Soil moisture", "Bodenfeuchte"),
     "door_open": ("Door", "Tür"),
+    "canopy_cover": ("Canopy cover", "Bedeckung"),
+    "canopy_greenness": ("Greenness", "Grünanteil"),
     "plant_height": ("Plant height", "Pflanzenhöhe"),
     "plant_count": ("Plants", "Pflanzen"),
     "leaf_count": ("Leaves", "Blätter"),

@@ -28,6 +28,8 @@ CONDUCTIVITY: Final = "water_electrical_conductivity"
 WATER_LEVEL: Final = "water_level"
 DISSOLVED_OXYGEN: Final = "water_dissolved_oxygen"
 SOIL_MOISTURE: Final = "soil_moisture"
+CANOPY_COVER: Final = "canopy_cover"
+CANOPY_GREENNESS: Final = "canopy_greenness"
 VALVE: Final = "air_carbon_dioxide_valve_on"
 FAN: Final = "air_flush_on"
 
@@ -136,6 +138,9 @@ VARIABLES: dict[str, Variable] = {
         Variable("light_ultraviolet_index", "index", 0, 30, 1, absolute_band=0.1),
         Variable("door_open", "switch", 0, 1, 0),
         Variable(SOIL_MOISTURE, "percent", 0, 100, 1, absolute_band=0.5),
+        # what a camera sees of the leaves
+        Variable(CANOPY_COVER, "percent", 0, 100, 1, absolute_band=0.2),
+        Variable(CANOPY_GREENNESS, "fraction", 0, 1, 3, absolute_band=0.002),
         Variable("light_intensity_white", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_red", "fraction", 0, 1, 3, is_output=True),
         Variable("light_intensity_blue", "fraction", 0, 1, 3, is_output=True),

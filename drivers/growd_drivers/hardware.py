@@ -136,6 +136,10 @@ class Hardware:
         """What takes the levels of an output instead of its driver, in a simulation without its chip."""
         return None
 
+    def picture(self, _number: int, _width: int) -> bytes | None:
+        """A photo (JPEG) of the simulated chamber of that number, None without one. Blocking."""
+        return None
+
     def close(self) -> None:
         """Close all buses and lines. The owner of drivers with outputs closes them before; pins stay open."""
         with self._lock:

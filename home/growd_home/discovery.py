@@ -176,6 +176,13 @@ class _Entities:
             found |= self._set_point(name)
         for name in place.levels if self._commands else ():
             found |= self._by_hand(name)
+        for name in place.cameras:
+            found[f"camera_{name}"] = {
+                "platform": "image",
+                "name": f"Camera {name}",
+                "image_topic": self._topic("photo", name),
+                "content_type": "image/jpeg",
+            }
         found |= self._of_recipe(recipes)
         interlocks, devices = self._topic("interlocks"), self._topic("devices")
         found["interlocks"] = _problem("Interlocks", interlocks, _on_off("problem"))

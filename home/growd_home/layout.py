@@ -24,7 +24,8 @@ class HomePlace:
 
     `outputs` has the variable of each output by name, `levels` the variables that can be commanded by hand.
     No controller drives the outputs of the variables in `undriven`: they only follow their own set points.
-    Of the outputs in `powered` growd counts the energy, of those in `metered` the volume.
+    Of the outputs in `powered` growd counts the energy, of those in `metered` the volume. The photos of
+    `cameras` come from their own part, on `<env>/photo/<camera>`.
     """
 
     environment: str
@@ -35,6 +36,7 @@ class HomePlace:
     undriven: frozenset[str]
     powered: frozenset[str] = frozenset()
     metered: frozenset[str] = frozenset()
+    cameras: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, chamber: Chamber) -> HomePlace:
@@ -56,6 +58,7 @@ class HomePlace:
             ),
             frozenset(name for name, power_w in power.items() if power_w is not None),
             frozenset(each.name for each in chamber.outputs if each.flow_ml_min is not None),
+            tuple(each.name for each in chamber.options.camera),
         )
 
 

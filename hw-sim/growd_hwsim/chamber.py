@@ -184,6 +184,11 @@ class SimulatedChamber:
         with self._present():
             return self._door_is_open_at(self._now)
 
+    def canopy_cover(self) -> float:
+        """Share of the growing area that leaves cover now, from above: what they intercept of the light."""
+        with self._present():
+            return self._stand.intercepted
+
     def dry_mass_g_m2(self) -> float:
         """Dry mass of the plants now, in g/m2 of growing area; of the start unless they grow."""
         with self._present():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 from growd_hwsim.soil import SoilParameters
 from growd_hwsim.tank import TankParameters
@@ -29,6 +29,7 @@ class LampChannel:
     """Illuminance in lx per umol/m2/s of this spectrum."""
 
 
+_SEEDLING: Final = 0.1
 _LAMPS = {
     # lux per umol: white LEDs 67 (Sharakshane 2018, bioRxiv 215095); for one wavelength 683 lm/W times
     # the CIE 1924 luminosity function (0.0610 at 660 nm, 0.0380 at 450 nm) times 0.1196 J m / wavelength.
@@ -149,3 +150,14 @@ class ChamberParameters:
     """Whether leaves and mass of the plants grow with their net uptake of CO2."""
     dry_mass_g_m2: float = 14.0
     """Dry mass of the plants at the start, in g/m2 of growing area (Van Henten 1994, at a leaf area of 1)."""
+
+    @classmethod
+    def seedlings(cls) -> Self:
+        """The same with a tenth of the plants, which grow."""
+        usual = cls()
+        return cls(
+            leaf_area_index=usual.leaf_area_index * _SEEDLING,
+            dark_respiration_umol_m2_s=usual.dark_respiration_umol_m2_s * _SEEDLING,
+            dry_mass_g_m2=usual.dry_mass_g_m2 * _SEEDLING,
+            grows=True,
+        )

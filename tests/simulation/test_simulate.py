@@ -6,6 +6,7 @@ import asyncio
 import csv
 import json
 import os
+import shutil
 import signal
 from datetime import datetime
 from itertools import pairwise
@@ -13,6 +14,7 @@ from itertools import pairwise
 import msgspec
 import pytest
 
+from growd_analysis.simulation import simulated_run
 from growd_analysis.simulation.summary import Summary
 from support.program import GROWD
 from support.waiting import PATIENCE_S
@@ -234,3 +236,13 @@ def test_an_unknown_environment_is_refused(tried):
     done = tried("--environment", "attic")
     assert done.exit_code == 1
     assert "environment_1" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="ffmpeg is not installed")
+def test_a_run_ends_with_a_film_of_the_plants(tried, folder, monkeypatch):
+    monkeypatch.setattr(simulated_run, "_FILMED_S", 200.0)
+    film = folder / "film.mp4"
+    done = tried("--film", film)
+    assert done.exit_code == 0, done.output
+    assert film.read_bytes()[4:8] == b"ftyp"
+    assert film.stat().st_size > 2_000

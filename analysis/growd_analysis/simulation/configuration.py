@@ -6,8 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec.structs import fields
+from msgspec.structs import fields, replace
 
+from growd.config.camera import Camera
 from growd.config.mqtt import Mqtt
 from growd.config.root import ChamberOptions, Config
 from growd.config.sample import toml
@@ -36,6 +37,15 @@ def simulated_chamber(config: Config, environment: str) -> str:
         simulator=Simulator(),
     )
     return "".join(f"{name} = {toml(section)}\n" for name, section in _plain(alone).items())
+
+
+def with_camera(config: Config, environment: str) -> Config:
+    """The same with a simulated camera in an environment, before which plants grow."""
+    camera = (Camera(name="film", kind="simulated"),)
+    if environment == config.environment.id:
+        return replace(config, camera=camera)
+    chamber = replace(config.chamber[environment], camera=camera)
+    return replace(config, chamber={**config.chamber, environment: chamber})
 
 
 def _plain(value: Any) -> Any:

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from growd.runs.figures import RunFigures
     from growd.wiring.derived import DerivedOfChamber
     from growd_analysis.reports.reading import ReadPhoto
+    from growd_camera.film import Film
     from growd_hwsim.faults import Fault
     from growd_hwsim.hardware import SimulatedHardware
 
@@ -61,6 +62,9 @@ DAY_S: Final = 86_400.0
 STEPS: Final = 200
 """Reports of the progress of a simulation, at least: one in an hour of its time."""
 
+_FILMED_S: Final = 3_600.0
+_FILM_WIDTH: Final = 640
+_LIT_PPFD: Final = 20.0  # umol/m2/s; daylight through the window is less
 _READING_S: Final = 3_600.0  # real seconds for a plot; nothing else waits
 
 
@@ -81,6 +85,8 @@ class Simulation:
     recipe: dict[str, Any]
     seconds: float
     faults: Sequence[Fault] = ()
+    film: Film | None = None
+    """Gets a picture of the plants in each hour of light."""
 
     def new_clock(self) -> SimulatedClock:
         """The clock of the simulation, at the midnight at which it begins. Blocking."""
@@ -178,8 +184,11 @@ async def run_simulation(
     bus = Bus(clock, liveness=Liveness(monotonic=clock.monotonic))
     declare_topics(simulation.config, bus)
     async with AsyncExitStack() as stack:
-        runner = await _start(simulation, bus, stack, zone, points=points, maker=maker, run=run)
+        runner, hardware = await _start(simulation, bus, stack, zone, points=points, maker=maker, run=run)
         await _call(bus, runner, "start_recipe", recipe_id=simulation.recipe_id)
+        if simulation.film is not None:
+            filming = await stack.enter_async_context(Supervisor(clock, bus.liveness))
+            filming.start("film", partial(_film, simulation, simulation.film, clock, hardware))
         await _pass_time(simulation, clock, run, tell, is_stopped)
         if run.document["ended"] is None:
             await _call(bus, runner, "stop_recipe")
@@ -197,7 +206,7 @@ async def _start(
     points: PointsInMemory,
     maker: PointMaker,
     run: OneRun,
-) -> RecipeRunner:
+) -> tuple[RecipeRunner, SimulatedHardware]:
     """Start the parts in the order of the daemon; they end in the opposite order."""
     config, start, memory = simulation.config, stack.enter_async_context, ShortMemory()
     recorder = Recorder(bus, points, maker, [simulation.chamber.environment], config.store)
@@ -219,7 +228,7 @@ async def _start(
     rest = await start(Supervisor(bus.clock, bus.liveness))
     for node in (*(node for each in derived for node in each.nodes), runner):
         rest.start(node.node.name, node.run)
-    return runner
+    return runner, hardware
 
 
 def _runner(
@@ -244,6 +253,17 @@ async def _call(bus: Bus, runner: RecipeRunner, name: str, **arguments: str) -> 
     answer = await bus.services.get(f"{runner.environment}/{name}").call(arguments, BY)
     if not answer["success"]:
         raise RecipeRefusedError(answer["message"])
+
+
+async def _film(
+    simulation: Simulation, film: Film, clock: SimulatedClock, hardware: SimulatedHardware
+) -> None:
+    """Add a picture in each hour of light, until cancelled or the film fails."""
+    number = [*simulation.config.chambers()].index(simulation.chamber.environment)
+    while film.problem is None:
+        await clock.sleep(_FILMED_S)
+        if hardware.chambers[number].ppfd_umol_m2_s() > _LIT_PPFD:
+            film.try_to_add(hardware.picture(number, _FILM_WIDTH) or b"")
 
 
 async def _pass_time(

@@ -48,6 +48,26 @@ ENTRIES_SCHEMA: Final = _object(
     more={"type": "boolean", "description": "older entries follow: ask with the time of the last as `end`"},
     missing={"type": "string", "description": "why stored entries are missing, or empty"},
 )
+PHOTOS_SCHEMA: Final = _object(
+    environment=_TEXT,
+    photos=_array(
+        _object(
+            id=_TEXT,
+            address={"type": "string", "description": "path of the photo on this server"},
+            environment=_TEXT,
+            camera=_TEXT,
+            time=_NUMBER,
+            width={"type": "integer", "description": "pixels"},
+            height={"type": "integer", "description": "pixels"},
+            bytes={"type": "integer"},
+            sha256=_TEXT,
+            recipe_run={"type": "string", "description": "the id of the run at that time, or empty"},
+            canopy_cover={"type": ["number", "null"], "description": "percent; null in the dark"},
+            canopy_greenness={"type": ["number", "null"], "description": "0 to 1; null without leaves"},
+        )
+    ),
+    more={"type": "boolean", "description": "older photos follow: ask with the time of the last as `end`"},
+)
 
 
 def form_schema(entry: dict[str, Any]) -> dict[str, Any]:

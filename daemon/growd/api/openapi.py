@@ -9,7 +9,7 @@ import msgspec
 
 from growd import __version__
 from growd.api.history_schema import HISTORY_SCHEMA
-from growd.api.journal_schema import ENTRIES_SCHEMA, ENTRY_SCHEMA, form_schema
+from growd.api.journal_schema import ENTRIES_SCHEMA, ENTRY_SCHEMA, PHOTOS_SCHEMA, form_schema
 from growd.api.requests import JSON_TYPE
 from growd.api.run_schema import RUN_SCHEMA, RUNS_SCHEMA
 from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, stream_schema, topics_schema
@@ -80,6 +80,7 @@ ANSWERS: dict[str, dict[str, Any]] = {
     "entry": ENTRY_SCHEMA,
     "entries": ENTRIES_SCHEMA,
     "photo": {"type": "string", "format": "binary", "contentMediaType": "image/*"},
+    "photos": PHOTOS_SCHEMA,
     "figures": _PARTS_OF_FIGURES.pop("RunFigures"),
     "page": {"type": "string", "description": "HTML"},
 }
@@ -140,7 +141,8 @@ TAGS: Final = {
     "runs": "The runs of recipes",
     "run": "The record of a run",
     "journal": "Notes, measurements by hand and photos",
-    "photo": "Photos of the journal",
+    "photo": "Photos of the journal and of cameras",
+    "photos": "The photos that cameras took",
     "figures": "The figures of a run",
     "report": "The report of a run",
     "compare": "Several runs side by side",

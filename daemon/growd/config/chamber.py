@@ -17,6 +17,8 @@ from growd.loops import loop_kind
 from growd.output_roles import ON_FROM, OutputClass
 from growd.variables import (
     ACIDITY,
+    CANOPY_COVER,
+    CANOPY_GREENNESS,
     CARBON_DIOXIDE,
     CONDUCTIVITY,
     DAILY_LIGHT_INTEGRAL,
@@ -99,8 +101,13 @@ class Chamber:
 
     @cached_property
     def known(self) -> tuple[str, ...]:
-        """The variables that are measured or calculated, sorted."""
-        return tuple(sorted({*self.measured, *self.derived}))
+        """The variables that are measured, calculated or seen by a camera, sorted."""
+        return tuple(sorted({*self.measured, *self.derived, *self.seen}))
+
+    @cached_property
+    def seen(self) -> tuple[str, ...]:
+        """The variables that cameras measure."""
+        return (CANOPY_COVER, CANOPY_GREENNESS) if self.options.camera else ()
 
     def sensors_of(self, variable: str) -> tuple[Sensor, ...]:
         """The sensors of a variable, in their order."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from growd.config.access import faults_of_access
+from growd.config.camera import faults_of_cameras
 from growd.config.device_checks import device_inconsistencies
 from growd.config.findings import Finding
 from growd.config.mqtt import faults_of_mqtt
@@ -70,6 +71,7 @@ def _of_the_daemon(config: Config) -> Iterator[Finding]:
     yield from _intervals(config)
     yield from faults_of_mqtt(config.mqtt)
     yield from faults_of_retention(config.retention)
+    yield from faults_of_cameras(config)
     yield from _address(config.couchdb.url, "couchdb")
     yield from faults_of_access(config.http.host, config.http.access, config.couchdb.url)
     yield from faults_of_web(config.http)

@@ -109,10 +109,11 @@ class LightPlan(Section, frozen=True):
     @property
     def window_s(self) -> tuple[float, float]:
         """The beginning and the end in seconds after midnight."""
-        return _seconds(self.begin), _seconds(self.end)
+        return seconds_of_day(self.begin), seconds_of_day(self.end)
 
 
-def _seconds(time_of_day: str) -> float:
+def seconds_of_day(time_of_day: str) -> float:
+    """Seconds after midnight of a time such as "06:30"."""
     hours, _, minutes = time_of_day.partition(":")
     return int(hours) * 3_600.0 + int(minutes) * 60.0
 

@@ -71,6 +71,7 @@ def _names(chamber: Chamber) -> Iterator[Finding]:
     """Names are unique, since topics have them. The lamp is "light"."""
     options = chamber.options
     yield from once(chamber.path("sensor"), "name", [sensor.name for sensor in options.sensor])
+    yield from once(chamber.path("camera"), "name", [each.name for each in options.camera])
     channels = [channel.name for channel in chamber.light.channel]
     yield from once(chamber.path("light", "channel"), "name", channels)
     for number, sensor in enumerate(options.sensor):

@@ -10,6 +10,7 @@ from msgspec import Meta
 from growd.config.access import Access
 from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
+from growd.config.camera import Camera, PhotoOptions
 from growd.config.conditions import Condition
 from growd.config.control import (
     DerivedOptions,
@@ -84,6 +85,9 @@ class ChamberOptions(Section, frozen=True):
     recipe: Recipe = Recipe()
     """Recipes."""
 
+    camera: tuple[Camera, ...] = ()
+    """The cameras."""
+
 
 _SENSORS = (
     Sensor(name="scd30_1", kind="scd30"),
@@ -123,6 +127,9 @@ class Config(ChamberOptions, frozen=True):
 
     retention: Retention = Retention()
     """How long points are kept."""
+
+    photos: PhotoOptions = PhotoOptions()
+    """The photos of cameras."""
 
     gpio: Gpio = Gpio()
     """The pins of the header."""

@@ -121,8 +121,8 @@ def declare_environment(
     `commanded` releases the value.
 
     Clients may publish on `desired`, on `notes`, on `measured` of variables without a sensor (a pH strip),
-    and on `commanded` once a controller or actuator has opened it. Nobody measures the `derived` ones, which
-    growd calculates.
+    and on `commanded` once a controller or actuator has opened it. The `derived` ones are calculated, or seen
+    by a camera.
     """
     declare = bus.topics.declare
     sensed, derived = frozenset(sensed), frozenset(derived)

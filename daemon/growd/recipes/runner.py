@@ -100,6 +100,7 @@ class RecipeRunner:
         self._events = self.node.publisher(f"{environment}/events")
         self._status = RunStatus(self.node, environment)
         self.node.describe("problems", self._problems)
+        self.node.describe("run", lambda: "" if self._active is None else self._active.run.run_id)
         self.by_hand = SetPointsByHand(
             bus, environment, self, self._publish_event, set_points, reach=library.reach
         )

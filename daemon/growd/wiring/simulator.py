@@ -67,13 +67,13 @@ def simulated_hardware(config: Config, clock: Clock) -> SimulatedHardware:
     first, *further = chambers_of(config)
     faults = load_faults(Path(simulator.faults)) if simulator.faults else []
     return SimulatedHardware(
-        _replayed(config, clock) if simulator.replay else _modelled(config, clock),
+        _replayed(config, clock) if simulator.replay else _modelled(first, clock),
         sleep=clock.sleep_blocking,
         monotonic=clock.monotonic,
         hang=partial(clock.sleep_blocking, HANG_S),
         faults=faults,
         wiring=_with_unconfigured(_wiring(first), config),
-        further=[(_modelled(config, clock), _wiring(each)) for each in further],
+        further=[(_modelled(each, clock), _wiring(each)) for each in further],
         seed=simulator.seed,
     )
 
@@ -120,13 +120,16 @@ async def _save(local: LocalStore, moment: float) -> None:
         _log.debug("the simulated time can't be saved: %s", error)
 
 
-def _modelled(config: Config, clock: Clock) -> SimulatedChamber:
-    """The model. All chambers have one seed: they stand in one room and share its air."""
+def _modelled(chamber: Chamber, clock: Clock) -> SimulatedChamber:
+    """The model. All chambers have one seed: they stand in one room and share its air.
+
+    Before a camera seedlings grow.
+    """
     return SimulatedChamber(
         clock.monotonic,
-        ChamberParameters(),
-        seed=config.simulator.seed,
-        time_of_day_s=_since_midnight(config, clock),
+        ChamberParameters.seedlings() if chamber.options.camera else ChamberParameters(),
+        seed=chamber.config.simulator.seed,
+        time_of_day_s=_since_midnight(chamber.config, clock),
     )
 
 

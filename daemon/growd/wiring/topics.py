@@ -42,5 +42,9 @@ def unfit_topics(config: Config) -> Iterator[Finding]:
 def _declare_environments(config: Config, bus: Bus) -> None:
     for chamber in chambers_of(config):
         declare_environment(
-            bus, chamber.environment, chamber.measured, chamber.derived, chamber.set_point_limits
+            bus,
+            chamber.environment,
+            chamber.measured,
+            (*chamber.derived, *chamber.seen),
+            chamber.set_point_limits,
         )

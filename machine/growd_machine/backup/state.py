@@ -28,6 +28,8 @@ STORE: Final = "growd.sqlite3"
 DATABASE: Final = "couchdb"
 """The folder of the embedded database, whose documents are copied instead."""
 
+PHOTOS: Final = "photos"
+"""The folder of the photos of cameras, which are thinned one by one."""
 _LEFT_OUT: Final = frozenset({LOCK_NAME, STORE, LOG_NAME, DATABASE, RESTORING, "backups"})
 _ENDINGS: Final = ("-wal", "-shm", "-journal", ".part", ".new", ".copy")
 _DAMAGED: Final = ".damaged-"
@@ -134,7 +136,8 @@ def _files_of(data: Path, folder: Path) -> Iterator[CopiedFile]:
     except FileNotFoundError:
         return
     files = [entry for entry in entries if entry.is_file() and not entry.is_symlink()]
-    for group in [[file] for file in files] if folder == data else [files]:
+    is_of_parts = folder != data and not folder.is_relative_to(data / PHOTOS)
+    for group in [files] if is_of_parts else [[file] for file in files]:
         yield from _together(data, group)
     for entry in entries:
         if entry.is_dir() and not entry.is_symlink():

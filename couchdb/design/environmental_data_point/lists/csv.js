@@ -20,6 +20,8 @@ function (head, req) {
     "light_ultraviolet_index": "index",
     "door_open": "switch",
     "soil_moisture": "percent",
+    "canopy_cover": "percent",
+    "canopy_greenness": "fraction",
     "light_intensity_white": "fraction",
     "light_intensity_red": "fraction",
     "light_intensity_blue": "fraction",

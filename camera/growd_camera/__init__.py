@@ -1,0 +1,1 @@
+"""Cameras: they take photos of the plants, keep them, and measure the leaves."""

@@ -1,0 +1,208 @@
+"""The folder of photos: each is a JPEG with a preview and a document beside it.
+
+`photos/<environment>/<camera>/<day>/` of the data folder has the files of a day. The document is written
+first and the JPEG is renamed last, so a photo is there as a whole or not at all. Calls block, but those of
+`Album` that say otherwise.
+"""
+
+from __future__ import annotations
+
+import bisect
+import logging
+import os
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import msgspec
+
+from growd.runtime.atomic_file import sync_folder, write_atomically
+from growd_camera.shots import ShotFiles
+from growd_camera.thinning import surplus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import tzinfo
+
+    from growd.config.camera import PhotoOptions
+    from growd_camera.picture import Prepared
+
+FOLDER: Final = "photos"
+"""In the data folder."""
+FREE_BYTES: Final = 200_000_000
+"""Of the disk, that photos leave free; of a small disk a twentieth."""
+_THINNED_S: Final = 3_600.0  # between two looks at the age of photos
+_PART: Final = ".part"
+_log = logging.getLogger(__name__)
+
+
+class NoRoomError(Exception):
+    """There is no room for another photo; the text says why."""
+
+
+class Taken(NamedTuple):
+    """Where and when a photo was taken (UNIX seconds), and in which run, "" for none."""
+
+    environment: str
+    camera: str
+    time: float
+    recipe_run: str
+
+
+class CameraPhoto(msgspec.Struct, frozen=True, gc=False):
+    """The document of a photo: `environmental_photo`. `time` is UNIX seconds.
+
+    The id is that of a point: device, time in ms, and ten digits, here of the SHA-256.
+    """
+
+    id: str
+    environment: str
+    camera: str
+    time: float
+    width: int
+    height: int
+    bytes: int
+    small_bytes: int
+    sha256: str
+    recipe_run: str = ""
+    canopy_cover: float | None = None
+    canopy_greenness: float | None = None
+
+    @property
+    def room(self) -> int:
+        """Bytes that it takes on the disk."""
+        return self.bytes + self.small_bytes
+
+    @property
+    def folder(self) -> Path:
+        """Its folder in that of all photos."""
+        day = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d")
+        return Path(self.environment, self.camera, day)
+
+
+_decode: Final = msgspec.json.Decoder(CameraPhoto).decode
+
+
+class Album:
+    """The photos of a data folder. Only one thread at a time may call what blocks."""
+
+    def __init__(self, data: Path, device: str, options: PhotoOptions, zone: tzinfo | None) -> None:
+        self.path = data / FOLDER
+        self.options = options
+        self._device = device
+        self._zone = zone
+        self._photos: list[CameraPhoto] = []  # by id, which is by time
+        self._by_id: dict[str, CameraPhoto] = {}
+        self.size = 0
+        """Bytes that all photos take."""
+        self._thinned = 0.0
+
+    def load(self) -> None:
+        """Find the photos that are there, and delete what was not finished."""
+        found: dict[str, CameraPhoto] = {}
+        for file in self._files():
+            if file.name.endswith(_PART):
+                file.unlink()
+            elif file.suffix == ".json":
+                try:
+                    photo = _decode(file.read_bytes())
+                except (msgspec.DecodeError, msgspec.ValidationError) as error:
+                    _log.warning("%s can't be read: %s", file, error)
+                    continue
+                if self.file_of(photo).exists():
+                    found[photo.id] = photo
+        self._photos = sorted(found.values(), key=lambda photo: photo.id)
+        self._by_id = found
+        self.size = sum(photo.room for photo in self._photos)
+
+    def find(self, photo_id: str) -> CameraPhoto | None:
+        """A photo by its id. Does not block."""
+        return self._by_id.get(photo_id)
+
+    def newest_first(
+        self, environment: str, camera: str = "", *, start: float = 0.0, end: float = 1e12
+    ) -> Iterator[CameraPhoto]:
+        """The photos of an environment, perhaps of one camera, before `end`. Does not block."""
+        for photo in reversed(self._photos[: bisect.bisect_left(self._photos, end, key=lambda at: at.time)]):
+            if photo.time < start:
+                return
+            if photo.environment == environment and camera in {"", photo.camera}:
+                yield photo
+
+    def file_of(self, photo: CameraPhoto, *, small: bool = False) -> Path:
+        """The JPEG of a photo, or its preview. Does not block."""
+        return self.path / photo.folder / f"{_stem(photo)}{'-small' if small else ''}.jpg"
+
+    def begin(self, now: float) -> ShotFiles:
+        """The files of a new photo; thins the others. Raises `NoRoomError` and OSError."""
+        self.path.mkdir(exist_ok=True)
+        if self.size > self.options.budget_mb * 1e6 or not 0 <= now - self._thinned < _THINNED_S:
+            self.thin(now)
+        if self.size > self.options.budget_mb * 1e6:
+            raise NoRoomError("the photos of runs take all of [photos] budget_mb: make it larger")
+        usage = shutil.disk_usage(self.path)
+        if usage.free < min(FREE_BYTES, usage.total / 20):
+            raise NoRoomError(f"only {usage.free / 1e6:.0f} MB of the disk are free")
+        name = f"{os.getpid()}-{os.urandom(4).hex()}"
+        return ShotFiles(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
+
+    def keep(self, place: ShotFiles, picture: Prepared, taken: Taken) -> CameraPhoto:
+        """Keep a picture; it is on the disk when this returns. Raises OSError."""
+        leaves = picture.leaves
+        photo = CameraPhoto(
+            f"{self._device}:{int(taken.time * 1000):013d}-{picture.sha256[:10]}",
+            taken.environment,
+            taken.camera,
+            taken.time,
+            picture.width,
+            picture.height,
+            picture.size,
+            picture.small_size,
+            picture.sha256,
+            taken.recipe_run,
+            leaves.cover_percent,
+            leaves.greenness,
+        )  # fmt: skip
+        target = self.file_of(photo)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target.with_suffix(".json"), msgspec.json.encode(photo))
+        place.small.replace(self.file_of(photo, small=True))
+        place.target.replace(target)
+        sync_folder(target.parent)
+        if photo.id not in self._by_id:
+            bisect.insort(self._photos, photo, key=lambda each: each.id)
+            self.size += photo.room
+        self._by_id[photo.id] = photo
+        return photo
+
+    def discard(self, place: ShotFiles) -> None:
+        """Delete what is left of a photo that was being taken."""
+        for file in place:
+            file.unlink(missing_ok=True)
+
+    def thin(self, now: float) -> None:
+        """Delete what age and budget ask for. Raises OSError."""
+        room = self.options.budget_mb * 1e6
+        self._thinned = now
+        gone = surplus(self._photos, self.options, now=now, zone=self._zone, room=room)
+        if not gone:
+            return
+        for photo in gone:
+            file = self.file_of(photo)
+            for each in (file, self.file_of(photo, small=True), file.with_suffix(".json")):
+                each.unlink(missing_ok=True)
+            del self._by_id[photo.id]
+            self.size -= photo.room
+        self._photos = [photo for photo in self._photos if photo.id in self._by_id]
+
+    def _files(self) -> Iterator[Path]:
+        for folder, folders, names in os.walk(self.path):
+            folders.sort()
+            yield from (Path(folder, name) for name in names)
+
+
+def _stem(photo: CameraPhoto) -> str:
+    """The name of its files: the time of day (UTC), and the end of the id, which differs."""
+    moment = datetime.fromtimestamp(photo.time, UTC)
+    return f"{moment:%H%M%S}-{photo.id.rpartition('-')[2]}"

@@ -1,0 +1,153 @@
+"""The calls of the API about the photos of cameras."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+import msgspec
+from aiohttp import hdrs, web
+
+from growd.api.history import LATEST, time_of
+from growd.api.journal_calls import get_photo
+from growd.api.operation import Call, Operation
+from growd.bus.errors import InvalidValueError, UnknownNameError
+from growd.bus.fields import Field, Kind
+from growd.bus.names import normalise
+from growd.server.client_request import add_own_headers
+from growd.server.json_answer import json_answer
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+    from typing import BinaryIO
+
+    from growd.api.operations import Api
+    from growd.runtime.worker import Worker
+    from growd_camera.album import Album, CameraPhoto
+
+LAST: Final = "latest"
+"""In place of an id."""
+_PIECE: Final = 64 << 10
+_CAMERA: Final = Field("camera", Kind.STRING, default="", max_length=64, doc="only those of this camera")
+_START: Final = Field("start", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601; default: the first")
+_END: Final = Field(
+    "end", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601, excluded; default: the last"
+)
+_LIMIT: Final = Field("limit", Kind.INT64, 1, 1_000, default=100, doc="the most photos")
+_SMALL: Final = Field(
+    "small", Kind.BOOL, default=False, doc="the preview of a camera's photo, 320 pixels wide"
+)
+_ENVIRONMENT: Final = Field(
+    "environment", Kind.STRING, default="", max_length=64, doc="of `latest`; default: the first one"
+)  # fmt: skip
+
+
+class PhotoCalls:
+    """Lists and sends the photos of an album."""
+
+    def __init__(self, album: Album, worker: Worker, environments: Collection[str]) -> None:
+        self.loaded = asyncio.Event()
+        self._album = album
+        self._worker = worker
+        self._environments = [*environments]
+        self.operations = (
+            Operation(
+                "GET", "photos", "environment", "List the photos of cameras, newest first", self.list_photos,
+                query=(_START, _END, _CAMERA, _LIMIT), answer="photos", refusals=(404,),
+            ),
+            Operation(
+                "GET", "photo", "photo",
+                "Read a photo of a journal or of a camera; `latest` is the last one of a camera",
+                self.get_photo, query=(_ENVIRONMENT, _CAMERA, _SMALL), answer="photo", refusals=(404, 503),
+            ),
+        )  # fmt: skip
+
+    async def load(self) -> None:
+        """Find the photos that are there."""
+        await self._worker.run(self._album.load)
+        self.loaded.set()
+
+    async def list_photos(self, api: Api, call: Call) -> web.StreamResponse:
+        """List photos, newest first."""
+        environment, query = self._known(normalise(call.name)), call.query
+        start = 0.0 if query["start"] is None else time_of("start", query["start"])
+        end = LATEST if query["end"] is None else time_of("end", query["end"])
+        if start > end:
+            raise InvalidValueError("start", "a time before the end", query["start"])
+        await self.loaded.wait()
+        found: list[CameraPhoto] = []
+        more = False
+        for photo in self._album.newest_first(environment, query["camera"], start=start, end=end):
+            if len(found) == query["limit"]:
+                more = True
+                break
+            found.append(photo)
+        photos = [{**_described(photo), "address": _address(api, photo)} for photo in found]
+        return json_answer({"environment": environment, "photos": photos, "more": more})
+
+    async def get_photo(self, api: Api, call: Call) -> web.StreamResponse:
+        """Answer with a photo; one of a journal has the id of its entry before a slash."""
+        name = normalise(call.name)
+        if "/" in name:
+            return await get_photo(api, call)
+        await self.loaded.wait()
+        photo = self._latest(call.query) if name == LAST else self._album.find(name)
+        if photo is None:
+            raise UnknownNameError("photo", name)
+        return await self._send(call.request, photo, is_small=call.query["small"], lasts=name != LAST)
+
+    def _latest(self, query: dict[str, Any]) -> CameraPhoto | None:
+        environment = self._known(query["environment"] or self._environments[0])
+        return next(self._album.newest_first(environment, query["camera"]), None)
+
+    def _known(self, environment: str) -> str:
+        if environment not in self._environments:
+            raise UnknownNameError("environment", environment)
+        return environment
+
+    async def _send(
+        self, request: web.BaseRequest, photo: CameraPhoto, *, is_small: bool, lasts: bool
+    ) -> web.StreamResponse:
+        """The JPEG, or 304 if the client has it."""
+        response = web.StreamResponse()
+        tag = f"{photo.sha256}{'-small' if is_small else ''}"
+        response.etag = tag
+        response.last_modified = photo.time
+        response.headers["Content-Security-Policy"] = "default-src 'none'; frame-ancestors 'none'; sandbox"
+        response.headers[hdrs.CACHE_CONTROL] = (
+            "private, max-age=86400, immutable" if lasts else "private, no-cache"
+        )
+        add_own_headers(request, response.headers)
+        if any(each.value in {tag, "*"} for each in request.if_none_match or ()):
+            response.set_status(304)
+            await response.prepare(request)
+            await response.write_eof()
+            return response
+        try:
+            file = await self._worker.run(_open, self._album.file_of(photo, small=is_small))
+        except OSError:  # it was thinned just now
+            raise UnknownNameError("photo", photo.id) from None
+        with file:
+            response.content_type = "image/jpeg"
+            response.content_length = photo.small_bytes if is_small else photo.bytes
+            await response.prepare(request)
+            if request.method != hdrs.METH_HEAD:
+                while piece := await self._worker.run(file.read, _PIECE):
+                    await response.write(piece)
+            await response.write_eof()
+        return response
+
+
+def _open(file: Path) -> BinaryIO:
+    return file.open("rb")
+
+
+def _described(photo: CameraPhoto) -> dict[str, Any]:
+    document: dict[str, Any] = msgspec.to_builtins(photo)
+    return document
+
+
+def _address(api: Api, photo: CameraPhoto) -> str:
+    return f"{api.prefix}/photo/{quote(photo.id, safe=':')}"

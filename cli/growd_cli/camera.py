@@ -1,0 +1,224 @@
+"""`growd camera`: take and list photos of cameras, and make a film of them."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
+
+import click
+import msgspec
+
+from growd.bus.errors import counted
+from growd.runtime.text import moment
+from growd_camera.film import Film, FilmError
+from growd_cli.options import client_options, refuse, refuse_existing, replace_option
+from growd_cli.output import echo_lines, output_options, print_json, table, text_of
+from growd_cli.runs import environment_option
+from growd_cli.terminal import echo_text
+from growd_cli.times import FORMS, span_in, time_of, zone_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import tzinfo
+
+    from growd_cli.options import DaemonOptions
+    from growd_client.connection import DaemonClient
+
+_PAGE = 1_000  # photos in one answer
+_TAKE_S = 60.0  # a camera may be asked for 30 s, and wait for another photo
+_HEADINGS = ("time", "camera", "size", "kB", "cover", "greenness", "id")
+
+
+class _Photo(msgspec.Struct):
+    id: str
+    camera: str
+    time: float
+    width: int
+    height: int
+    bytes: int
+    address: str
+    environment: str = ""
+    small_bytes: int = 0
+    sha256: str = ""
+    recipe_run: str = ""
+    canopy_cover: float | None = None
+    canopy_greenness: float | None = None
+
+
+class _Photos(msgspec.Struct):
+    photos: list[_Photo]
+    more: bool
+
+
+camera_option = click.option(
+    "--camera", "name", default="", metavar="NAME", help="Only photos of this camera."
+)
+start_option = click.option("--start", metavar="TIME", help=f"Only photos from this time on: {FORMS}.")
+end_option = click.option("--end", metavar="TIME", help="Only photos before this time.")
+
+
+@click.group()
+def camera() -> None:
+    """Take and list photos of the cameras, and make a film of them."""
+
+
+@camera.command()
+@click.argument("name")
+@environment_option
+@output_options
+@client_options
+def take(*, daemon: DaemonOptions, environment: str | None, name: str, as_json: bool) -> None:
+    """Take a photo with the camera NAME now.
+
+    Exit status: 0; 1 if the camera gave none; 3 if no daemon answers.
+    """
+    where = environment or daemon.configuration().environment.id
+    with daemon.client(_TAKE_S) as client:
+        reply = client.post("service", f"{where}/camera/{name}/take", {}, kind=dict[str, Any])
+    if as_json:
+        print_json(reply)
+    else:
+        echo_text(f"growd: {text_of(reply['message'])}", err=True)
+
+
+@camera.command("list")
+@camera_option
+@start_option
+@end_option
+@click.option(
+    "-n",
+    "--limit",
+    type=click.IntRange(1, _PAGE),
+    default=20,
+    show_default=True,
+    metavar="COUNT",
+    help="Print the newest COUNT photos.",
+)
+@environment_option
+@output_options
+@client_options
+def list_command(
+    *,
+    daemon: DaemonOptions,
+    environment: str | None,
+    name: str,
+    start: str | None,
+    end: str | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List photos, newest first, with the share of leaves.
+
+    Exit status: 0; 3 if no daemon answers.
+    """
+    where = environment or daemon.configuration().environment.id
+    with daemon.client() as client:
+        zone = zone_of(client)
+        span = span_in(lambda: zone, start, end, partial(time_of, client))
+        found = _listed(client, where, name, span, limit)
+    if as_json:
+        print_json(msgspec.to_builtins(found))
+        return
+    echo_lines(table(_HEADINGS, [_row(photo, zone) for photo in found.photos]))
+    if found.more:
+        echo_text(f"\nolder photos follow; --limit prints more than {limit}", err=True)
+
+
+@camera.command()
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path, dir_okay=False),
+    required=True,
+    metavar="FILE",
+    help="Write the film to FILE (MP4).",
+)
+@replace_option
+@camera_option
+@start_option
+@end_option
+@click.option(
+    "--fps", type=click.FloatRange(1, 60), default=24, show_default=True, help="Photos in each second."
+)
+@click.option("--night", is_flag=True, help="Also photos of the dark.")
+@environment_option
+@client_options
+def film(
+    *,
+    daemon: DaemonOptions,
+    environment: str | None,
+    path: Path,
+    replace: bool,
+    name: str,
+    start: str | None,
+    end: str | None,
+    fps: float,
+    night: bool,
+) -> None:
+    """Make a film of photos, by ffmpeg. Those that were taken in the dark are left out.
+
+    Without --camera it has the photos of the camera of the newest one.
+
+    Exit status: 0; 1 if there is no photo, if FILE exists, or if the film can't be made; 3 if no daemon
+    answers.
+    """
+    refuse_existing(path, replace=replace)
+    where = environment or daemon.configuration().environment.id
+    with daemon.client() as client:
+        span = span_in(partial(zone_of, client), start, end, partial(time_of, client))
+        photos = [each for each in _all(client, where, name, span) if night or each.canopy_cover is not None]
+        if not photos:
+            refuse("there is no such photo")
+        shown = [each for each in reversed(photos) if each.camera == photos[0].camera]
+        try:
+            with (
+                Film(path, fps) as made,
+                click.progressbar(
+                    shown, label="film", file=sys.stderr, hidden=not sys.stderr.isatty()
+                ) as bar,
+            ):
+                for photo in bar:
+                    made.add(client.page("photo", photo.id))
+        except FilmError as error:
+            path.unlink(missing_ok=True)
+            refuse(error)
+    echo_text(f"growd: {path} has {counted(made.frames, 'photo')}, {made.frames / fps:.1f} s", err=True)
+
+
+def _listed(
+    client: DaemonClient, environment: str, camera: str, span: tuple[float | None, float | None], limit: int
+) -> _Photos:
+    start, end = span
+    given = {"camera": camera or None, "start": start, "end": end, "limit": limit}
+    query = urlencode({name: value for name, value in given.items() if value is not None})
+    return client.get("photos", environment, query=query, kind=_Photos)
+
+
+def _all(
+    client: DaemonClient, environment: str, camera: str, span: tuple[float | None, float | None]
+) -> Iterator[_Photo]:
+    """The photos of a span, newest first, read page by page."""
+    start, end = span
+    while True:
+        page = _listed(client, environment, camera, (start, end), _PAGE)
+        yield from page.photos
+        if not page.more:
+            return
+        end = page.photos[-1].time
+
+
+def _row(photo: _Photo, zone: tzinfo | None) -> tuple[str, ...]:
+    cover, greenness = photo.canopy_cover, photo.canopy_greenness
+    return (
+        moment(photo.time, zone),
+        text_of(photo.camera),
+        f"{photo.width}x{photo.height}",
+        f"{photo.bytes / 1000:.0f}",
+        "-" if cover is None else f"{cover:.1f} %",
+        "-" if greenness is None else f"{greenness:.3f}",
+        text_of(photo.id),
+    )

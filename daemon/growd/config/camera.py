@@ -1,0 +1,109 @@
+"""Sections of cameras and their photos."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Literal
+from urllib.parse import urlsplit
+
+from msgspec import Meta
+
+from growd.config.base import Fraction, Name, Section
+from growd.config.control import TimeOfDay, seconds_of_day
+from growd.config.findings import Finding
+from growd.runtime.addresses import without_login
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config.root import Config
+
+
+class Camera(Section, frozen=True):
+    """One camera. docs/camera.md describes what becomes of its photos."""
+
+    name: Name
+    """Name in services, addresses and file names."""
+
+    kind: Literal["rpicam", "v4l2", "http", "simulated"]
+    """"rpicam": a camera at the ribbon connector of a Raspberry Pi, by rpicam-still or libcamera-still.
+    "v4l2": a USB camera, by ffmpeg. "http": a camera in the network that answers a GET request with a JPEG.
+    "simulated": draws the plants of the simulated chamber."""
+
+    device: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:+-]+$", max_length=256)] = "/dev/video0"
+    """USB camera: its device. The paths in /dev/v4l/by-id stay the same when cameras are plugged in anew."""
+
+    url: Annotated[str, Meta(max_length=1_024)] = ""
+    """Network camera: the address of its snapshot, which may contain user and password. growd follows no
+    redirect."""
+
+    interval_s: Annotated[float, Meta(ge=30, le=86_400)] = 600.0
+    """How often it takes a photo."""
+
+    begin: TimeOfDay = "00:00"
+    """From this time of day on it takes photos."""
+
+    end: TimeOfDay = "00:00"
+    """From this time of day on it takes none. The same as `begin`: all day."""
+
+    width: Annotated[int, Meta(ge=64, le=8_000)] = 1_920
+    """Width of a photo in pixels at most, before it is rotated."""
+
+    quality: Annotated[int, Meta(ge=10, le=95)] = 85
+    """Quality of the JPEG."""
+
+    rotation: Literal[0, 90, 180, 270] = 0
+    """How far a photo is rotated clockwise, in degrees."""
+
+    light: Fraction | None = None
+    """Level of the white channel of the lamp while a photo is taken, with the other channels dark; without a
+    white channel of all channels. The interlocks of the lamp stay in force. Default: the light as it is."""
+
+    @property
+    def window_s(self) -> tuple[float, float]:
+        """The beginning and the end in seconds after midnight."""
+        return seconds_of_day(self.begin), seconds_of_day(self.end)
+
+    def is_due_at(self, time_of_day_s: float) -> bool:
+        """Whether it takes photos at this time of day."""
+        begin, end = self.window_s
+        if begin <= end:
+            return begin == end or begin <= time_of_day_s < end
+        return time_of_day_s >= begin or time_of_day_s < end
+
+
+class PhotoOptions(Section, frozen=True):
+    """How many photos of cameras are kept. Those of all environments share the budget."""
+
+    budget_mb: Annotated[float, Meta(ge=10, le=1_000_000)] = 2_000.0
+    """Room for all photos."""
+
+    keep_days: Annotated[float, Meta(ge=0, le=3_650)] = 7.0
+    """Photos up to this age are all kept, as far as the budget allows; of older ones one an hour."""
+
+    hourly_days: Annotated[float, Meta(ge=0, le=3_650)] = 60.0
+    """Of photos beyond this age one a day is kept."""
+
+
+def faults_of_cameras(config: Config) -> Iterator[Finding]:
+    """Options of cameras that do not go together."""
+    for environment, options in config.chambers().items():
+        for number, camera in enumerate(options.camera):
+            place = (*config.path(environment, "camera"), number)
+            if camera.kind == "http" and (fault := _fault_of(camera.url)):
+                yield Finding((*place, "url"), fault)
+            if camera.kind != "http" and camera.url:
+                yield Finding((*place, "url"), f"is for the kind http, and {camera.name} is {camera.kind}")
+            if camera.kind == "simulated" and not config.simulator.enabled:
+                yield Finding((*place, "kind"), "simulated needs [simulator] enabled = true")
+            if camera.light is not None and not options.light.enabled:
+                yield Finding((*place, "light"), "needs a lamp, and the environment has no [light]")
+
+
+def _fault_of(url: str) -> str:
+    """Why an address can't be used, "" if it can. Its login is not shown."""
+    try:
+        parts = urlsplit(url)
+        is_sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_sound = False
+    return "" if is_sound else f"must be http://host/path or https://host/path, got {without_login(url)!r}"

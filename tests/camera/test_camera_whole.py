@@ -1,0 +1,182 @@
+"""Cameras in a whole daemon with simulated hardware: photos, their calls, and the light for them."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from contextlib import asynccontextmanager
+
+import aiohttp
+import aiomqtt
+import pytest
+
+from growd.config import ConfigError, load
+from growd.wiring.app import App
+from support.broker import broker
+from support.waiting import PATIENCE_S, until, until_found
+
+CHAMBER = """
+[http]
+port = 0
+[couchdb]
+url = "http://127.0.0.1:1"
+[simulator]
+enabled = true
+[light]
+channel = [{ name = "white", pin = 12 }, { name = "red", pin = 13 }]
+[[sensor]]
+name = "bh1750_1"
+kind = "bh1750"
+[[camera]]
+name = "top"
+kind = "simulated"
+width = 640
+light = 0.6
+[[camera]]
+name = "gone"
+kind = "http"
+url = "http://127.0.0.1:1/snap.jpg"
+"""
+CHANNELS = "environment_1/light_channels"
+
+
+@asynccontextmanager
+async def running(folder, text=CHAMBER):
+    """A daemon without a database, and a session at its API."""
+    file = folder / "growd.toml"
+    file.write_text(text)
+    config = await asyncio.to_thread(load, file, ())
+    addresses = asyncio.get_running_loop().create_future()
+    app = App(config, folder / "data", database_wait_s=0.0)
+    run = asyncio.create_task(app.run(lambda running: addresses.set_result(running.address)), name="growd")
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            address = await addresses
+        async with aiohttp.ClientSession(f"{address}/_svc/api/0.0.1/") as session:
+            yield session
+    finally:
+        app.stop()
+        await run
+
+
+async def read(session, path):
+    async with session.get(path) as answer:
+        return await answer.json()
+
+
+@pytest.mark.long
+async def test_a_camera_takes_photos_in_its_own_light_and_clients_read_them(tmp_path):
+    async with running(tmp_path) as session:
+        levels = []
+
+        async def watch():
+            async with session.get(
+                f"topic_stream/{CHANNELS}", headers={"Accept": "application/jsonl"}
+            ) as lines:
+                async for line in lines.content:
+                    levels.append(line.decode())  # noqa: PERF401  the test reads it meanwhile
+
+        watching = asyncio.create_task(watch(), name="watching the lamp")
+        try:
+            await until_found(lambda: _first(session), LookupError)
+            async with session.post("service/environment_1/camera/top/take") as answer:
+                taken = (await answer.json())["photo"]
+            listed = await read(session, "photos/environment_1?limit=1")
+            (newest,) = listed["photos"]
+            assert newest["address"] == f"/_svc/api/0.0.1/photo/{taken['id']}"
+            assert {name: newest[name] for name in taken} == taken
+            assert (taken["width"], taken["height"], taken["recipe_run"]) == (640, 480, "")
+            assert taken["canopy_cover"] == pytest.approx(8.6, abs=3)
+            measured = await read(session, "topic_data/environment_1/measured/canopy_cover?last=true")
+            assert measured["result"] == taken["canopy_cover"]
+            await until(lambda: any('"x":0.6' in each for each in levels))
+            await until(lambda: '"x":0.0' in levels[-1])
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+        await _check_pictures(session, taken)
+
+
+async def _first(session):
+    photos = (await read(session, "photos/environment_1"))["photos"]
+    if not photos:
+        raise LookupError
+    return photos[0]
+
+
+async def _check_pictures(session, taken):
+    for path in (f"photo/{taken['id']}", "photo/latest?camera=top"):
+        async with session.get(path) as answer:
+            content, tag = await answer.read(), answer.headers["ETag"]
+            assert (answer.content_type, len(content)) == ("image/jpeg", taken["bytes"])
+        assert hashlib.sha256(content).hexdigest() == taken["sha256"] == tag.strip('"')
+        async with session.get(path, headers={"If-None-Match": tag}) as answer:
+            assert (answer.status, await answer.read()) == (304, b"")
+    async with session.get(f"photo/{taken['id']}?small=true") as answer:
+        assert len(await answer.read()) == taken["small_bytes"] < taken["bytes"]
+    async with session.head(f"photo/{taken['id']}") as answer:
+        assert int(answer.headers["Content-Length"]) == taken["bytes"]
+    for path in ("photo/0123456789ab:0000000000001-0123456789", "photos/shelf_2", "photo/latest?camera=gone"):
+        async with session.get(path) as answer:
+            assert answer.status == 404
+
+
+@pytest.mark.long
+async def test_a_camera_that_is_not_there_is_a_failed_device_and_nothing_else(tmp_path):
+    async with running(tmp_path) as session:
+        node = "node/environment_1/camera/gone"
+
+        async def failed():
+            (problem,) = (await read(session, node))["problems"]
+            return problem
+
+        problem = await until_found(failed, ValueError)
+        assert (problem["code"], problem["is_failure"], problem["fields"]["camera"]) == (
+            "camera_failed",
+            True,
+            "gone",
+        )
+        async with session.post("service/environment_1/camera/gone/take") as answer:
+            assert (answer.status, (await answer.json())["error"]) == (400, "refused")
+        await until_found(lambda: _first(session), LookupError)  # the other one works
+
+
+@pytest.mark.parametrize(
+    ("options", "path"),
+    [
+        ('kind = "http"', "url"),
+        ('kind = "http"\nurl = "ftp://me:secret@camera/"', "url"),
+        ('kind = "rpicam"\nurl = "http://camera/"', "url"),
+        ('kind = "rpicam"\nlight = 0.5', "light"),
+        ('kind = "simulated"\n[simulator]\nenabled = false', "kind"),
+        ('kind = "rpicam"\n[[camera]]\nname = "top"\nkind = "rpicam"', "name"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(tmp_path, said, options, path):
+    file = tmp_path / "growd.toml"
+    file.write_text(f'[[camera]]\nname = "top"\n{options}\n')
+    with pytest.raises(ConfigError) as caught:
+        load(file, ())
+    said(str(caught.value))
+    assert path in str(caught.value)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.long
+async def test_home_automation_gets_each_photo_and_an_entity_for_it(tmp_path):
+    async with broker(tmp_path) as port, aiomqtt.Client("localhost", port) as client:
+        await client.subscribe("#", qos=1)
+        at_broker = f'[mqtt]\nhost = "localhost"\nport = {port}\npublish = true\n'
+        async with running(tmp_path, CHAMBER + at_broker) as session, asyncio.timeout(PATIENCE_S):
+            entity = photo = None
+            async for message in client.messages:
+                topic, body = str(message.topic), bytes(message.payload)
+                if topic.endswith("_environment_1/config"):
+                    entity = json.loads(body)["components"]["camera_top"]
+                if topic.endswith("/environment_1/photo/top"):
+                    photo = topic, hashlib.sha256(body).hexdigest()
+                if entity and photo:
+                    break
+            assert (entity["platform"], entity["image_topic"]) == ("image", photo[0])
+            assert photo[1] == (await _first(session))["sha256"]

@@ -1,0 +1,166 @@
+"""Photos by real processes: a JPEG server, and programs in place of rpicam-still."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import encode_basic_auth, web
+
+from growd.config.camera import Camera
+from growd_camera.shots import Shooting, ShotError, ShotFiles
+from growd_hwsim.camera import picture
+
+JPEG = picture(0.4, {"white": 200.0}, 640)
+"""Made here: the event loop of a test may not wait for it."""
+LOGIN = encode_basic_auth("me", "s:t")
+
+
+@pytest.fixture
+def place(tmp_path):
+    return ShotFiles(*(tmp_path / f"{name}.part" for name in ShotFiles._fields))
+
+
+def shooting(limit_s=30.0):
+    return Shooting(lambda *_: JPEG, limit_s=limit_s)
+
+
+@asynccontextmanager
+async def served(handler):
+    application = web.Application()
+    application.router.add_get("/{name:.*}", handler)
+    runner = web.AppRunner(application)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    try:
+        yield f"127.0.0.1:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def in_network(address):
+    return Camera(name="top", kind="http", url=address, width=320)
+
+
+async def test_a_network_camera_is_asked_with_its_login(place):
+    async def snapshot(request):
+        if request.headers.get("Authorization") != LOGIN:
+            return web.Response(status=401)
+        return web.Response(
+            body=JPEG if request.query_string == "channel=1" else b"", content_type="image/jpeg"
+        )
+
+    async with served(snapshot) as host:
+        made = await shooting().take(in_network(f"http://me:s%3At@{host}/snap?channel=1"), "e", place)
+        assert made.width == 320
+        assert made.leaves.cover_percent == pytest.approx(40, abs=3)
+        with pytest.raises(ShotError, match="401"):
+            await shooting().take(in_network(f"http://{host}/snap"), "e", place)
+
+
+async def test_a_redirect_to_another_address_is_not_followed(place):
+    asked = []
+
+    async def redirect(request):
+        asked.append(request.path)
+        raise web.HTTPFound("/other")
+
+    async with served(redirect) as host:
+        with pytest.raises(ShotError, match="302"):
+            await shooting().take(in_network(f"http://{host}/snap"), "e", place)
+    assert asked == ["/snap"]
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>no</html>", JPEG[:5_000], b"\xff\xd8" + bytes(100)])
+async def test_what_is_no_picture_is_a_failure_of_the_camera(place, body):
+    async def snapshot(_):
+        return web.Response(body=body, content_type="image/jpeg")
+
+    async with served(snapshot) as host:
+        with pytest.raises(ShotError):
+            await shooting().take(in_network(f"http://{host}/"), "e", place)
+
+
+async def test_an_answer_without_end_is_bounded(place):
+    async def snapshot(request):
+        response = web.StreamResponse()
+        await response.prepare(request)
+        while True:
+            await response.write(bytes(1 << 20))
+
+    async with served(snapshot) as host:
+        with pytest.raises(ShotError):
+            await shooting().take(in_network(f"http://{host}/"), "e", place)
+    assert place.source.stat().st_size <= 64 << 20
+
+
+@pytest.fixture
+def rpicam(tmp_path, monkeypatch):
+    """Makes a program rpicam-still; "$OUT" is the file that it is to write."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    (tmp_path / "whole.jpg").write_bytes(JPEG)
+
+    def made(script):
+        program = folder / "rpicam-still"
+        program.write_text(f"#!/bin/sh\nfor OUT; do :; done\ncd {tmp_path}\necho $$ > pid\n{script}\n")
+        program.chmod(0o755)
+        return Camera(name="top", kind="rpicam", width=320, rotation=180)
+
+    return made
+
+
+async def test_rpicam_writes_a_photo(rpicam, place):
+    made = await shooting().take(rpicam('cp whole.jpg "$OUT"'), "e", place)
+    assert (made.width, made.height) == (320, 240)
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("echo 'ERROR: *** no cameras available ***' >&2; exit 255", "no cameras available"),
+        ('head -c 5000 whole.jpg > "$OUT"', "damaged"),
+        ("exit 0", "none"),
+        ('head -c 100000000 /dev/zero > "$OUT"', "rpicam-still"),
+    ],
+    ids=["no camera", "half a file", "no file", "fills the disk"],
+)
+async def test_a_failing_rpicam_is_a_failure_with_a_reason(rpicam, place, script, words):
+    with pytest.raises(ShotError, match=words):
+        await shooting().take(rpicam(script), "e", place)
+    assert not place.source.exists() or place.source.stat().st_size <= 64 << 20
+
+
+async def test_a_hanging_rpicam_is_killed_with_its_children(rpicam, place, tmp_path):
+    with pytest.raises(ShotError):
+        await shooting(limit_s=3.0).take(rpicam("sleep 1000 & echo $! > child; wait"), "e", place)
+    for name in ("pid", "child"):
+        number = int(await asyncio.to_thread((tmp_path / name).read_text))
+        assert not await asyncio.to_thread(_runs, number)
+
+
+async def test_a_program_that_is_not_installed_is_named(place, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ShotError, match="rpicam-still or libcamera-still"):
+        await shooting().take(Camera(name="top", kind="rpicam"), "e", place)
+    with pytest.raises(ShotError, match="ffmpeg"):
+        await shooting().take(Camera(name="usb", kind="v4l2"), "e", place)
+
+
+async def test_the_process_has_a_low_priority_and_bounded_files(rpicam, place, tmp_path):
+    await shooting().take(rpicam('nice > nice; ulimit -f > size; cp whole.jpg "$OUT"'), "e", place)
+    own = os.nice(0)
+    assert int(await asyncio.to_thread((tmp_path / "nice").read_text)) == min(19, own + 15)
+    assert int(await asyncio.to_thread((tmp_path / "size").read_text)) == (64 << 20) / 512
+
+
+def _runs(number):
+    """Whether a process runs; one that ended and waits for its parent does not."""
+    try:
+        return Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
