@@ -15,6 +15,9 @@ export const MOST_LINES = 4;
 const MOST_ROWS = 300;
 const SILENT_MS = 5_000; // without an answer, before the chart says so
 const COMPARABLE_S = 2.1 * 86_400; // a view in which yesterday can be told from today
+/** The variables of the outputs: what a chart has lanes for. Of a lamp it is the white light. */
+export const lanesOf = (devices) => devices.filter((each) => each.role === "output").map((each) => each.variables[each.kind === "lamp" ? 1 : 0]);
+
 const HOURS = [1, 6, 24, 168];
 
 /**
@@ -124,7 +127,7 @@ function State({ plots }) {
   if (silent > SILENT_MS) return html`<p class="state warn" role="status">${t("charts_silent", { time: duration(silent / 1_000) })}</p>`;
   if (failure) return html`<p class="state warn" role="status">${t("charts_failure", { reason: failure })}</p>`;
   if (!plots.timeline) return html`<p class="state faint">${t("loading")}</p>`;
-  const isEmpty = plots.isKnown && !plots.lanes.length && plots.variables.every((name) => !plots.span(name));
+  const isEmpty = plots.isKnown && !plots.commanded.length && plots.variables.every((name) => !plots.span(name));
   return isEmpty ? html`<p class="state faint" role="status">${t("charts_nothing")}</p>` : null;
 }
 

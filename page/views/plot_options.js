@@ -1,8 +1,9 @@
 /** How uPlot draws a chart: its lines, axes, background and marks. */
 import { clock, day, month, number, second, shown, zoned } from "../lib/format.js";
-import { variableName } from "../lib/i18n.js";
-import { variableOf } from "../lib/live.js";
+import { t, variableName } from "../lib/i18n.js";
+import { status, variableOf } from "../lib/live.js";
 import { levelText } from "../lib/reading.js";
+import { holderOf } from "../lib/verdict.js";
 import { markOf, MARKS } from "./event.js";
 
 export const LANE = 22; // px of an output
@@ -92,7 +93,9 @@ function drawLight({ timeline, light, colours }, { ctx, bbox, valToPos }) {
 }
 
 /** Lines at the times of events with their mark on top, and the names of outputs. */
-function drawMarks({ timeline, colours }, { ctx, bbox, valToPos }, lanes) {
+function drawMarks(plots, plot, lanes) {
+  const { timeline, colours } = plots;
+  const { ctx, bbox, valToPos } = plot;
   const ratio = devicePixelRatio;
   ctx.save();
   Object.assign(ctx, { font: `${12 * ratio}px system-ui`, lineWidth: ratio, textAlign: "center", textBaseline: "middle" });
@@ -112,16 +115,31 @@ function drawMarks({ timeline, colours }, { ctx, bbox, valToPos }, lanes) {
   Object.assign(ctx, { fillStyle: colours.text, strokeStyle: colours.line, textAlign: "left" });
   lanes.forEach((name, n) => {
     const base = Math.round(valToPos(lanes.length - n - 1, "lanes", true));
-    ctx.stroke(new Path2D(`M${bbox.left} ${base}h${bbox.width}`));
-    ctx.fillText(variableName(name), bbox.left + 4 * ratio, base - 8 * ratio);
+    drawBase(plots, plot, name, base);
+    const holder = plots.view.value.follows && holderOf(status.value, plots.environment, name);
+    ctx.fillStyle = holder ? colours.warn : colours.text;
+    ctx.fillText(`${variableName(name)}${holder ? ` ▲ ${t(holder === "the hold" ? "held_hold" : "held_interlock")}` : ""}`, bbox.left + 4 * ratio, base - 8 * ratio);
   });
   ctx.restore();
+}
+
+/** The line below an output: solid while it has a command, also "off"; dashed without one, as in a fault. */
+function drawBase({ timeline, colours }, { ctx, bbox, valToPos }, name, y) {
+  const { commanded } = timeline.of[name];
+  const place = (i) => Math.min(bbox.left + bbox.width, Math.max(bbox.left, valToPos(timeline.start + i * timeline.width, "x", true)));
+  for (let from = 0, to; from < commanded.length; from = to) {
+    const isKnown = commanded[from] !== null;
+    for (to = from + 1; to < commanded.length && (commanded[to] !== null) === isKnown;) to += 1;
+    ctx.strokeStyle = isKnown ? colours.faint : colours.line;
+    ctx.setLineDash(isKnown ? [] : [4 * devicePixelRatio, 4 * devicePixelRatio]);
+    ctx.stroke(new Path2D(`M${place(from)} ${y}H${place(to)}`));
+  }
 }
 
 /** The present colours of the style sheet, as a canvas takes them. */
 export function colours(box) {
   const found = { none: "transparent" };
-  const names = { s1: "s1", s2: "s2", s3: "s3", s4: "s4", accent: "accent", line: "line", faint: "faint", text: "text", note: "s4", bad: "bad", other: "faint", light: "light" };
+  const names = { s1: "s1", s2: "s2", s3: "s3", s4: "s4", accent: "accent", line: "line", faint: "faint", text: "text", note: "s4", bad: "bad", warn: "warn", other: "faint", light: "light" };
   for (const [key, name] of Object.entries(names)) {
     box.style.outlineColor = `var(--${name})`;
     found[key] = getComputedStyle(box).outlineColor;

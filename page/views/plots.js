@@ -71,11 +71,19 @@ export class Plots {
     return Math.max(80, (this.box?.clientHeight || 300) - 42);
   }
 
-  /** The outputs that had a command, as many as there is room for. */
+  /** The outputs, as many as there is room for; those without a command go first. */
   get lanes() {
-    const found = this.outputs.filter((name) => this.timeline?.of[name].commanded.some((level) => level !== null));
-    return found.slice(0, Math.floor((LANES * this.height) / LANE));
+    const most = Math.floor((LANES * this.height) / LANE);
+    const kept = [...this.outputs].sort((one, other) => this.#hasCommand(other) - this.#hasCommand(one)).slice(0, most);
+    return this.outputs.filter((name) => kept.includes(name));
   }
+
+  /** The outputs that had a command in the loaded time. */
+  get commanded() {
+    return this.lanes.filter((name) => this.#hasCommand(name));
+  }
+
+  #hasCommand = (name) => Boolean(this.timeline?.of[name].commanded.some((level) => level !== null));
 
   /** Load, draw and follow, until the returned function is called. */
   begin(box) {
@@ -330,7 +338,7 @@ export class Plots {
     const { of } = this.timeline;
     const keys = { mean: "mean", min: "min", max: "max", set_point: "desired" };
     const variables = this.variables.flatMap((name) => Object.entries(keys).map(([key, source]) => ({ name, key, values: of[name][source].map((value) => value == null ? null : shown(value, variableOf(this.environment, name).unit)) })));
-    const outputs = this.lanes.flatMap((name) => ["commanded", "most"].map((key) => ({ name, key, values: of[name][key].map((level) => level && 100 * level) })));
+    const outputs = this.commanded.flatMap((name) => ["commanded", "most"].map((key) => ({ name, key, values: of[name][key].map((level) => level && 100 * level) })));
     return [...variables, ...outputs];
   }
 
