@@ -2,7 +2,7 @@
 import { clock, isAbroad } from "./lib/format.js";
 import { closeMenus, keepFocus, measureBars } from "./lib/frame.js";
 import { html, render, useEffect, useRef } from "./lib/html.js";
-import { t } from "./lib/i18n.js";
+import { load, t } from "./lib/i18n.js";
 import { Icon } from "./lib/icons.js";
 import { begin, chambers, connection, growdTime, needsLogin } from "./lib/live.js";
 import { chamberName } from "./lib/names.js";
@@ -17,7 +17,7 @@ import { News, Notes, Title } from "./views/notes.js";
 import { Now } from "./views/now.js";
 import { Verdict } from "./views/verdict.js";
 
-const texts = () => import("./strings.js"); // those of the other views
+const texts = () => load("views"); // those of the other views
 
 /** The views in the order of the navigation. All but the first are loaded when they are opened. */
 const VIEWS = {

@@ -118,7 +118,7 @@ function drawMarks(plots, plot, lanes) {
     drawBase(plots, plot, name, base);
     const holder = plots.view.value.follows && holderOf(status.value, plots.environment, name);
     ctx.fillStyle = holder ? colours.warn : colours.text;
-    ctx.fillText(`${variableName(name)}${holder ? ` ▲ ${t(holder === "the hold" ? "held_hold" : "held_interlock")}` : ""}`, bbox.left + 4 * ratio, base - 8 * ratio);
+    ctx.fillText(`${variableName(name)}${holder ? ` ▲ ${t("lane_held")}` : ""}`, bbox.left + 4 * ratio, base - 8 * ratio);
   });
   ctx.restore();
 }

@@ -3,7 +3,7 @@ import { decimals, decimalsIn, duration, number, shown, symbol } from "../lib/fo
 import { html, useId, useMemo } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { Age } from "../lib/levels.js";
-import { connection, growdNow, useTopic } from "../lib/live.js";
+import { connection, growdNow, useStatus, useTopic } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
 import { useJudgement } from "../lib/verdict.js";
 
@@ -23,6 +23,7 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const message = useTopic(`${environment}/measured/${name}`) ?? kept;
   const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   const judged = useJudgement(environment, name);
+  const hand = useStatus()?.set_points.some((each) => each.environment === environment && each.variable === name);
   const isKnown = message?.quality === "ok";
   const isByHand = isKnown && (judged.measured ?? message).by === "hand";
   const place = `${environment}/${name}`;
@@ -35,6 +36,7 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
     <button aria-haspopup="dialog" onClick=${onOpen}>
       <span class="name"><span id=${id}>${variableName(isLight ? "light_illuminance" : name)}</span>
         ${isLight && html`<${LightOfDay} environment=${environment} />`}
+        ${hand && html`<svg class="hand" viewBox="0 0 10 10" role="img" aria-label=${`${t("set_point")} ${t("by_hand")}`}><circle cx="5" cy="2.6" r="2.4" /><path d="M0 10a5 5 0 0 1 10 0z" /></svg>`}
         <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
       ${isKnown ? html`<span class="figure"><strong>${text}</strong> <span class="unit">${sign}</span>
           ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>

@@ -131,7 +131,9 @@ class Health:
 
     def _failed_with(self, message: str) -> str:
         """Count a failure. Returns the message in one line."""
-        self._code, message = code_of(message)["code"], one_line(message)
+        code = code_of(message)["code"]
+        self._code = code if code.startswith("device_") or not code else f"device_{code}"
+        message = one_line(message)
         self._counted["failures"] += 1
         self._last_error = (message, self._clock.time())
         if self._trouble_since is None:
