@@ -16,8 +16,8 @@ export const MOST_LINES = 4;
 const MOST_ROWS = 300;
 const SILENT_MS = 5_000; // without an answer, before the chart says so
 const COMPARABLE_S = 2.1 * 86_400; // a view in which yesterday can be told from today
-/** The variables of the outputs: what a chart has lanes for. Of a lamp it is the white light. */
-export const lanesOf = (devices) => devices.filter((each) => each.role === "output").map((each) => each.variables[each.kind === "lamp" ? 1 : 0]);
+/** The variables of the outputs: what a chart has lanes for. Of a lamp it is the light of all channels. */
+export const lanesOf = (devices) => devices.filter((each) => each.role === "output").map((each) => each.variables[0]);
 
 const HOURS = [1, 6, 24, 168];
 

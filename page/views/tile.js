@@ -29,8 +29,9 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const place = `${environment}/${name}`;
   if (isKnown) newest.set(place, message);
   const state = stateOf(variable, message, wanted, judged);
-  const { text, sign } = short(variable, isKnown ? message.value : null);
-  const target = wanted === null ? "" : short(variable, wanted, true).text;
+  const greatest = Math.max(isKnown ? message.value : 0, wanted ?? 0); // both in one unit
+  const { text, sign } = short(variable, isKnown ? message.value : null, greatest);
+  const target = wanted === null ? "" : short(variable, wanted, greatest, true).text;
   const old = isKnown || state === "starting" ? "" : lastKnown(variable, newest.get(place), day);
   return html`<article class=${`tile ${state} ${isWide ? "wide_only" : ""}`} aria-labelledby=${id}>
     <button aria-haspopup="dialog" onClick=${onOpen}>
@@ -58,12 +59,12 @@ function stateOf({ derived: isDerived }, message, wanted, judged) {
 }
 
 /** A value and its unit, short enough for a tile; a set point with no more decimals than it needs. */
-function short({ unit, precision }, value, isPlain = false) {
+function short({ unit, precision }, value, greatest = value, isPlain = false) {
   const sign = SHORT[symbol(unit)] ?? (unit === "pH" ? "" : symbol(unit));
   if (value === null) return { text: "", sign };
   const inUnit = shown(value, unit);
   const places = (it, most) => (isPlain ? Math.min(most, decimalsIn(it) ?? most) : most);
-  if (unit === "lux" && value >= MANY_LUX) return { text: number(value / 1_000, places(value / 1_000, 1)), sign: "klx" };
+  if (unit === "lux" && greatest >= MANY_LUX) return { text: number(value / 1_000, places(value / 1_000, 1)), sign: "klx" };
   return { text: number(inUnit, places(inUnit, decimals({ unit, precision }))), sign };
 }
 

@@ -129,7 +129,8 @@ class OutputHold:
             self._save_error = error.strerror or str(error)
         finally:
             self._setting -= 1
-        self._publish(f"all outputs are {'still ' if before else ''}held{hold.why}")
+        words = f"all outputs are {'still ' if before else ''}held{hold.why}"
+        self._publish(Sentence(words, "hold_set", **_who(hold)))
         unsafe = await self._until_safe()
         if unsafe:
             sentence = f"the hold is set, but these outputs are not known to be safe: {', '.join(unsafe)}"
@@ -156,7 +157,7 @@ class OutputHold:
             return {"success": True, "message": _sentence("there was no hold to release", self._holds)}
         self._notify()
         why = next((hold.why for hold in before if hold.holder is Holder.PERSON), "")
-        self._publish(f"the hold{why} is released by {who}")
+        self._publish(Sentence(f"the hold{why} is released by {who}", "hold_released", by=who))
         return {"success": True, "message": _sentence("the hold is released", self._holds)}
 
     def _of_person(self) -> Hold | None:
