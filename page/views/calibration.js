@@ -8,6 +8,7 @@ import { useStatus, useTopic } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
 import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
+import { Said } from "../lib/verdict.js";
 
 await load("calibration");
 
@@ -41,7 +42,7 @@ function AtReference({ environment, device, service, name }) {
     <li aria-current=${reason ? "step" : null}>${t("calibration_steady", { time: duration(found.steady_s) })}
       <${Trace} points=${found.recent} label=${says("trace")} least=${isAir ? 20 : 0.2} />
       <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
-      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? html`✕ <span lang="en">${reason}</span>` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
+      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? html`✕ <${Said} of=${{ ...found, text: reason }} />` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
         ${found.wait_s > 0 && !/ more$/.test(reason) && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
     <li aria-current=${reason ? null : "step"}>${says(range ? "enter" : "fixed")}
       <div class="row">${range && html`<label>${says("reference")}

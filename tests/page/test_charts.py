@@ -307,7 +307,7 @@ async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, brows
         await page.get_by_role("button", name="Recipe run").click()
         await page.get_by_text(re.compile(r"Events \([1-9]")).click()
         await expect(page.get_by_text("watered")).to_be_visible()
-        await expect(page.get_by_text("demo_day").first).to_be_visible()
+        await expect(page.get_by_text("demo day").first).to_be_visible()
         await expect(chip(page, "CO₂")).to_contain_text("→ 400")
 
 

@@ -78,7 +78,7 @@ async def test_no_view_has_english_words_or_internal_names(
 async def test_a_fault_a_trip_and_a_hold_are_told_in_german(
     shared: Program, browser: Browser, client: Client
 ) -> None:
-    """In all views also what growd says itself: events, reasons of interlocks, problems with their effects."""
+    """In all views also what growd says itself: events, reasons, problems with effects."""
     await client.publish("desired/light_illuminance", 5_000)
     await client.publish("desired/light_illuminance", None)
     await client.call("simulator/inject_fault", kind="absent", device="scd30")

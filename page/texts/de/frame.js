@@ -290,4 +290,7 @@ export const TEXTS = {
   said_upgrade_failed: "Ein Upgrade ist fehlgeschlagen",
   sensor_of: "Sensor für {name}",
   hand_until: "bis das Rezept es ändert, in {time}",
+  said_calibration_interval: "Der Sensor wird zu selten gelesen: in der Konfiguration interval_s = {most} oder weniger setzen",
+  said_calibration_gap: "Der Sensor muss {steady} ohne Lücke messen; noch {left}",
+  said_calibration_unsteady: "Zwischen {least} und {most}: nicht ruhig genug",
 };
