@@ -84,7 +84,7 @@ async def test_with_problems_a_hold_and_commands_by_hand(
         await expect(verdict(page)).to_contain_text("All outputs are held safe")
         found = await violations(page)
         await verdict(page).get_by_role("button", name="Show").click()
-        await expect(page.get_by_role("dialog", name="Problems")).to_contain_text("scd30")
+        await expect(page.get_by_role("dialog", name="Problems")).to_contain_text("CO₂ sensor")
         found += await violations(page)
         await page.goto(address(shared, "now", "of=air_carbon_dioxide"))
         await page.reload()
