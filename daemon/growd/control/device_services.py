@@ -242,4 +242,4 @@ def _too_far(kind: CalibrationKind, reading: float, reference: float) -> str:
 
 
 def _refused(message: str) -> dict[str, Any]:
-    return {"success": False, "message": message}
+    return {"success": False, "message": str(message)}  # JSON takes no `Sentence`
