@@ -53,7 +53,7 @@ function Running({ environment }) {
   }, [id, told?.revision, state, Math.floor(now / 3600), drift]);
   if (!told) return null;
   if (isIdle) return html`<section class="card"><h2>${t("recipe_none")}</h2></section>`;
-  if (!plan) return html`<section class="card room">${t("loading")}</section>`; // nothing moves when it comes
+  if (!plan) return html`<section key="room" class="card room">${t("loading")}</section>`; // nothing moves when it comes
   const drawn = plan.recipe_id === id && plan;
   const isWaiting = state === "waiting";
   const run = { environment, told, plan: drawn, id, state, phase, elapsed, remaining, now, isWaiting };
