@@ -46,12 +46,24 @@ PIECES = 24
 FIRST_VALUE = """
 window.firstValue = new Promise((done) => {
   new MutationObserver((_, observer) => {
-    if (!/\\d/.test(document.querySelector("article .value")?.textContent ?? "")) return;
+    if (!/\\d/.test(document.querySelector("article .figure strong:not(.words)")?.textContent ?? "")) return;
     observer.disconnect();
     done(performance.now());
   }).observe(document, { childList: true, subtree: true, characterData: true });
 });
 """
+SHIFTS = """
+window.shifts = 0;
+new PerformanceObserver((list) => {
+  for (const each of list.getEntries()) if (!each.hadRecentInput) window.shifts += each.value;
+}).observe({ type: "layout-shift", buffered: true });
+"""
+NET_3G = {
+    "offline": False,
+    "latency": 150,  # ms
+    "downloadThroughput": 1_600_000 / 8,  # bytes a second
+    "uploadThroughput": 768_000 / 8,
+}
 TAPPED = """
 const Source = EventSource;
 window.EventSource = class extends Source {
@@ -84,6 +96,9 @@ def measure_in_browser(options: Options, growd: Process) -> list[Row]:
             return [
                 *_bytes(browser, growd),
                 *_first_values(browser, growd, options.rounds),
+                _first_value_on_3g(browser, growd, options.rounds),
+                _traffic(browser, growd, options.seconds),
+                _shift(browser, growd),
                 *(_heap(browser, growd, view) for view in ("now", "charts")),
                 *(_cpu(browser, growd, view, options) for view in ("now", "charts")),
             ]
@@ -113,7 +128,9 @@ def _address(growd: Process, view: str) -> str:
 def _until_there(page: Page, view: str) -> None:
     page.wait_for_selector("html[data-connection=ok]", state="attached")
     page.wait_for_selector(
-        {"now": "article .value", "charts": ".u-over"}.get(view, "main section, main details")
+        {"now": "article .figure strong:not(.words)", "charts": ".over"}.get(
+            view, "main section, main details"
+        )
     )
 
 
@@ -149,7 +166,7 @@ def _bytes(browser: Browser, growd: Process) -> list[Row]:
         context.close()
     return [
         limited("bytes of the first view, with heads", "kB", first / 1000, 60.0),
-        limited("bytes of all views, with heads", "kB", sum(sizes.values()) / 1000, 120.0),
+        limited("bytes of all views, with heads", "kB", sum(sizes.values()) / 1000, 160.0),
     ]
 
 
@@ -176,11 +193,58 @@ def _first_values(browser: Browser, growd: Process, rounds: int) -> list[Row]:
     ]
 
 
-def _first_value_s(context: BrowserContext, growd: Process, slower: int) -> float:
+def _first_value_on_3g(browser: Browser, growd: Process, rounds: int) -> Row:
+    """With an empty cache, at 1.6 Mbit/s and 150 ms (the profile "3G Fast" of WebPageTest)."""
+    taken = []
+    for _ in range(max(3, rounds)):
+        context = browser.new_context(viewport=PHONE)
+        try:
+            taken.append(_first_value_s(context, growd, 1, is_slow_net=True))
+        finally:
+            context.close()
+    return limited("first values on 3G, cold cache", "s", median(taken), 1.5)
+
+
+def _traffic(browser: Browser, growd: Process, seconds: float) -> Row:
+    """What an open tab takes, once it has loaded all."""
+    received = 0.0
+
+    def came(event: dict[str, Any]) -> None:
+        nonlocal received
+        received += event["encodedDataLength"]
+
+    with _opened(browser, growd) as page:
+        page.wait_for_timeout(15_000)  # the service worker has kept the files
+        protocol = page.context.new_cdp_session(page)
+        protocol.send("Network.enable")
+        protocol.on("Network.dataReceived", came)
+        began = time.monotonic()
+        page.wait_for_timeout(1000 * max(60.0, seconds))
+        an_hour = received / 1e6 * 3600 / (time.monotonic() - began)
+    return limited("traffic of an open tab in an hour", "MB", an_hour, 3.0)
+
+
+def _shift(browser: Browser, growd: Process) -> Row:
+    """The greatest layout shift of a view while it loads (https://web.dev/articles/cls)."""
+    most = 0.0
+    for view in VIEWS:
+        with _opened(browser, growd, view, SHIFTS) as page:
+            page.wait_for_timeout(3_000)
+            most = max(most, float(page.evaluate("window.shifts")))
+    return limited("layout shift of a view", "", most, 0.1)
+
+
+def _first_value_s(
+    context: BrowserContext, growd: Process, slower: int, *, is_slow_net: bool = False
+) -> float:
     page = context.new_page()
     try:
         page.add_init_script(FIRST_VALUE)
-        context.new_cdp_session(page).send("Emulation.setCPUThrottlingRate", {"rate": slower})
+        protocol = context.new_cdp_session(page)
+        protocol.send("Emulation.setCPUThrottlingRate", {"rate": slower})
+        if is_slow_net:
+            protocol.send("Network.enable")
+            protocol.send("Network.emulateNetworkConditions", NET_3G)
         page.goto(_address(growd, "now"))
         return float(page.evaluate("window.firstValue")) / 1000
     finally:

@@ -1,13 +1,14 @@
 /** The page of a fleet: all devices of a receiver on one screen. */
-import "./fleet_strings.js";
 import { duration } from "./lib/format.js";
 import { measureBars } from "./lib/frame.js";
 import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { t } from "./lib/i18n.js";
+import { load, t } from "./lib/i18n.js";
 import { begin, fleet, logIn, login, logOut } from "./lib/fleet_list.js";
 import { useSignal } from "./lib/signal.js";
 import { Devices } from "./views/fleet_devices.js";
 import { LogIn } from "./views/login.js";
+
+await load("views", "fleet");
 
 const TICK_MS = 5_000; // ages on the page go on
 

@@ -1,10 +1,10 @@
 /** The frame of the page: header, navigation, the verdict, and one view. */
 import { clock, isAbroad } from "./lib/format.js";
 import { closeMenus, keepFocus, measureBars } from "./lib/frame.js";
-import { html, render, useEffect, useRef } from "./lib/html.js";
-import { t } from "./lib/i18n.js";
+import { html, render, useEffect, useRef, useState } from "./lib/html.js";
+import { load, t } from "./lib/i18n.js";
 import { Icon } from "./lib/icons.js";
-import { begin, chambers, connection, growdTime, needsLogin } from "./lib/live.js";
+import { begin, chambers, connection, growdTime, needsLogin, status } from "./lib/live.js";
 import { chamberName } from "./lib/names.js";
 import { Loaded, Notices, notify, showInDialogs } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
@@ -17,7 +17,7 @@ import { News, Notes, Title } from "./views/notes.js";
 import { Now } from "./views/now.js";
 import { Verdict } from "./views/verdict.js";
 
-const texts = () => import("./strings.js"); // those of the other views
+const texts = () => load("views"); // those of the other views
 
 /** The views in the order of the navigation. All but the first are loaded when they are opened. */
 const VIEWS = {
@@ -47,6 +47,7 @@ function Page() {
   const title = isAll ? t("all") : [t(view), several && chamberName(environment)].filter(Boolean).join(" · ");
   const isNew = !isAll && view === "now" && isEmpty(environment);
   const main = useFocus(title);
+  const isKnown = useKnown();
   return html`
     <a class="skip" href="#main" onClick=${(event) => (event.preventDefault(), main.current.focus())}>${t("skip")}</a>
     <header>
@@ -74,7 +75,7 @@ function Page() {
         <h2 class="hidden">${title}</h2>
         ${isAll ? html`<${Loaded} key=${ALL} load=${overview} />`
           : isNew ? html`<${Loaded} key=${`${environment}/`} load=${firstSteps} environment=${environment} />`
-          : html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view] ?? MORE[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
+          : (isKnown || view === "now") && html`<${Loaded} key=${`${environment}/${view}`} load=${VIEWS[view] ?? MORE[view]} first=${view === "now" ? Now : null} environment=${environment} />`}
       </main>
     </div>
     <${Notices} />`;
@@ -93,6 +94,13 @@ function Clock() {
 const isEmpty = (name) => chambers.value.some(({ environment, devices }) => environment === name && !devices.length);
 const firstSteps = async () => (await texts(), await import("./views/setup.js")).FirstSteps;
 const overview = async () => (await texts(), await import("./views/overview.js")).Overview;
+
+/** Whether the status has come once: the strip above a view comes with it, and moves nothing then. */
+function useKnown() {
+  const [isKnown, setKnown] = useState(Boolean(status.value));
+  useEffect(() => (isKnown ? undefined : status.follow((value) => value && setKnown(true))), [isKnown]);
+  return isKnown;
+}
 
 /** The chamber that is shown, and the way to the others. */
 function Chambers({ all, current, view }) {

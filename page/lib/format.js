@@ -61,7 +61,7 @@ export function duration(seconds) {
   return `${Math.floor(hours / 24)} d${hours % 24 ? ` ${hours % 24} h` : ""}`;
 }
 
-// Times are those of the chamber's time zone on all views. A chart of uPlot has `tzDate: zoned`.
+// Times are those of the chamber's time zone on all views.
 const HOURS = { hour: "2-digit", minute: "2-digit" };
 const DATE = { day: "numeric", month: "short" };
 const WEEKDAY = { weekday: "short", ...DATE };

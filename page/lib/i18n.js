@@ -1,21 +1,21 @@
-/** Texts in the language of the user: English, or German. */
-import { STRINGS } from "../frame_strings.js";
+/** Texts in the language of the user: English, or German. Only one language is loaded. */
 import { settings } from "./settings.js";
 
 const LANGUAGES = ["en", "de"];
 const wanted = [settings.language, ...navigator.languages].map((tag) => tag.slice(0, 2)).find((tag) => LANGUAGES.includes(tag)) ?? "en";
-const column = LANGUAGES.indexOf(wanted);
+const texts = {};
 
 document.documentElement.lang = wanted;
 
-/** More texts, {key: [English, German]}, of a part of the page that is loaded when it is opened. */
-export const addTexts = (texts) => Object.assign(STRINGS, texts);
+/** Load the texts of parts of the page, files of `texts/`; modules await it at their top. */
+export const load = async (...parts) => {
+  for (const { TEXTS } of await Promise.all(parts.map((part) => import(`../texts/${wanted}/${part}.js`)))) Object.assign(texts, TEXTS);
+};
 
-/** A text by its key, in English where the language has none; {name} in it is replaced by `values.name`. */
-export function t(key, values = {}) {
-  const text = STRINGS[key]?.[column] ?? STRINGS[key]?.[0] ?? key;
-  return text.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
-}
+await load("frame");
+
+/** A text by its key; {name} in it is replaced by `values.name`. Without a text it is the key. */
+export const t = (key, values = {}) => (texts[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
 
 const names = {}; // of variables, as growd gives them
 
@@ -34,6 +34,3 @@ export function switchState(variable, isOn) {
   const [, on, off] = STATES.find(([named]) => named.test(variable));
   return t(isOn ? on : off);
 }
-
-/** Who did something, as growd has it: a name, or an address, of which that of this machine says nothing to people. */
-export const person = (by) => (/^(127\.|::1$)/.test(by) ? t("setup_here") : by);

@@ -8,16 +8,16 @@ import { askSession, mayAdminister, mayOperate } from "./session.js";
 import { Signal, useSignal } from "./signal.js";
 
 const notices = new Signal([]);
-const NOTICE_MS = { ok: 6_000, bad: 60_000 };
+const NOTICE_MS = { ok: 6_000, warn: 15_000, bad: 60_000 };
 
-/** Show a sentence for some time; `kind` is "ok" or "bad". Bad ones go with the next action that succeeds, too. */
+/** Show a sentence for some time; `kind` is "ok", "warn" or "bad". Bad ones go with the next action that succeeds, too. */
 export function notify(text, kind = "ok") {
   const notice = { text, kind };
   notices.value = [...notices.value.filter((each) => each.text !== text).slice(-2), notice];
   setTimeout(() => dismiss(notice), NOTICE_MS[kind]);
 }
 
-const forgive = () => (notices.value = notices.value.filter(({ kind }) => kind === "ok"));
+const forgive = () => (notices.value = notices.value.filter(({ kind }) => kind !== "bad"));
 connection.follow(({ isConnected }) => isConnected && forgive());
 
 const dismiss = (notice) => (notices.value = notices.value.filter((each) => each !== notice));
@@ -36,7 +36,7 @@ export async function act(work) {
     const answer = await alone(work, false);
     forgive();
     const text = answer?.hint ?? (answer?.message === "Posted message to topic" ? "" : answer?.message);
-    if (text) notify(withoutCommand(text));
+    if (text) notify(withoutCommand(text), answer.hint ? "warn" : "ok");
     return true;
   } catch (error) {
     if (!(error instanceof Refusal)) throw error;

@@ -4,15 +4,13 @@ import { clock, decimals, decimalsIn, duration, given, number, parseNumber, show
 import { html, useEffect, useId, useRef, useState } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { isShare, levelText, setPointText, useWritten } from "./levels.js";
-import { topic, useStatus, useTopic, variableOf } from "./live.js";
-import { authorName, interlockName, readable } from "./names.js";
+import { growdNow, topic, useStatus, useTopic, variableOf } from "./live.js";
+import { authorName, interlockName } from "./names.js";
 import { Action, act, withoutCommand } from "./parts.js";
 import { mayOperate } from "./session.js";
-import { holderOf, sentence } from "./verdict.js";
+import { holderOf, reasonOf, sentence } from "./verdict.js";
 
 export * from "./levels.js";
-
-const isEnglish = () => document.documentElement.lang === "en";
 
 const PLANNED = { air_humidity: ["air_vapour_pressure_deficit"], light_illuminance: ["light_ppfd", "light_daily_integral"] };
 const HOLD = "the hold"; // in `held_by` while all outputs are held
@@ -205,7 +203,7 @@ export function Commander({ environment, name }) {
   const release = (kind) => () => publish(`${environment}/${kind}/${name}`, [null]);
   const lines = [
     experiment && html`<p key="experiment" class="warn" lang="en"><span aria-hidden="true">▲ </span>${experiment.name}: ${experiment.text}</p>`,
-    hand && html`<p key="hand">${t("hand_by", { name: authorName(hand.by), time: clock(hand.since) })}${hand.over && html`; <span lang="en">${t("hand_over", { what: hand.over })}</span>`}${hand.is_idle && `; ${t("hand_idle")}`}
+    hand && html`<p key="hand">${t("hand_by", { name: authorName(hand.by), time: clock(hand.since) })}${hand.over && `; ${t("hand_over")}`}${hand.until > 0 && `; ${t("hand_until", { time: duration(hand.until - growdNow()) })}`}${hand.is_idle && `; ${t("hand_idle")}`}
       ${" "}<${Action} run=${release("desired")}>${t(hand.over ? "to_recipe" : "release")}<//></p>`,
     !hand && found?.desired?.by === "recipe" && found.desired.value !== null && html`<p key="recipe" class="faint">${t("from_recipe", { id: recipe?.recipe_id.replaceAll("_", " ") })}</p>`,
     !hand && found?.desired?.by.includes("/planners/") && found.desired.value !== null && html`<p key="plan" class="faint">${t("from_plan", { name: variableName(sourceOf(status, environment, name)) })}</p>`,
@@ -213,7 +211,7 @@ export function Commander({ environment, name }) {
       ${t("commanded_hand", { level: levelText(variable, found.commanded.value), time: duration(found.hand_left_s) })}
       ${" "}<${Action} run=${release("commanded")}>${t("to_automatic")}<//></p>`,
     holder && html`<p key="held" class="warn"><span aria-hidden="true">▲ </span>${holder === HOLD ? t("held_hold") : t("held_interlock")}
-      ${holder !== HOLD && html`: ${lock && isEnglish() ? readable(lock.reason) : interlockName(holder)}`}
+      ${holder !== HOLD && html`: ${(lock && reasonOf(lock)) || interlockName(holder)}`}
       ${found?.held_by && found.written !== null && `; ${t("written", { level: levelText(variable, found.written) })}`}</p>`,
     beyond && html`<p key="beyond" class="warn"><span aria-hidden="true">▲ </span>${beyond}</p>`,
     attained?.state === "missed" && !attained.is_lasting && html`<p key="away" class="faint">${t("missed")}</p>`,

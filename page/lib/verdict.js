@@ -1,8 +1,9 @@
 /** What growd judges: the verdict over all, the problems, and the state of each variable. */
-import { decimalsIn, number, quantity } from "./format.js";
+import { decimalsIn, duration, number, quantity, shown } from "./format.js";
+import { html } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { useStatus } from "./live.js";
-import { chamberName, interlockName, readable } from "./names.js";
+import { authorName, chamberName, deviceName, interlockName, readable } from "./names.js";
 
 const NOBODY = {};
 
@@ -24,18 +25,28 @@ export function holderOf(status, environment, name) {
   return known || lock?.name.slice(place.length) || "";
 }
 
-/** A sentence of growd, {code, fields, text}: in the language of the page, else growd's own. `what`: "said" or "remedy". */
-export function sentence({ code, fields = {}, text }, what = "said") {
-  const key = `${what}_${code}`;
+/** A sentence of growd, {code, fields, text}: in the language of the page, "" if it has none. `what`: "said" or "remedy". */
+export function translated({ code, fields = {} }, what = "said") {
+  const key = `${what}_${what === "said" && code === "device_failed" && isText(`said_${fields.cause}`) ? fields.cause : code}`;
   const words = Object.entries(fields).map(([name, value]) => [name, wordsOf(name, value, fields)]);
-  const found = t(key, Object.fromEntries(words));
-  return found === key ? readable(text) : found;
+  return isText(key) ? t(key, Object.fromEntries(words)) : "";
 }
+
+const isText = (key) => t(key) !== key;
+
+/** The same, else as growd writes it, in English. */
+export const sentence = (said, what) => translated(said, what) || readable(said.text);
+
+/** The same, marked as English where it is. */
+export const Said = ({ of }) => translated(of) || html`<span lang="en">${readable(of.text)}</span>`;
+
+/** Why an interlock has tripped; "" if only growd's English says more than its name. */
+export const reasonOf = (lock) => translated(lock) || (document.documentElement.lang === "en" ? readable(lock.reason) : "");
 
 function wordsOf(name, value, fields) {
   if (value?.code !== undefined) return sentence(value);
   if (Array.isArray(value)) return value.map((each) => wordsOf(name, each, fields)).join(", ");
-  if (typeof value === "number") return fields.unit ? quantity(value, fields.unit, 1) : number(value, decimalsIn(value) ?? 1);
-  if (name === "interlock") return interlockName(value);
-  return name === "environment" ? chamberName(value) : name === "variable" || name === "holds" ? variableName(value) : value ?? "";
+  if (typeof value === "number") return fields.unit === "s" ? duration(value) : fields.unit ? quantity(value, fields.unit, Math.min(1, decimalsIn(shown(value, fields.unit)) ?? 1)) : number(value, decimalsIn(value) ?? 1);
+  const names = { interlock: interlockName, environment: chamberName, variable: variableName, holds: variableName, outputs: deviceName, device: deviceName, devices: deviceName, by: authorName };
+  return names[name]?.(value) ?? value ?? "";
 }

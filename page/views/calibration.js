@@ -1,14 +1,16 @@
 /** Calibrations as guided steps. Their state is growd's, so a reload of the page changes nothing. */
-import "../calibration_strings.js";
 import { call, get } from "../lib/api.js";
 import { duration, moment, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
+import { load, t } from "../lib/i18n.js";
 import { guideName, guideOf } from "./guides.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
 import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
+import { Said } from "../lib/verdict.js";
+
+await load("calibration");
 
 const POLL_MS = 2_000;
 const FRESH_AIR_PPM = 420;
@@ -40,7 +42,7 @@ function AtReference({ environment, device, service, name }) {
     <li aria-current=${reason ? "step" : null}>${t("calibration_steady", { time: duration(found.steady_s) })}
       <${Trace} points=${found.recent} label=${says("trace")} least=${isAir ? 20 : 0.2} />
       <progress max=${found.steady_s} value=${Math.min(found.lasted_s, found.steady_s)} aria-label=${t("calibration_progress")} />
-      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? html`✕ <span lang="en">${reason}</span>` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
+      <p role="status" class=${`small ${reason ? "warn" : ""}`}>${reason ? html`✕ <${Said} of=${{ ...found, text: reason }} />` : `✓ ${t("calibration_is_steady", { reading: shown(reading) })}`}
         ${found.wait_s > 0 && !/ more$/.test(reason) && html` <b>${t("calibration_wait", { time: duration(found.wait_s) })}</b>`}</p></li>
     <li aria-current=${reason ? null : "step"}>${says(range ? "enter" : "fixed")}
       <div class="row">${range && html`<label>${says("reference")}

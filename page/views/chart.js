@@ -1,9 +1,8 @@
 /** `Chart`: up to four variables of an environment over one axis of time, with outputs, light and events. */
-import "../charts_strings.js";
 import { get } from "../lib/api.js";
 import { clock, dated, day, decimals, duration, number, second, shown } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { t, variableName } from "../lib/i18n.js";
+import { load, t, variableName } from "../lib/i18n.js";
 import { connection, growdTime, useChamber, variableOf } from "../lib/live.js";
 import { levelText } from "../lib/reading.js";
 import { useSignal } from "../lib/signal.js";
@@ -11,10 +10,15 @@ import { Entry, unitOf } from "./entries.js";
 import { Event } from "./event.js";
 import { Plots } from "./plots.js";
 
+await load("charts");
+
 export const MOST_LINES = 4;
 const MOST_ROWS = 300;
 const SILENT_MS = 5_000; // without an answer, before the chart says so
 const COMPARABLE_S = 2.1 * 86_400; // a view in which yesterday can be told from today
+/** The variables of the outputs: what a chart has lanes for. Of a lamp it is the light of all channels. */
+export const lanesOf = (devices) => devices.filter((each) => each.role === "output").map((each) => each.variables[0]);
+
 const HOURS = [1, 6, 24, 168];
 
 /**
@@ -124,7 +128,10 @@ function State({ plots }) {
   if (silent > SILENT_MS) return html`<p class="state warn" role="status">${t("charts_silent", { time: duration(silent / 1_000) })}</p>`;
   if (failure) return html`<p class="state warn" role="status">${t("charts_failure", { reason: failure })}</p>`;
   if (!plots.timeline) return html`<p class="state faint">${t("loading")}</p>`;
-  const isEmpty = plots.isKnown && !plots.lanes.length && plots.variables.every((name) => !plots.span(name));
+  if (plots.isOver.value && plots.before && plots.variables.every((name) => plots.before.of[name]?.mean.every((value) => value === null))) {
+    return html`<p class="state faint" role="status">${t("charts_no_yesterday")}</p>`;
+  }
+  const isEmpty = plots.isKnown && !plots.commanded.length && plots.variables.every((name) => !plots.span(name));
   return isEmpty ? html`<p class="state faint" role="status">${t("charts_nothing")}</p>` : null;
 }
 

@@ -7,7 +7,7 @@ import { keep, kept } from "../lib/kept.js";
 import { growdTime, useChamber } from "../lib/live.js";
 import { href, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
-import { Chart } from "./chart.js";
+import { Chart, lanesOf } from "./chart.js";
 
 const SECONDS = { hour: 3_600, day: 86_400, week: 604_800, year: 31_536_000, years: 315_576_000 };
 const FIRST = ["air_temperature", "air_humidity"];
@@ -15,7 +15,7 @@ const RANGES = [...Object.keys(SECONDS), "run", "any"];
 
 export function Charts({ environment }) {
   const { query } = useSignal(route);
-  const { variables: all } = useChamber(environment);
+  const { variables: all, devices } = useChamber(environment);
   const [plots, setPlots] = useState(null);
   const place = `charts/${environment}`;
   const chosen = { range: "day", ...kept(place), ...Object.fromEntries(query) };
@@ -29,15 +29,13 @@ export function Charts({ environment }) {
   const atHand = named((each) => each.measured && (!each.derived || each.controlled));
   const wanted = chosen.variables?.split(",").filter((name) => offered.includes(name)) ?? [];
   const variables = wanted.length ? wanted : FIRST.filter((name) => offered.includes(name));
-  const isOutput = (each) => each.controlled && (!each.measured || each.variable.startsWith("light_"));
-  const lanes = named(isOutput);
   return html`
     <div class="row" role="group" aria-label=${t("charts_range")}>
       ${RANGES.map((name) => html`<button key=${name} class="chip" aria-pressed=${name === chosen.range} onClick=${() => choose({ range: name })}>${t(`charts_${name}`)}</button>`)}
     </div>
     ${chosen.range === "any" && html`<${Between} chosen=${chosen} choose=${choose} />`}
     ${reason && html`<p class="bar warn" role="status">${reason}</p>`}
-    ${range && all.length > 0 && html`<section class="card"><${Chart} environment=${environment} variables=${variables.length ? variables : offered.slice(0, 2)} lanes=${lanes} range=${range}
+    ${range && all.length > 0 && html`<section class="card"><${Chart} environment=${environment} variables=${variables.length ? variables : offered.slice(0, 2)} lanes=${lanesOf(devices)} range=${range}
         offered=${offered} atHand=${atHand} onChoose=${(names) => choose({ variables: names.join() })} isFull onPlots=${setPlots} />
       ${plots && html`<${Downloads} plots=${plots} />`}</section>`}`;
 }

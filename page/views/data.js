@@ -1,11 +1,12 @@
 /** Where the data are: database, outbox, retention, replications, disk; and how to get them. */
-import "../charts_strings.js";
 import { call, database, databaseAddress, DESIGN, get, key } from "../lib/api.js";
 import { bytes, duration, local, moment, number, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { t, variableName } from "../lib/i18n.js";
+import { load, t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus } from "../lib/live.js";
 import { Action, Facts } from "../lib/parts.js";
+
+await load("charts");
 
 const POINTS = "environmental_data_point";
 const EVENTS = "environmental_event";

@@ -9,6 +9,8 @@ import { Age, levelText, useWritten } from "../lib/reading.js";
 import { guideName } from "./guides.js";
 import { SelfTest } from "./self_test.js";
 import { Add, Change, Documentation, FirstSteps } from "./setup.js";
+import { readable } from "../lib/names.js";
+import { reasonOf, Said, sentence } from "../lib/verdict.js";
 import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
@@ -57,12 +59,12 @@ function Device({ environment, device, status }) {
         <span class=${`badge ${kind}`}>${kind === "bad" ? "✕ " : kind ? "! " : "✓ "}${t(`devices_${state?.state ?? "starting"}`)}</span></span>
       <span class="row spread"><span class="faint small">${part} · ${place}</span>${kind !== "bad" && html`<${isOutput ? Written : Measured} environment=${environment} device=${device} />`}</span>
       ${guides && !isOpen && html`<span class="small guides">${guides}</span>`}
-      ${kind && html`<span class=${`small ${kind}`}>${state?.message}</span>`}
+      ${kind && html`<span class=${`small ${kind}`}><${Said} of=${{ code: state?.code, fields: { device: name }, text: state?.message ?? "" }} /></span>`}
     </summary>
     ${isOpen && state && html`<div class="opened"><div class="about">
       <${Counters} of=${status.outputs?.filter((each) => each.environment === environment && (each.name === device.name || (device.kind === "lamp" && device.variables.includes(each.variable))))} />
       <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
-      ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map(({ text, severity }) => html`<p class=${`small ${severity === "failure" ? "bad" : "warn"}`}>${text}</p>`)}
+      ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map((each) => html`<p class=${`small ${each.severity === "failure" ? "bad" : "warn"}`}>${sentence(each)}</p>`)}
       <${Change} environment=${environment} device=${device} /></div>
       ${services.length > 0 && html`<${Loaded} load=${calibration} environment=${environment} device=${device} services=${services} />`}</div>`}
   </details>`;
@@ -107,7 +109,7 @@ function Health({ state, line }) {
     [t(`devices_${state.state}`), t("since", { time: moment(state.since), lasted: lasted(state.since) })],
     [t("devices_calls"), t("devices_counts", { successes: number(successes), failures: number(failures) })],
     [t("devices_outages"), outages > 0 && t("devices_out", { outages: number(outages), time: duration(out) })],
-    [t("devices_error"), error && html`${error} <span class="faint">(${moment(at)})</span>`],
+    [t("devices_error"), error && html`<span lang="en">${readable(error)}</span> <span class="faint">(${moment(at)})</span>`],
     [t("devices_line"), line && t("devices_recoveries", { name: line.name, recoveries: number(line.recoveries), threads: number(line.threads_left_behind) })],
   ]} />`;
 }
@@ -134,8 +136,8 @@ const Interlock = ({ of: each, name }) => html`<li>
     <div class="row spread"><b>${name}</b>
       <span class=${`badge ${each.tripped ? "bad" : ""}`}>${each.tripped ? `✕ ${t("devices_tripped")}` : `✓ ${t("devices_ready")}`}</span></div>
     ${each.limits?.length > 0 && html`<div class="faint small">${each.limits.map(limitText).join(" · ")}</div>`}
-    ${each.tripped && html`<div class="small bad"><span lang="en">${each.reason}</span> (${lasted(each.since)})</div>`}
-    ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: each.reason })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
+    ${each.tripped && html`<div class="small bad">${reasonOf(each)} (${lasted(each.since)})</div>`}
+    ${each.needs_reset && html`<${Action} admin confirm=${t("help_question", { what: t("help_reset"), reason: reasonOf(each) || name })} run=${() => call(`${each.name}/reset`)}>${t("help_reset")}<//>`}
   </li>`;
 
 function Machine({ status }) {

@@ -17,7 +17,7 @@ export class Gestures {
 
   /** The place of a pointer as a share of the plot under it; null outside. */
   #share(event) {
-    const over = event.target.closest?.(".u-over")?.getBoundingClientRect();
+    const over = event.target.closest?.(".over")?.getBoundingClientRect();
     return over ? (event.clientX - over.left) / over.width : null;
   }
 

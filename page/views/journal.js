@@ -72,7 +72,7 @@ async function read(environment, manual, days, search) {
     for (const { variable } of manual) {
       const of = (time) => key([environment, "measured", variable, time]);
       const { rows } = await database("GET", `environmental_data_point/${DESIGN}/_view/by_variable?reduce=false&descending=true&limit=${MOST}&startkey=${of(end)}&endkey=${of(start)}`);
-      for (const { id, value } of rows) if (!isInEntry(value, variable)) entries.push({ id, time: value.timestamp, type: "measurements", kind: "note", message: measuredText(environment, variable, value.value), by: value.by });
+      for (const { id, value } of rows) if (value.is_manual && !isInEntry(value, variable)) entries.push({ id, time: value.timestamp, type: "measurements", kind: "note", message: measuredText(environment, variable, value.value), by: value.by });
     }
   } catch (refusal) {
     failure ||= refusal.message;

@@ -1,6 +1,6 @@
 /** The first view: the verdict, the recipe in a line, a tile for each value, the outputs, and a chart where there is room. */
 import { html, useEffect, useState } from "../lib/html.js";
-import { t, variableName } from "../lib/i18n.js";
+import { load, t, variableName } from "../lib/i18n.js";
 import { levelText, useWritten } from "../lib/levels.js";
 import { useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Loaded } from "../lib/parts.js";
@@ -58,7 +58,7 @@ export function Now({ environment }) {
   </div>`;
 }
 
-const withTexts = async (loading) => (await Promise.all([loading, import("../strings.js")]))[0];
+const withTexts = async (loading) => (await Promise.all([loading, load("views")]))[0];
 const sheet = async () => (await withTexts(import("./sheet.js"))).VariableSheet;
 const arrange = async () => (await import("./arrange.js")).Arrange;
 const panel = async () => (await withTexts(import("./panel.js"))).Panel;

@@ -2,7 +2,7 @@
 import { html, useState } from "../lib/html.js";
 import { keep, kept } from "../lib/kept.js";
 import { useChamber } from "../lib/live.js";
-import { Chart } from "./chart.js";
+import { Chart, lanesOf } from "./chart.js";
 
 const FIRST = ["air_temperature", "air_humidity"];
 
@@ -13,6 +13,5 @@ export function Panel({ environment }) {
   const [chosen, setChosen] = useState(() => kept(place, FIRST));
   const known = chosen.filter((name) => offered.includes(name));
   const choose = (names) => (keep(place, names), setChosen(names));
-  const lanes = devices.filter((each) => each.role === "output").map((each) => each.variables[each.kind === "lamp" ? 1 : 0]);
-  return html`<${Chart} environment=${environment} variables=${known.length ? known : offered.slice(0, 2)} lanes=${lanes} offered=${offered} onChoose=${choose} />`;
+  return html`<${Chart} environment=${environment} variables=${known.length ? known : offered.slice(0, 2)} lanes=${lanesOf(devices)} offered=${offered} onChoose=${choose} />`;
 }

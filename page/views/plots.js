@@ -1,11 +1,10 @@
-/** `Plots`: variables of an environment on one axis of time, drawn by uPlot from `GET history` and the stream. */
+/** `Plots`: variables of an environment on one axis of time, from `GET history` and the stream. */
 import { get } from "../lib/api.js";
 import { shown } from "../lib/format.js";
-import { t } from "../lib/i18n.js";
 import { connection, growdTime, topic, variableOf, want } from "../lib/live.js";
 import { Signal } from "../lib/signal.js";
 import { Gestures } from "./gestures.js";
-import { colours, LANE, options } from "./plot_options.js";
+import { colours, Drawing, EDGES, LANE } from "./drawing.js";
 import { CATEGORIES, Timeline } from "./timeline.js";
 
 const MOST_POINTS = 1_500;
@@ -19,25 +18,6 @@ const MOST_STEPS = 50;
 const DAY = 86_400;
 const LANES = 0.45; // of the height at most
 
-let library = null; // uPlot, loaded with the first chart
-let failures = 0; // of loading it
-
-function loadLibrary() {
-  const style = Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("../vendor/uplot.css", import.meta.url) });
-  const styled = new Promise((done) => (style.onload = style.onerror = done));
-  document.head.append(style);
-  // Some browsers remember a failed import, so another try has another address.
-  const imported = failures ? import(`../vendor/uplot.js?${failures}`) : import("../vendor/uplot.js");
-  return Promise.all([imported, styled]).then(
-    ([module]) => module.default,
-    () => {
-      library = null; // the next try asks again
-      failures += 1;
-      throw new Error(t("no_connection"));
-    },
-  );
-}
-
 /** A chart of an environment: loading, live values, drawing, zoom and pan. Signals say what to draw around it. */
 export class Plots {
   view = new Signal(null); // {start, end, follows, grows}: `grows` keeps the start when it follows now
@@ -49,7 +29,7 @@ export class Plots {
   isOver = new Signal(false); // yesterday is drawn too
   timeline = null;
   before = null; // the timeline of the day before
-  #plot = null;
+  #drawing = null;
   #takes = []; // take the last messages of the topics
   #ends = [];
   #timer = 0;
@@ -68,14 +48,22 @@ export class Plots {
 
   /** Room for the lines and the outputs, without the axis of time. */
   get height() {
-    return Math.max(80, (this.box?.clientHeight || 300) - 42);
+    return Math.max(80, (this.box?.clientHeight || 300) - EDGES[0] - EDGES[1]);
   }
 
-  /** The outputs that had a command, as many as there is room for. */
+  /** The outputs, as many as there is room for; those without a command go first. */
   get lanes() {
-    const found = this.outputs.filter((name) => this.timeline?.of[name].commanded.some((level) => level !== null));
-    return found.slice(0, Math.floor((LANES * this.height) / LANE));
+    const most = Math.floor((LANES * this.height) / LANE);
+    const kept = [...this.outputs].sort((one, other) => this.#hasCommand(other) - this.#hasCommand(one)).slice(0, most);
+    return this.outputs.filter((name) => kept.includes(name));
   }
+
+  /** The outputs that had a command in the loaded time. */
+  get commanded() {
+    return this.lanes.filter((name) => this.#hasCommand(name));
+  }
+
+  #hasCommand = (name) => Boolean(this.timeline?.of[name].commanded.some((level) => level !== null));
 
   /** Load, draw and follow, until the returned function is called. */
   begin(box) {
@@ -101,7 +89,7 @@ export class Plots {
     on(matchMedia("(prefers-color-scheme: dark)"), "change", () => this.draw());
     on(document, "visibilitychange", () => document.hidden || this.load());
     const tick = setInterval(() => this.#tick(), 1_000);
-    const resized = new ResizeObserver(() => this.#resize());
+    const resized = new ResizeObserver(() => this.draw());
     resized.observe(box);
     let wasConnected = connection.value.isConnected;
     this.#ends.push(
@@ -119,7 +107,7 @@ export class Plots {
     return () => {
       this.#state.isEnded = true;
       for (const end of this.#ends) end();
-      this.#plot?.destroy();
+      this.#drawing?.remove();
     };
   }
 
@@ -155,9 +143,8 @@ export class Plots {
   }
 
   /** Mark the part between two shares of the view; nothing without them. */
-  mark(from = 0, to = 0) {
-    const { width = 0, height = 0 } = this.#plot?.over.getBoundingClientRect() ?? {};
-    this.#plot?.setSelect({ left: from * width, width: (to - from) * width, top: 0, height }, false);
+  mark(...part) {
+    this.#drawing?.mark(...part);
   }
 
   /** Return to the view before. */
@@ -224,8 +211,6 @@ export class Plots {
   }
 
   async #ask({ start, end }, points) {
-    library ??= loadLibrary();
-    this.uPlot = await library;
     const query = (names, more) => new URLSearchParams([...names.map((name) => ["variable", name]), ...Object.entries({ points, ...more })]);
     const ask = async (names, more) => {
       const answer = await get(`history/${this.environment}?${query(names, more)}`, LONGEST_MS);
@@ -270,51 +255,13 @@ export class Plots {
   }
 
   draw() {
-    if (!this.timeline || !this.uPlot || !this.box.clientHeight) return;
+    if (!this.timeline || !this.box?.clientHeight) return;
     this.#drawnAt = performance.now();
     this.colours = colours(this.box);
-    const shape = [this.lanes, this.width < 600].join();
-    if (shape !== this.#state.shape) {
-      this.#plot?.destroy();
-      this.#plot = null;
-    }
-    this.#state.shape = shape;
-    this.#plot ??= new this.uPlot(options(this), this.#data(), this.box);
-    const { start: min, end: max } = this.view.value;
-    this.#plot.batch(() => {
-      this.#plot.setData(this.#data(), false);
-      this.#plot.setScale("x", { min, max });
-    });
-    this.#placeCursor();
+    this.#drawing ??= new Drawing(this);
+    this.#drawing.draw();
+    this.#drawing.point(this.cursor.value);
     this.drawn.value += 1;
-  }
-
-  /** Times, five columns of each variable in its shown unit, and two of each output. A value is drawn until the next time. */
-  #data() {
-    const { times, of, width } = this.timeline;
-    const { lanes } = this;
-    const inUnit = (name, column) => column.map((value) => (value == null ? null : shown(value, variableOf(this.environment, name).unit)));
-    const variables = this.variables.flatMap((name) => [...["mean", "min", "max", "desired"].map((key) => of[name][key]), this.#yesterday(name)].map((column) => inUnit(name, column)));
-    const outputs = lanes.flatMap((lane, n) => ["most", "commanded"].map((key) => of[lane][key].map((level) => (level === null ? null : lanes.length - 1 - n + 0.7 * level))));
-    const drawn = [...variables, ...outputs].map((values) => {
-      const last = values.findLastIndex((value) => value !== null);
-      values[last + 1] = values[last] ?? null; // the last value is drawn to the end of its bucket
-      if (values.length === times.length) values.push(null);
-      return values;
-    });
-    return [[...times, (times.at(-1) ?? this.timeline.start) + width], ...drawn];
-  }
-
-  #yesterday(name) {
-    const { before } = this;
-    return this.timeline.times.map((time) => before?.of[name].mean[before.index(time - DAY)] ?? null);
-  }
-
-  #resize() {
-    const { clientWidth: width, clientHeight: height } = this.box;
-    if (!width || !height) return;
-    if (this.#plot && (width !== this.#plot.width || height !== this.#plot.height)) this.#plot.setSize({ width, height });
-    this.draw();
   }
 
   /** The shown buckets of these columns that have a value: [[time, value, ...], ...]. */
@@ -330,7 +277,7 @@ export class Plots {
     const { of } = this.timeline;
     const keys = { mean: "mean", min: "min", max: "max", set_point: "desired" };
     const variables = this.variables.flatMap((name) => Object.entries(keys).map(([key, source]) => ({ name, key, values: of[name][source].map((value) => value == null ? null : shown(value, variableOf(this.environment, name).unit)) })));
-    const outputs = this.lanes.flatMap((name) => ["commanded", "most"].map((key) => ({ name, key, values: of[name][key].map((level) => level && 100 * level) })));
+    const outputs = this.commanded.flatMap((name) => ["commanded", "most"].map((key) => ({ name, key, values: of[name][key].map((level) => level && 100 * level) })));
     return [...variables, ...outputs];
   }
 
@@ -338,12 +285,6 @@ export class Plots {
   point(time) {
     const { start, end } = this.view.value;
     this.cursor.value = time === null ? null : Math.min(end, Math.max(start, time));
-    this.#placeCursor();
-  }
-
-  #placeCursor() {
-    const time = this.cursor.value;
-    const left = time === null ? -10 : this.#plot?.valToPos(time, "x");
-    this.#plot?.setCursor({ left, top: left < 0 ? -10 : 0 }, false);
+    this.#drawing?.point(this.cursor.value);
   }
 }

@@ -49,11 +49,12 @@ function Running({ environment }) {
   const start = (live?.time ?? now) - elapsed;
   const drift = state === "running" && plan?.state === state ? Math.round((start - plan.start) / DRIFT_S) : 0;
   useEffect(() => {
-    if (!isIdle) call(`${environment}/recipe_plan`).then((answer) => setPlan(answer.plan), () => {});
+    if (!isIdle) call(`${environment}/recipe_plan`).then((answer) => setPlan(answer.plan), () => setPlan((known) => known ?? {}));
   }, [id, told?.revision, state, Math.floor(now / 3600), drift]);
   if (!told) return null;
   if (isIdle) return html`<section class="card"><h2>${t("recipe_none")}</h2></section>`;
-  const drawn = plan?.recipe_id === id && plan;
+  if (!plan) return html`<section key="room" class="card room">${t("loading")}</section>`; // nothing moves when it comes
+  const drawn = plan.recipe_id === id && plan;
   const isWaiting = state === "waiting";
   const run = { environment, told, plan: drawn, id, state, phase, elapsed, remaining, now, isWaiting };
   const place = isWaiting ? { isDated: true, picked: elapsed || null } : { elapsed };

@@ -1,11 +1,12 @@
 /** The self-test of the outputs: its start, its progress, and the results of the last one. */
-import "../self_test_strings.js";
 import { call } from "../lib/api.js";
 import { moment } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
+import { load, t } from "../lib/i18n.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
+
+await load("self_test");
 
 const MARKS = { passed: ["", "✓"], failed: ["bad", "✕"], not_tested: ["warn", "–"] };
 

@@ -5,7 +5,7 @@ import { useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Loaded, Sheet } from "../lib/parts.js";
 import { Age, Commander, Level, SetPoint, Trend, useVariable, Value } from "../lib/reading.js";
 import { href, leave } from "../lib/route.js";
-import { readable } from "../lib/names.js";
+import { sentence } from "../lib/verdict.js";
 import { guideName } from "./guides.js";
 
 export function VariableSheet({ environment, name, kept }) {
@@ -57,7 +57,7 @@ export function Measured({ environment, variable, kept, isCompact = false }) {
       ${(reading ?? message)?.by === "hand" && `${t("by_hand")}, `}
       ${message && html`<${Age} time=${message.time} />`}
     </p>
-    ${isFault && !isCompact && cause && html`<p class="small" lang="en">${cause}</p>`}
+    ${isFault && !isCompact && cause && html`<p class="small">${cause}</p>`}
   </div>`;
 }
 
@@ -66,7 +66,7 @@ function useCause(environment, name) {
   const sensors = useChamber(environment).devices.filter((each) => each.role === "sensor" && each.variables.includes(name));
   const names = sensors.map((each) => `${environment}/${each.name}`);
   return useStatus()?.devices.filter((each) => names.includes(each.name) && each.state !== "ok")
-    .map((each) => readable((each.state === "failed" && each.counters.last_error) || each.message)).join("; ");
+    .map((each) => sentence({ code: each.code || "device_failed", fields: { device: each.name }, text: each.message })).join("; ");
 }
 
 /** What drives a variable: each output with what it does now, and its own set point. */

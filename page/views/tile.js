@@ -3,7 +3,7 @@ import { decimals, decimalsIn, duration, number, shown, symbol } from "../lib/fo
 import { html, useId, useMemo } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { Age } from "../lib/levels.js";
-import { connection, growdNow, useTopic } from "../lib/live.js";
+import { connection, growdNow, useStatus, useTopic } from "../lib/live.js";
 import { useSignal } from "../lib/signal.js";
 import { useJudgement } from "../lib/verdict.js";
 
@@ -23,18 +23,21 @@ export function Tile({ environment, variable, day, kept, isWide, onOpen }) {
   const message = useTopic(`${environment}/measured/${name}`) ?? kept;
   const wanted = useTopic(`${environment}/desired/${name}`)?.value ?? null;
   const judged = useJudgement(environment, name);
+  const hand = useStatus()?.set_points.some((each) => each.environment === environment && each.variable === name);
   const isKnown = message?.quality === "ok";
   const isByHand = isKnown && (judged.measured ?? message).by === "hand";
   const place = `${environment}/${name}`;
   if (isKnown) newest.set(place, message);
   const state = stateOf(variable, message, wanted, judged);
-  const { text, sign } = short(variable, isKnown ? message.value : null);
-  const target = wanted === null ? "" : short(variable, wanted, true).text;
+  const greatest = Math.max(isKnown ? message.value : 0, wanted ?? 0); // both in one unit
+  const { text, sign } = short(variable, isKnown ? message.value : null, greatest);
+  const target = wanted === null ? "" : short(variable, wanted, greatest, true).text;
   const old = isKnown || state === "starting" ? "" : lastKnown(variable, newest.get(place), day);
   return html`<article class=${`tile ${state} ${isWide ? "wide_only" : ""}`} aria-labelledby=${id}>
     <button aria-haspopup="dialog" onClick=${onOpen}>
       <span class="name"><span id=${id}>${variableName(isLight ? "light_illuminance" : name)}</span>
         ${isLight && html`<${LightOfDay} environment=${environment} />`}
+        ${hand && html`<svg class="hand" viewBox="0 0 10 10" role="img" aria-label=${`${t("set_point")} ${t("by_hand")}`}><circle cx="5" cy="2.6" r="2.4" /><path d="M0 10a5 5 0 0 1 10 0z" /></svg>`}
         <span class="state" aria-hidden="true">${MARKS[state]}</span><span class="hidden">${MARKS[state] && t(`state_${state}`)}</span></span>
       ${isKnown ? html`<span class="figure"><strong>${text}</strong> <span class="unit">${sign}</span>
           ${target && html`<span class="target"><span aria-hidden="true">→ </span><span class="hidden">${t("set_point")} </span>${target}</span>`}</span>
@@ -56,12 +59,12 @@ function stateOf({ derived: isDerived }, message, wanted, judged) {
 }
 
 /** A value and its unit, short enough for a tile; a set point with no more decimals than it needs. */
-function short({ unit, precision }, value, isPlain = false) {
+function short({ unit, precision }, value, greatest = value, isPlain = false) {
   const sign = SHORT[symbol(unit)] ?? (unit === "pH" ? "" : symbol(unit));
   if (value === null) return { text: "", sign };
   const inUnit = shown(value, unit);
   const places = (it, most) => (isPlain ? Math.min(most, decimalsIn(it) ?? most) : most);
-  if (unit === "lux" && value >= MANY_LUX) return { text: number(value / 1_000, places(value / 1_000, 1)), sign: "klx" };
+  if (unit === "lux" && greatest >= MANY_LUX) return { text: number(value / 1_000, places(value / 1_000, 1)), sign: "klx" };
   return { text: number(inUnit, places(inUnit, decimals({ unit, precision }))), sign };
 }
 

@@ -2,7 +2,7 @@
 import { call } from "../lib/api.js";
 import { duration, moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { t } from "../lib/i18n.js";
+import { load, t } from "../lib/i18n.js";
 import { connection, useNow, useStatus } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
 import { Action, act, Loaded } from "../lib/parts.js";
@@ -24,10 +24,11 @@ export function Verdict({ environment, isSlim = false }) {
   }, [isConnected, isLost]);
   const [hold] = status?.holds ?? [];
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
+  const failure = problemsOf(status).find((each) => each.severity === "failure" && each !== unsafe);
   const state = isLost ? "lost" : !verdict || !isConnected ? "starting" : hold ? (unsafe ? "trouble" : "held") : verdict.state;
   const isQuiet = ["well", "starting"].includes(state);
   const count = problemsOf(status).length;
-  const said = words(state, { verdict, hold, unsafe, isConnected });
+  const said = words(state, { verdict, hold, unsafe, failure, isConnected });
   return html`
     <div role="status" class="hidden">${isLost ? t("no_connection") : ""}</div>
     ${!(isSlim && isQuiet) && html`<section class=${`verdict ${state} ${isSlim ? "slim" : ""} ${hold ? "held_by" : ""}`} aria-label=${t("verdict")}>
@@ -44,11 +45,11 @@ export function Verdict({ environment, isSlim = false }) {
     ${isOpen && html`<${Loaded} load=${problems} environment=${environment} onClose=${() => setOpen(false)} />`}`;
 }
 
-const problems = async () => (await Promise.all([import("./wrong.js"), import("../strings.js")]))[0].ProblemSheet;
+const problems = async () => (await Promise.all([import("./wrong.js"), load("views")]))[0].ProblemSheet;
 
 /** {head, more}: the sentence of the strip, and what helps. */
-function words(state, { verdict, hold, unsafe, isConnected }) {
-  if (hold) return { head: t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held"), more: [unsafe && sentence(unsafe), why(hold)].filter(Boolean).join(" · ") };
+function words(state, { verdict, hold, unsafe, failure, isConnected }) {
+  if (hold) return { head: t(!isConnected ? "held_before" : unsafe ? "held_unsafe" : "held"), more: [unsafe && sentence(unsafe), why(hold), failure && `${t("failure")}: ${sentence(failure)}`].filter(Boolean).join(" · ") };
   if (state === "lost") return { head: t("no_connection_now"), more: "" };
   if (state === "starting") return { head: t(verdict?.state === "starting" ? "verdict_starting" : "connecting"), more: "" };
   const { fields, effects } = verdict;

@@ -7,10 +7,11 @@ import { growdNow, useStatus } from "../lib/live.js";
 import { Action, Sheet } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { readable } from "../lib/names.js";
-import { problemsOf, sentence } from "../lib/verdict.js";
+import { problemsOf, reasonOf, sentence } from "../lib/verdict.js";
 
 export { interlockName } from "../lib/names.js";
 
+const isEnglish = () => document.documentElement.lang === "en";
 const SHAPES = { failure: "✖\ufe0e", warning: "▲" };
 const VIEWS = { device: "devices", line: "devices", variable: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };
 
@@ -36,7 +37,8 @@ function Problem({ problem, environment }) {
   return html`<li class=${`problem ${severity === "failure" ? "bad" : "warn"}`}>
     <p><span aria-hidden="true">${SHAPES[severity]} </span><strong><span class="hidden">${t(severity)}: </span>${text}</strong></p>
     ${remedy && html`<p>${sentence({ ...problem, text: remedy }, "remedy")}</p>`}
-    ${fields.message && html`<p class="small faint" lang="en">${readable(fields.message)}</p>`}
+    ${fields.message && isEnglish() && html`<p class="small faint">${readable(fields.message)}</p>`}
+    ${fields.why && reasonOf({ ...fields.why, reason: fields.reason }) && html`<p class="small faint">${reasonOf({ ...fields.why, reason: fields.reason })}</p>`}
     ${since > 0 && html`<p class="small faint">${t("since", { time: moment(since), lasted: duration(growdNow() - since) })}</p>`}
     ${effects.length > 0 && html`<details><summary class="small">${t("effects", { count: effects.length })}</summary>
       <ul class="plain small">${effects.map((each) => html`<li key=${keyOf(each)}>${sentence(each)}</li>`)}</ul></details>`}

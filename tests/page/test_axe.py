@@ -36,7 +36,7 @@ async def there(page: Page, view: str) -> None:
     main = page.get_by_role("main")
     await expect(main.get_by_text("Loading")).to_have_count(0)
     if view == "charts":
-        await expect(page.locator(".u-over").first).to_be_visible()
+        await expect(page.locator(".over").first).to_be_visible()
     elif view == "now":
         await expect(main.locator(".spark path").first).to_be_attached()
     else:
@@ -84,11 +84,11 @@ async def test_with_problems_a_hold_and_commands_by_hand(
         await expect(verdict(page)).to_contain_text("All outputs are held safe")
         found = await violations(page)
         await verdict(page).get_by_role("button", name="Show").click()
-        await expect(page.get_by_role("dialog", name="Problems")).to_contain_text("scd30")
+        await expect(page.get_by_role("dialog", name="Problems")).to_contain_text("CO₂ sensor")
         found += await violations(page)
         await page.goto(address(shared, "now", "of=air_carbon_dioxide"))
         await page.reload()
-        await expect(page.get_by_role("dialog", name="CO₂").locator(".u-over").first).to_be_visible()
+        await expect(page.get_by_role("dialog", name="CO₂").locator(".over").first).to_be_visible()
         found += await violations(page)
         await page.goto(address(shared, "devices"))
         await there(page, "devices")

@@ -47,7 +47,7 @@ def moment(page: Page) -> Locator:
 
 
 async def drawn(page: Page) -> None:
-    await expect(page.locator(".u-over").first).to_be_visible()
+    await expect(page.locator(".over").first).to_be_visible()
 
 
 async def post(growd: Program, path: str, body: Any) -> None:
@@ -188,7 +188,7 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared: Program, browser: 
         for key, follows in ("ArrowLeft", "false"), ("End", "true"), ("ArrowLeft", "false"), ("Home", "true"):
             await page.keyboard.press(key)
             await expect(follow).to_have_attribute("aria-pressed", follows)
-        over = await page.locator(".u-over").bounding_box()
+        over = await page.locator(".over").bounding_box()
         assert over is not None
         x, y = over["x"] + over["width"] / 2, over["y"] + 20
         await page.mouse.move(x, y)
@@ -214,7 +214,7 @@ async def test_a_drag_zooms_and_buttons_and_keys_move(shared: Program, browser: 
         await page.get_by_role("button", name="Zoom in").click()
         zoomed = await moment(page).inner_text()
         await charts(page).focus()
-        await page.locator(".u-over").hover()
+        await page.locator(".over").hover()
         await page.mouse.wheel(0, -200)
         await page.mouse.move(0, 0)
         await expect(moment(page)).not_to_have_text(zoomed)
@@ -244,7 +244,7 @@ async def test_today_over_yesterday_and_a_table(shared: Program, browser: Browse
         await page.goto(view(shared, "charts?range=hour&variables=air_temperature"))
         await drawn(page)
         await page.get_by_role("button", name="over yesterday").click()
-        over = await page.locator(".u-over").bounding_box()
+        over = await page.locator(".over").bounding_box()
         assert over is not None
         await page.mouse.move(over["x"] + over["width"] * 0.75, over["y"] + 20)
         await expect(chip(page, "Air temperature")).to_contain_text("yesterday 21.0")
@@ -282,18 +282,6 @@ async def test_without_an_answer_the_chart_says_so_and_nothing_moves(
         assert await page.evaluate("window.shift") < 0.1
 
 
-async def test_a_library_that_did_not_come_is_asked_for_again(growd: Program, browser: Browser) -> None:
-    async with opened(browser, f"{growd.address}/_svc/") as tab:
-        page = tab.page
-        await page.route("**/vendor/uplot.js", lambda route: route.abort())
-        await page.goto(view(growd, "charts?range=hour&variables=air_temperature"))
-        await expect(page.get_by_text("Stored values are missing")).to_be_visible()
-        await page.unroute("**/vendor/uplot.js")  # no sooner: the charts ask again by themselves
-        await page.get_by_role("button", name="Earlier").click()
-        await drawn(page)
-        tab.errors.clear()
-
-
 async def test_years(growd: Program, browser: Browser) -> None:
     async with opened(browser, view(growd, "charts?range=day"), viewport=DESK) as tab:
         page = tab.page
@@ -304,7 +292,7 @@ async def test_years(growd: Program, browser: Browser) -> None:
         first, last = map(int, re.findall(r"\b\d{4}\b", await moment(page).inner_text()))
         assert last - first == 10
         call = "[366, 31, 1].map((days) => timeLabel(1767268800, days * 86400))"
-        module = MODULE.replace("timeline", "plot_options")
+        module = MODULE.replace("timeline", "drawing")
         labels = await page.evaluate(f"import({module}).then(({{ timeLabel }}) => {call})")
         assert labels == ["2026", "Jan 2026", "1 Jan"]
 
@@ -319,7 +307,7 @@ async def test_the_run_of_a_recipe_and_what_happened_in_it(growd: Program, brows
         await page.get_by_role("button", name="Recipe run").click()
         await page.get_by_text(re.compile(r"Events \([1-9]")).click()
         await expect(page.get_by_text("watered")).to_be_visible()
-        await expect(page.get_by_text("demo_day").first).to_be_visible()
+        await expect(page.get_by_text("demo day").first).to_be_visible()
         await expect(chip(page, "CO₂")).to_contain_text("→ 400")
 
 

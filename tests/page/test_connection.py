@@ -161,7 +161,7 @@ async def test_a_wish_without_connection_is_refused_and_kept(
     before = await client.last("desired/light_illuminance")  # None, unless a test before this one failed
     async with opened(browser, address(shared, "now", "of=light_illuminance")) as tab:
         field = tab.page.get_by_role("dialog").get_by_label("Set point of Light")
-        await expect(tab.page.get_by_role("dialog").locator(".u-over")).to_be_visible()  # all is loaded
+        await expect(tab.page.get_by_role("dialog").locator(".over")).to_be_visible()  # all is loaded
         await field.fill("6000")
         await tab.page.context.set_offline(True)
         await field.press("Enter")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
-from support.page import PLACE, VIEWS, address, connected, in_browser
+from support.page import PLACE, VIEWS, address, connected, in_browser, sheet
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -36,6 +36,19 @@ TEXTS = """() => {
 }"""
 
 
+SPOKEN = """() => {
+    const found = [];
+    const parts = document.querySelectorAll("main, dialog");
+    for (const part of parts) {
+        const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
+        while (walker.nextNode())
+            if (!walker.currentNode.parentElement.closest(".faults, select, h3"))
+                found.push(walker.currentNode.data.trim());
+    }
+    return [...new Set(found)];
+}"""
+
+
 async def test_no_view_has_english_words_or_internal_names(
     shared: Program, browser: Browser, client: Client
 ) -> None:
@@ -60,3 +73,51 @@ async def test_no_view_has_english_words_or_internal_names(
                 if (ENGLISH.search(text) or own) and text not in given:
                     bad.append((view, text))
         assert bad == []
+
+
+async def test_a_fault_a_trip_and_a_hold_are_told_in_german(
+    shared: Program, browser: Browser, client: Client
+) -> None:
+    """In all views also what growd says itself: events, reasons, problems with effects."""
+    await client.publish("desired/light_illuminance", 5_000)
+    await client.publish("desired/light_illuminance", None)
+    await client.call("simulator/inject_fault", kind="absent", device="scd30")
+    await client.call("hold/set")
+    await client.call("hold/release")
+    bad: list[tuple[str, str]] = []
+    async with opened(browser, address(shared), locale="de-DE", viewport=DESK) as tab:
+        page = tab.page
+        strip = page.get_by_role("region", name="Gesamtzustand")
+        await expect(strip).to_contain_text("Sensor für CO₂ antwortet nicht")
+
+        async def look(where: str) -> None:
+            await expect(page.get_by_text("Wird geladen")).to_have_count(0)
+            bad.extend((where, text) for text in await page.evaluate(SPOKEN) if ENGLISH.search(text))
+
+        await strip.get_by_role("button").click()
+        await page.evaluate(
+            "document.querySelectorAll('dialog details').forEach((each) => (each.open = true))"
+        )
+        await expect(page.get_by_role("dialog")).to_contain_text("CO₂ unbekannt")
+        await look("problems")
+        await page.keyboard.press("Escape")
+        co2 = await sheet(page, "CO₂")
+        await expect(co2).to_contain_text("Sensor für CO₂ antwortet nicht")
+        await look("sheet")
+        await page.goto(address(shared, "devices"))
+        await expect(page.get_by_text("ausgelöst").first).to_be_visible()
+        await look("devices")
+        await page.goto(address(shared, "journal"))
+        for said in (
+            "Licht: 5.000 lx von Hand freigegeben",
+            "antwortet nicht",
+            "Ausgänge wieder freigegeben",
+        ):
+            await expect(page.get_by_role("main").get_by_text(said).first).to_be_visible()
+        await look("journal")
+        await page.goto(address(shared, "charts"))
+        await page.get_by_text("Ereignisse (").click()
+        await expect(page.get_by_role("main").get_by_text("antwortet nicht").first).to_be_visible()
+        await look("charts")
+    await client.call("simulator/clear_faults")
+    assert bad == []

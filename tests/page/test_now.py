@@ -102,7 +102,7 @@ async def test_a_set_point_is_set_and_released_in_the_sheet(
         await expect(card(tab.page, "Light")).to_contain_text(re.compile("→ .*9"))
         await expect(card(tab.page, "Light")).to_contain_text("at the set point")
         light = await sheet(tab.page, "Light")
-        await expect(light.locator(".u-over").first).to_be_visible()  # the chart of the day
+        await expect(light.locator(".over").first).to_be_visible()  # the chart of the day
         await light.get_by_role("button", name="Release").click()
         await expect(light.get_by_label("Set point of Light")).to_have_value("")
         assert await client.last(f"desired/{LIGHT}") is None
@@ -195,7 +195,7 @@ async def test_a_sensor_that_dies_is_the_verdict_and_its_tile_has_no_value(
         await expect(light.get_by_text("no reading").first).to_be_visible()
         await expect(light).to_contain_text(re.compile(r"last \d.* ago"))
         await expect(light).not_to_contain_text("at the set point")
-        await expect(verdict(tab.page)).to_contain_text("bh1750")
+        await expect(verdict(tab.page)).to_contain_text("Light sensor does not answer")
         await expect(tab.page).to_have_title(re.compile(r"^\(\d ✖\) Now · growd$"))
         dialog = await sheet(tab.page, "Light")
         await expect(dialog).to_contain_text("0x23")  # what growd says of the sensor

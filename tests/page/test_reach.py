@@ -103,7 +103,7 @@ async def test_a_change_is_announced_once(shared: Program, browser: Browser, cli
         await connected(tab.page)
         alert = tab.page.get_by_role("region", name="Problems").get_by_role("alert")
         await client.call("simulator/inject_fault", device="scd30", kind="absent")
-        await expect(alert).to_contain_text("scd30_1")
+        await expect(alert).to_contain_text("CO₂ sensor")
         await client.call("simulator/clear_faults")
         await expect(alert).to_contain_text("resolved: ")
         await expect(alert).to_have_text("")

@@ -55,10 +55,10 @@ async def test_a_fault_is_on_each_view_and_leads_to_the_devices(
     async with opened(browser, address(shared), viewport=viewport) as tab:
         for view in VIEWS:
             await tab.page.goto(address(shared, view))
-            await expect(verdict(tab.page)).to_contain_text(re.compile("scd30", re.IGNORECASE))
+            await expect(verdict(tab.page)).to_contain_text("CO₂ sensor does not answer")
             await expect(verdict(tab.page)).to_be_in_viewport()
         await tab.page.goto(address(shared))
-        item = await problem(tab.page, "scd30")
+        item = await problem(tab.page, "CO₂ sensor")
         await item.get_by_role("link", name="Devices").click()
         await expect(tab.page).to_have_title(re.compile("Devices · growd"))
         await client.call("simulator/clear_faults")

@@ -196,7 +196,7 @@ async def test_it_overrides_the_recipe_until_its_next_change(chamber):
         words = await chamber.post(TEMPERATURE, 30)
         over = "the recipe r (20 degC) until it next changes air_temperature, in 1 min 30 s"
         assert words == f"overrides {over}, or until you release it: {RELEASE}"
-        assert events(chamber) == f"air_temperature 30 degC by hand (by anna) overrides {over}"
+        assert events(chamber) == f"air_temperature 30 degC by hand overrides {over} (by anna)"
         (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
         assert reported["over"] == over
         assert await over_time(chamber, 1, 50, 89, 91) == [30, 30, 30, 25]
@@ -204,6 +204,25 @@ async def test_it_overrides_the_recipe_until_its_next_change(chamber):
             events(chamber) == "air_temperature 30 degC by hand ends: the recipe sets air_temperature 25 degC"
         )
         assert chamber.bus.find_node("e/set_points").details()["set_points"] == []
+
+
+async def test_set_points_by_hand_and_their_release_are_events(chamber):
+    async with chamber.on():
+        await chamber.post(TEMPERATURE, 21.5)
+        topic = chamber.bus.topics.get("e/events")
+        fields = {"variable": TEMPERATURE, "value": 21.5, "unit": "degC"}
+        assert topic.last.value["kind"] == "set_point"
+        assert (topic.last.value["code"], topic.last.value["fields"]) == ("hand_set", fields)
+        number = topic.last.number
+        await chamber.post(TEMPERATURE, 21.5)
+        assert topic.last.number == number
+        await chamber.post(TEMPERATURE, None)
+        assert (topic.last.value["code"], topic.last.value["fields"]) == ("hand_released", fields)
+        chamber.recipes["r"] = simple((0, TEMPERATURE, 20), (100, TEMPERATURE, 25), (900, TEMPERATURE, 25))
+        await chamber.start("r")
+        await chamber.post(TEMPERATURE, 30)
+        (reported,) = chamber.bus.find_node("e/set_points").details()["set_points"]
+        assert reported["until"] == pytest.approx(chamber.clock.time() + 100, abs=1)
 
 
 async def test_releasing_nothing_is_reported(chamber):

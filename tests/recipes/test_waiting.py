@@ -333,6 +333,8 @@ async def test_an_order_that_is_not_valid_any_more_is_dropped(chamber, saved, ca
             "kind": "recipe",
             "source": "long",
             "message": "the recipe long does not start, the order is dropped: it is not valid any more",
+            "code": "recipe_dropped",
+            "fields": {"recipe": "long"},
         }
         assert (await chamber.start("day"))["success"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tomllib
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ import aiohttp
 import pytest
 
 from growd.api.operation import Call
+from growd.api.operations import Api
 from growd.config import Config, Light, Output, load
 from growd.config.profiles import profile_path
 from growd.parts import ConfigurationFile, Devices
@@ -38,7 +40,7 @@ sensor = []
 
 [simulator]
 enabled = true
-unconfigured = ["sht4x", "mhz19"]   # wired already
+unconfigured = ["sht4x", "mhz19", "ds18b20"]   # wired already
 """
 USUAL = '[simulator]\nenabled = true\nunconfigured = ["sht4x", "mhz19"]\n'
 """Without a list of sensors the usual ones are there."""
@@ -84,6 +86,16 @@ async def chamber(folder: Path, text: str = EMPTY, *arguments: str, **options: A
             yield Chamber(program, session, file)
 
 
+class Ending:
+    """The part of an `Api` that brings calls to their end."""
+
+    def __init__(self) -> None:
+        self._calls: set[asyncio.Task[Any]] = set()
+
+    to_end = Api.to_end
+    _forget = Api._forget
+
+
 @pytest.fixture
 def usual_file(tmp_path):
     file = tmp_path / "growd.toml"
@@ -96,6 +108,11 @@ async def test_a_sensor_is_found_tried_added_and_removed(tmp_path):
         found = (await it.scan())["found"]
         assert {"place": "I2C 1, 0x44", "options": {"bus": 1, "address": 0x44},
                 "kinds": ["sht3x", "sht4x"], "device": ""} in found  # fmt: skip
+        (water,) = [each for each in found if each["kinds"] == ["ds18b20"]]
+        status, tried = await it.post(
+            "setup_trial", options={"name": "water", "kind": "ds18b20", **water["options"]}
+        )
+        assert (status, {*tried["values"]}) == (200, {"water_temperature"})
         status, tried = await it.post("setup_trial", options=AIR)
         assert status == 200
         assert {*tried["values"]} == {"air_temperature", "air_humidity"}
@@ -187,12 +204,20 @@ async def test_without_logins_only_the_machine_itself_changes_devices(usual_file
     body = {"environment": "environment_1", "section": "sensor", "name": "", "options": AIR}
     call: Any = Call(SimpleNamespace(remote=address), "", {}, body)
     if status == 200:
-        await calls.change(around, call)
+        api = Ending()
+        begun = asyncio.create_task(calls.change(api, call))
+        while not api._calls:  # noqa: ASYNC110  it begins after a thread
+            await asyncio.sleep(0)
+        begun.cancel()  # the client goes away: what was begun goes on
+        with contextlib.suppress(asyncio.CancelledError):
+            await begun
+        await asyncio.gather(*api._calls)
         await asyncio.sleep(0)
         assert restarts == [True]
+        assert tomllib.loads(file.read_text())["sensor"][-1] == AIR
     else:
         with pytest.raises(ApiError) as refused:
-            await calls.change(around, call)
+            await calls.change(Ending(), call)
         assert refused.value.status == status
         assert restarts == []
 

@@ -197,7 +197,7 @@ class TestEvents:
         assert [tuple(event.values()) for event in answer["events"]] == [
             (T, "restart", "growd", "growd started after a clean end", ""),
             (T + 1, "fault", "scd30", "no answer: timeout", ""),
-            (T + 2, "recipe", "demo_day", "started", ""),
+            (T + 2, "recipe", "demo_day", "started", "", {"code": "recipe_started", "recipe": "demo_day"}),
             (T + 3, "recipe", "demo_day", "skipped (by ann)", "ann"),
             (T + 5, "note", "", "planted: basil", ""),
         ]

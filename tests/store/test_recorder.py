@@ -297,7 +297,7 @@ async def test_a_client_gets_an_error_while_growd_stops(rig, tmp_path, said):
 
 
 async def test_an_invalid_message_is_counted_and_does_not_end_the_recorder(rig):
-    await rig.publish(EVENTS, {"kind": "", "source": "a", "message": "b"})
+    await rig.publish(EVENTS, {"kind": "", "source": "a", "message": "b", "code": "", "fields": {}})
     await rig.publish(CO2, 412.0)
     assert await rig.values() == [412]
     assert [each.name for each in rig.bus.liveness.components()] == ["recorder"]
@@ -311,7 +311,11 @@ async def test_an_invalid_message_is_counted_and_does_not_end_the_recorder(rig):
 
 
 async def test_each_event_is_a_point_of_its_kind(rig):
-    event = {"kind": "fault", "source": "scd30_1", "message": "no answer"}
+    fields = {"device": "scd30_1"}
+    event = {
+        **{"kind": "fault", "source": "scd30_1", "message": "no answer"},
+        **{"code": "device_missing", "fields": fields},
+    }
     await rig.publish(EVENTS, event)
     await rig.publish(EVENTS, event)
     assert told(await rig.stored()) == [("event", "fault", "scd30_1: no answer")] * 2

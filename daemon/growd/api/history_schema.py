@@ -39,7 +39,10 @@ _COLUMNS: Final = {
 _EVENT: Final = _object(time=_NUMBER, kind=_TEXT, source=_TEXT, message=_TEXT, by=_TEXT)
 _EVENT["properties"]["details"] = {
     "type": "object",
-    "description": "fields of a calibration: device, service, variable, unit, before, after, reference",
+    "description": (
+        "of a calibration: device, service, variable, unit, before, after, reference; of other events: the "
+        "code of the message, and its fields"
+    ),
 }
 
 HISTORY_SCHEMA: Final = _object(

@@ -16,6 +16,7 @@ from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_l
 from growd.output_roles import HARMFUL, ON_FROM, ROLES, OutputClass
 from growd.runtime.clock import until_beat
 from growd.runtime.pauses import Pauses
+from growd.runtime.sentence import Sentence, of_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -323,7 +324,8 @@ class Actuator(ABC):
         if is_news:
             for topic in self._outputs:
                 topic.publish(None, Quality.FAULT)
-        self._health.failed(f"{str(error) or type(error).__name__}{self._advice}")
+        said = of_error(error)
+        self._health.failed(Sentence(f"{said}{self._advice}", said.code))
 
 
 class OutputActuator(Actuator):

@@ -12,6 +12,7 @@ from growd.control.calibration_log import CalibrationRecord
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.control.interlocks.saved_states import SAVE_ERRORS
+from growd.runtime.sentence import code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -130,7 +131,8 @@ class DeviceServices:
             "steady_s": kind.steady_s,
             "lasted_s": now.lasted_s,
             "recent": [[-round(age, 1), ppm] for age, ppm in now.recent[::step]],
-            "reason": now.reason or reason,
+            "reason": str(now.reason or reason),
+            **code_of(now.reason or reason),
             "wait_s": waits,
             "last": self._ends.get(name),
             **(_in_ppm(kind, now) if kind.is_of_carbon_dioxide else {}),
@@ -240,4 +242,4 @@ def _too_far(kind: CalibrationKind, reading: float, reference: float) -> str:
 
 
 def _refused(message: str) -> dict[str, Any]:
-    return {"success": False, "message": message}
+    return {"success": False, "message": str(message)}  # JSON takes no `Sentence`

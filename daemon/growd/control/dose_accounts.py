@@ -6,7 +6,8 @@ import logging
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.topics import EVENT, events
+from growd.control.topics import EVENT, event, events
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +64,8 @@ class DoseAccounts:
             "if it has too much, and check the pump and its relay"
         )
         logger.error("%s: %s", self.node.name, self._failures[name])
-        self._events.publish({"kind": "fault", "source": name, "message": self._failures[name]})
+        said = Sentence(self._failures[name], "dose_differs", device=name)
+        self._events.publish(event("fault", name, said))
 
     def _problems(self) -> list[dict[str, Any]]:
         return [

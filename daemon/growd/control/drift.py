@@ -8,7 +8,8 @@ from collections import deque
 from math import inf
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.control.topics import EVENT, events
+from growd.control.topics import EVENT, event, events
+from growd.runtime.sentence import Sentence
 from growd.variables import (
     ACIDITY,
     AIR_PRESSURE,
@@ -149,9 +150,12 @@ class DriftWatch:
 
     def _change(self, *, is_apart: bool) -> None:
         self._is_apart = is_apart
-        message = self._text if is_apart else f"the sensors of {self._known.name} agree again"
+        name = self._known.name
+        code = "sensors_apart" if is_apart else "sensors_agree"
+        text = self._text if is_apart else f"the sensors of {name} agree again"
+        message = Sentence(text, code, variable=name)
         logger.log(logging.WARNING if is_apart else logging.INFO, "%s", message)
-        self._events.publish({"kind": "drift", "source": self._known.name, "message": message})
+        self._events.publish(event("drift", name, message))
 
     def _information(self) -> dict[str, Any]:
         return {

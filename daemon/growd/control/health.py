@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import DIAGNOSTIC_STATUS, MessageType
-from growd.control.topics import EVENT, counters, diagnostics, events
+from growd.control.topics import EVENT, counters, diagnostics, event, events
+from growd.runtime.sentence import Sentence, code_of
 from growd.runtime.text import one_line
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ class Health:
         self._clock = clock
         self._variables = list(variables)
         self._message = "starting"
+        self._code = ""
         self._since = clock.time()
         self._trouble_since: float | None = None
         self._failed_since: float | None = None
@@ -109,7 +111,7 @@ class Health:
         if self.state is not State.FAILED:
             self._is_logged = False  # worse than a logged degradation
             self._counted["outages"] += 1
-            self._publish_event("fault", message)
+            self._publish_event("fault", Sentence(message, self._code or "device_failed", device=self._name))
         self._set_state(State.FAILED, message)
         if self._failed_since is None:
             self._failed_since = self._clock.monotonic()
@@ -122,12 +124,15 @@ class Health:
             "state": str(self.state),
             "since": self._since,
             "message": self._message,
+            "code": self._code,
             "counters": self._counts(),
             "variables": self._variables,
         }
 
     def _failed_with(self, message: str) -> str:
         """Count a failure. Returns the message in one line."""
+        code = code_of(message)["code"]
+        self._code = code if code.startswith("device_") or not code else f"device_{code}"
         message = one_line(message)
         self._counted["failures"] += 1
         self._last_error = (message, self._clock.time())
@@ -144,14 +149,16 @@ class Health:
             lasted = self._clock.monotonic() - self._failed_since
             self._outage_s += lasted
             self._failed_since = None
-            self._publish_event("recovery", f"{state} after {lasted:.1f} s")
+            words = f"{state} after {lasted:.1f} s"
+            self._publish_event("recovery", Sentence(words, "recovered", lasted=round(lasted, 1), unit="s"))
         self.state, self._message, self._since = state, message, self._clock.time()
         if state is State.OK:
+            self._code = ""
             self._log_recovery()
         self._publish()
 
     def _publish_event(self, kind: str, message: str) -> None:
-        self._events.publish({"kind": kind, "source": self._name, "message": message})
+        self._events.publish(event(kind, self._name, message))
 
     def _log_trouble(self, message: str) -> None:
         if not self._is_logged:

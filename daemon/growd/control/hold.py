@@ -10,8 +10,9 @@ import msgspec
 from msgspec.structs import replace
 
 from growd.bus.fields import Field, Kind
-from growd.control.topics import EVENT, events
+from growd.control.topics import EVENT, event, events
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -128,7 +129,8 @@ class OutputHold:
             self._save_error = error.strerror or str(error)
         finally:
             self._setting -= 1
-        self._publish(f"all outputs are {'still ' if before else ''}held{hold.why}")
+        words = f"all outputs are {'still ' if before else ''}held{hold.why}"
+        self._publish(Sentence(words, "hold_set", **_who(hold)))
         unsafe = await self._until_safe()
         if unsafe:
             sentence = f"the hold is set, but these outputs are not known to be safe: {', '.join(unsafe)}"
@@ -155,7 +157,7 @@ class OutputHold:
             return {"success": True, "message": _sentence("there was no hold to release", self._holds)}
         self._notify()
         why = next((hold.why for hold in before if hold.holder is Holder.PERSON), "")
-        self._publish(f"the hold{why} is released by {who}")
+        self._publish(Sentence(f"the hold{why} is released by {who}", "hold_released", by=who))
         return {"success": True, "message": _sentence("the hold is released", self._holds)}
 
     def _of_person(self) -> Hold | None:
@@ -185,15 +187,15 @@ class OutputHold:
     def _report(self, before: Collection[Hold], after: Collection[Hold]) -> None:
         for hold in after:
             if hold not in before:
-                self._publish(f"all outputs are held{hold.why}")
+                self._publish(Sentence(f"all outputs are held{hold.why}", "hold_set", **_who(hold)))
         for hold in before:
             if all(hold.holder is not each.holder for each in after):
-                self._publish(f"the hold{hold.why} is released")
+                self._publish(Sentence(f"the hold{hold.why} is released", "hold_released", **_who(hold)))
 
     def _publish(self, message: str) -> None:
         logger.warning("%s", message, extra={"is_event": True})
         for publisher in self._events:
-            publisher.publish({"kind": "hold", "source": self.node.name, "message": message})
+            publisher.publish(event("hold", self.node.name, message))
 
     def _problems(self) -> list[dict[str, Any]]:
         if not self._save_error:
@@ -201,6 +203,10 @@ class OutputHold:
         text = f"the hold is not saved and ends with growd: {self._save_error}"
         fields = {"reason": self._save_error}
         return [{"text": text, "is_failure": True, "code": "hold_not_saved", "fields": fields}]
+
+
+def _who(hold: Hold) -> dict[str, str]:
+    return {"by": hold.by, "reason": hold.reason}
 
 
 def _sentence(done: str, left: Iterable[Hold]) -> str:

@@ -6,7 +6,8 @@ import logging
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.control.errors import DEVICE_ERRORS
-from growd.control.topics import EVENT, events
+from growd.control.topics import EVENT, event, events
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,15 +78,17 @@ class PinWatch:
     def _report(self) -> None:
         logger.error("%s", self._sentence)
         for each in self._events:
-            each.publish({"kind": "fault", "source": "pins", "message": self._sentence})
+            each.publish(event("fault", "pins", self._sentence))
 
     @property
-    def _sentence(self) -> str:
+    def _sentence(self) -> Sentence:
         if self._pins.is_whole:
-            return f"the pin keeper failed ({self._pins.trouble}); a new one brought all pins to rest"
-        return (
+            text = f"the pin keeper failed ({self._pins.trouble}); a new one brought all pins to rest"
+            return Sentence(text, "pin_keeper_restarted")
+        text = (
             f"the pin keeper failed ({self._pins.trouble}): outputs on pins may be on, switch off their power"
         )
+        return Sentence(text, "pins_may_be_on")
 
     def _problems(self) -> list[dict[str, Any]]:
         if self._restarted_at is None:

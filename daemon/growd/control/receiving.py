@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.health import Health
 from growd.control.readings import Readings
+from growd.runtime.sentence import Sentence
 from growd_drivers.errors import NotReadyError
 
 if TYPE_CHECKING:
@@ -165,4 +166,4 @@ class Receiver:
             self._readings.publish_none(Quality.STALE)
         reason = self._why_silent() or self._reason or (self._absent if self._is_absent else "")
         sentence = f"no value has come on {self._source} for {self._stale_after:g} s"
-        self._health.failed(f"{sentence}: {reason}" if reason else sentence)
+        self._health.failed(Sentence(f"{sentence}: {reason}" if reason else sentence, "no_messages"))

@@ -15,6 +15,7 @@ from growd.control.errors import DEVICE_ERRORS, NoReadingError
 from growd.control.health import Health, State
 from growd.control.readings import Readings
 from growd.runtime.pauses import Pauses
+from growd.runtime.sentence import of_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
@@ -181,7 +182,7 @@ class Sampler:
             self._health.warming_up(f"{self._device} has no reading yet")
 
     def _failed(self, error: Exception) -> None:
-        sentence = str(error) or type(error).__name__
+        sentence = of_error(error)
         interval: float = self._interval.value
         self._failures += 1
         if self._failures == 1:

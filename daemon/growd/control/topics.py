@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import FLOAT64, STRING, VECTOR3, MessageType
+from growd.runtime.sentence import code_of
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -27,9 +28,12 @@ OUTPUT_LEVEL: Final = FLOAT64.within(0, 1, "fraction")
 
 EVENT: Final = MessageType(
     "growd/Event",
-    (Field("kind", Kind.STRING), Field("source", Kind.STRING), Field("message", Kind.STRING)),
+    (
+        *(Field(name, Kind.STRING) for name in ("kind", "source", "message", "code")),
+        Field("fields", Kind.JSON),
+    ),
 )
-"""A fault, a recovery, an interlock or a note, with its source."""
+"""A fault, a recovery, an interlock or a note, with its source, and the code and fields of its message."""
 
 NOTE: Final = MessageType(STRING.name, (Field("data", Kind.STRING, min_length=1, max_length=2_000),))
 """An entry of a grower's journal."""
@@ -39,6 +43,11 @@ RESERVED: Final = frozenset({
     "outputs", "posted", "raw", "recipe_state", "self_test", "switches",
 })  # fmt: skip
 """Segments after an environment's id whose topics only growd's own nodes publish."""
+
+
+def event(kind: str, source: str, message: str) -> dict[str, Any]:
+    """A message of the type `EVENT`; a `Sentence` gives its code and fields."""
+    return {"kind": kind, "source": source, "message": str(message), **code_of(message)}
 
 
 def raw(environment: str, variable: str, device: str = "") -> str:

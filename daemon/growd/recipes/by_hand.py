@@ -12,6 +12,7 @@ from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
 from growd.recipes.interpreter import beyond
 from growd.recipes.plan import Shape  # noqa: TC001  msgspec reads it
+from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -59,6 +60,9 @@ class SetPointDriver(Protocol):
     def describe(self, variable: str) -> str:
         """The recipe, its value, and when it changes that: "the recipe demo_day (8000 lux) until ..."."""
 
+    def changes_at(self, variable: str) -> float:
+        """When the recipe next changes the variable (UNIX seconds), 0 if that is not known."""
+
     def publish_again(self, variable: str) -> None:
         """Publish the recipe's set point again, if it has one, after one by hand was released."""
 
@@ -76,7 +80,7 @@ class SetPointsByHand:
     """
 
     def __init__(
-        self, bus: Bus, environment: str, driver: SetPointDriver, report: Callable[[str], None],
+        self, bus: Bus, environment: str, driver: SetPointDriver, report: Callable[[str, str, str], None],
         store: SetPointStore | None, *, reach: Reach | None = None,
     ) -> None:  # fmt: skip
         self.node: Node = bus.node(f"{environment}/set_points")
@@ -116,7 +120,8 @@ class SetPointsByHand:
         self.drop(variable)
         if held.over is not None and written is not None:
             now = "releases it" if written[0] is None else f"sets {_shown(variable, written[0])}"
-            self._report(f"{_shown(variable, held.value)} by hand ends: the recipe {now}")
+            text = f"{_shown(variable, held.value)} by hand ends: the recipe {now}"
+            self._report(Sentence(text, "hand_ended", **_fields(variable, held.value)), "", variable)
         return False
 
     def drop(self, variable: str) -> None:
@@ -169,7 +174,7 @@ class SetPointsByHand:
 
     async def _on_client_message(self, variable: str, message: Message, who: str) -> str:
         """Set or release, save, and return the message for the client."""
-        words = self._release(variable) if message.value is None else self._set(variable, message, who)
+        words = self._release(variable, who) if message.value is None else self._set(variable, message, who)
         try:
             await self.save()
         except OSError as error:
@@ -179,8 +184,12 @@ class SetPointsByHand:
     def _range_warning(self, variable: str, message: Message) -> str:
         return "" if message.value is None else beyond(self._reach, variable, message.value)
 
-    def _release(self, variable: str) -> str:
+    def _release(self, variable: str, who: str) -> str:
         was_set = variable in self._held
+        if was_set:
+            text = f"{_shown(variable, self._held[variable].value)} by hand is released"
+            fields = _fields(variable, self._held[variable].value)
+            self._report(Sentence(text, "hand_released", **fields), who, variable)
         self.drop(variable)
         is_driven = self._driver.written(variable) is not None
         self._driver.publish_again(variable)
@@ -195,11 +204,13 @@ class SetPointsByHand:
         if before is None or (before.value, before.over) != (message.value, over):
             self._held[variable] = SetPoint(message.value, who, message.time, over)
             self._is_saved = False
+        words = "" if over is None else f"overrides {self._driver.describe(variable)}"
+        if before is None or (before.value, before.over) != (message.value, over):
+            text = f"{_shown(variable, message.value)} by hand {words}".rstrip()
+            code = "hand_set_over" if words else "hand_set"
+            self._report(Sentence(text, code, **_fields(variable, message.value)), who, variable)
         if over is None:
             return ""
-        words = f"overrides {self._driver.describe(variable)}"
-        if before is None or before.over != over:
-            self._report(f"{_shown(variable, message.value)} by hand (by {who}) {words}")
         return f"{words}, or until you release it: growd topic release {message.topic}"
 
     def _described(self) -> list[dict[str, Any]]:
@@ -213,6 +224,7 @@ class SetPointsByHand:
                 "by": held.by,
                 "since": held.since,
                 "over": "" if held.over is None else self._driver.describe(variable),
+                "until": 0.0 if held.over is None else self._driver.changes_at(variable),
                 "is_idle": bool(self._topic(variable).note),
             }
             for variable, held in sorted(self._held.items())
@@ -221,3 +233,7 @@ class SetPointsByHand:
 
 def _shown(variable: str, value: float) -> str:
     return f"{variable} {value:g} {VARIABLES[variable].unit}"
+
+
+def _fields(variable: str, value: float) -> dict[str, Any]:
+    return {"variable": variable, "value": value, "unit": VARIABLES[variable].unit}

@@ -25,6 +25,7 @@ from growd.recipes.waiting import OrderKeeper
 from growd.runtime.clock import whole_microseconds
 from growd.runtime.liveness import STORE_S
 from growd.runtime.pauses import Pauses
+from growd.runtime.sentence import Sentence, code_of
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ class RecipeRunner:
         self.node.describe("problems", self._problems)
         self.node.describe("run", lambda: "" if self._active is None else self._active.run.run_id)
         self.by_hand = SetPointsByHand(
-            bus, environment, self, self._publish_event, set_points, reach=library.reach
+            bus, environment, self, self._report_by_hand, set_points, reach=library.reach
         )
         RecipeServices(self, environment, library, bus.clock, zone, why_held=why_held)
         library.serve(self.node, environment, bus.clock, lambda: self._active or self._orders.waiting)
@@ -142,7 +143,8 @@ class RecipeRunner:
             self.refuse_unless_idle()
             waiting = await self._orders.place(order, plan)
             self._status.publish(waiting)
-        self._publish_event(str(waiting), order.by)
+        said = Sentence(str(waiting), "recipe_waits", recipe=order.recipe_id, time=waiting.when)
+        self._publish_event(said, order.by)
         return waiting
 
     async def stop(self, reason: str, by: str) -> str:
@@ -189,7 +191,7 @@ class RecipeRunner:
         other = "" if recipe_id == run.recipe_id else f" of {recipe_id}"
         new_one = f"revision {_number(revision)}{other}"
         sentence = f"the recipe {run.recipe_id} has changed to {new_one} at {duration(elapsed)}"
-        self._publish_event(sentence, by)
+        self._publish_event(Sentence(sentence, "recipe_changed", recipe=run.recipe_id), by)
         return sentence
 
     async def change(self, change: Callable[[ActiveRun], str], by: str) -> str:
@@ -209,8 +211,9 @@ class RecipeRunner:
             self._active = changed
             self._publish_set_points(changed)
             self._status.publish(changed)
-        sentence = f"the recipe {changed.run.recipe_id} {words}"
-        self._publish_event(sentence, by)
+        sentence, said = f"the recipe {changed.run.recipe_id} {words}", code_of(words)
+        fields = {"recipe": changed.run.recipe_id, **said["fields"]}
+        self._publish_event(Sentence(sentence, said["code"], **fields), by)
         return sentence
 
     # for set points by hand
@@ -225,6 +228,10 @@ class RecipeRunner:
     def describe(self, variable: str) -> str:
         """The recipe, its value, and when it changes that; see `SetPointDriver`."""
         return "no recipe" if self._active is None else self._active.describe(variable, self._zone)
+
+    def changes_at(self, variable: str) -> float:
+        """When the recipe next changes a variable; see `SetPointDriver`."""
+        return 0.0 if self._active is None else self._active.changes_at(variable, self._zone)
 
     def publish_again(self, variable: str) -> None:  # noqa: ARG002  publishes all of them
         """Publish the recipe's set point again; see `SetPointDriver`."""
@@ -283,7 +290,8 @@ class RecipeRunner:
             return
         await self._begin(order, waiting.plan, offset, ordered=order.ordered)
         place = f" at {duration(offset)}" if offset else ""
-        self._publish_event(f"the recipe {order.recipe_id} has started{place}, as ordered", order.by)
+        sentence = f"the recipe {order.recipe_id} has started{place}, as ordered"
+        self._publish_event(Sentence(sentence, "recipe_started", recipe=order.recipe_id), order.by)
 
     async def _cancel(self, waiting: WaitingStart, by: str) -> str:
         return await self._drop(waiting, f"does not start at {waiting.when}: it has been stopped", by)
@@ -294,7 +302,7 @@ class RecipeRunner:
         self._status.publish(None)
         recipe_id = waiting.order.recipe_id
         sentence = f"the recipe {recipe_id} {what}"
-        self._publish_event(sentence, by, recipe_id)
+        self._publish_event(Sentence(sentence, "recipe_dropped", recipe=recipe_id), by, recipe_id)
         return sentence
 
     async def _revise(self, run: Run) -> None:
@@ -354,13 +362,16 @@ class RecipeRunner:
 
     # status
 
-    def _publish_event(self, sentence: str, by: str = "", source: str = "") -> None:
+    def _report_by_hand(self, sentence: str, by: str, variable: str) -> None:
+        self._publish_event(sentence, by, variable, "set_point")
+
+    def _publish_event(self, sentence: str, by: str = "", source: str = "", kind: str = "recipe") -> None:
         """Log an event, and publish it for the database; its source is by default the present recipe."""
         whole = f"{sentence} (by {by})" if by else sentence
         logger.info("%s: %s", self._environment, whole, extra={"environment": self._environment})
         present = self._present()
         source = source or ("" if present is None else present.recipe_id)
-        self._events.publish({"kind": "recipe", "source": source, "message": whole})
+        self._events.publish({"kind": kind, "source": source, "message": str(whole), **code_of(sentence)})
 
     async def _show(self) -> None:
         """Set the parameters. If they can't be saved, the run continues."""
@@ -437,7 +448,8 @@ class RecipeRunner:
         except (msgspec.ValidationError, InvalidRecipeError) as error:
             name, words = str(saved.get("recipe_id")), "does not start, the order is dropped"
             logger.error("%s: the recipe %s %s: %s", self._environment, name, words, error)  # noqa: TRY400
-            self._publish_event(f"the recipe {name} {words}: it is not valid any more", source=name)
+            sentence = f"the recipe {name} {words}: it is not valid any more"
+            self._publish_event(Sentence(sentence, "recipe_dropped", recipe=name), source=name)
             with contextlib.suppress(RecipeRefusedError):  # then the next start finds it again
                 await self._orders.drop()
             return

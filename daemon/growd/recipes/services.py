@@ -12,6 +12,7 @@ from growd.recipes.position import PLAUSIBLE
 from growd.recipes.run import STOPPED, Order
 from growd.recipes.status import phase_named, warning_text
 from growd.recipes.study import study_of
+from growd.runtime.sentence import Sentence
 from growd.runtime.text import duration, moment
 
 if TYPE_CHECKING:
@@ -170,7 +171,7 @@ class RecipeServices:
             if active.position.is_paused:
                 raise RecipeRefusedError(f"the recipe {active.run.recipe_id} is paused already")
             active.position.pause()
-            return "has been paused"
+            return Sentence("has been paused", "recipe_paused")
 
         return await self._change(pause, by)
 
@@ -179,7 +180,7 @@ class RecipeServices:
             if not active.position.is_paused:
                 raise RecipeRefusedError(f"the recipe {active.run.recipe_id} is not paused")
             active.position.resume()
-            return "has been resumed"
+            return Sentence("has been resumed", "recipe_resumed")
 
         return await self._change(resume, by)
 
@@ -187,7 +188,8 @@ class RecipeServices:
         def skip(active: ActiveRun) -> str:
             found = phase_named(active.plan, phase)
             active.position.skip_to(found.begin)
-            return f"has skipped to the phase {found.name or 1}"
+            name = str(found.name or 1)
+            return Sentence(f"has skipped to the phase {name}", "recipe_skipped", phase=name)
 
         return await self._change(skip, by)
 

@@ -80,10 +80,17 @@ class ActiveRun:
         now = "released" if value is None else f"{value:g} {VARIABLES[variable].unit}"
         when = ", after its pause"
         if not self.position.is_paused:
-            elapsed = self.elapsed()
-            change = next_change(self.plan, variable, elapsed, self.position.wall() - elapsed, zone)
-            when = "" if change is None else f", in {duration(change - elapsed)}"
+            at = self.changes_at(variable, zone)
+            when = f", in {duration(at - self.position.wall())}" if at else ""
         return f"the recipe {self.run.recipe_id} ({now}) until it next changes {variable}{when}"
+
+    def changes_at(self, variable: str, zone: tzinfo | None) -> float:
+        """When the recipe next changes a variable (UNIX seconds); 0 while it is paused, or if that is far."""
+        if self.position.is_paused:
+            return 0.0
+        elapsed, wall = self.elapsed(), self.position.wall()
+        change = next_change(self.plan, variable, elapsed, wall - elapsed, zone)
+        return 0.0 if change is None else wall + change - elapsed
 
     def _now(self, zone: tzinfo | None) -> tuple[float, float, Callable[[float], float]]:
         position = self.position

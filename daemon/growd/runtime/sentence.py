@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+_WORDS: Final = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 class Sentence(str):
@@ -31,3 +35,15 @@ def document(text: str) -> dict[str, Any]:
         name: document(value) if isinstance(value, Sentence) else value for name, value in text.fields.items()
     }
     return {"code": text.code, "fields": fields, "text": str(text)}
+
+
+def code_of(text: str) -> dict[str, Any]:
+    """The `code` and the `fields` of a text, empty ones if it has none."""
+    found = document(text)
+    return {"code": found["code"], "fields": found["fields"]}
+
+
+def of_error(error: BaseException) -> Sentence:
+    """What an error says. The code is the name of its class: "device_missing" of DeviceMissingError."""
+    name = type(error).__name__
+    return Sentence(str(error) or name, _WORDS.sub("_", name.removesuffix("Error")).lower())

@@ -162,9 +162,7 @@ def _as_sent(name: str, content: bytes) -> bytes:
     content = _MAP.sub(b"\n", content)  # the maps are not served
     # A browser finds a bare name through an import map only. That would be an inline script, which the page's
     # policy forbids.
-    content = content.replace(b'from"preact"', b'from"./preact.js"')
-    # uPlot's minified build defines a global. Its module is not minified: 42 kB compressed instead of 22.
-    return content + b"\nexport default uPlot;\n" if name == "vendor/uplot.js" else content
+    return content.replace(b'from"preact"', b'from"./preact.js"')
 
 
 def _without_remarks(content: bytes) -> bytes:

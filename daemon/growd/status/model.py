@@ -44,7 +44,8 @@ class Counters(msgspec.Struct, frozen=True):
 class DeviceStatus(msgspec.Struct, frozen=True):
     """The state of a device, `since` when (UNIX seconds), and why.
 
-    `variables` are what it measures, `line` is its bus or serial line; empty for an output.
+    `variables` are what it measures, `line` is its bus or serial line; empty for an output. `code` is that of
+    its last error.
     """
 
     name: str
@@ -54,6 +55,7 @@ class DeviceStatus(msgspec.Struct, frozen=True):
     counters: Counters
     variables: list[str] = []
     line: str = ""
+    code: str = ""
 
     @property
     def has_failed(self) -> bool:
@@ -111,7 +113,7 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     as that of a compressor, which may hold an output. One that `is_failure` has found something that growd
     cannot end; with `stays_on` it is an output that stays on. One that `is_quiet` has tripped only because
     growd has just started. `holds`: the outputs that it may hold, by name, or by their own variables.
-    `reads`: the variables that it judges.
+    `reads`: the variables that it judges. `code` and `fields` say the reason in any language.
     """
 
     name: str
@@ -126,6 +128,8 @@ class InterlockStatus(msgspec.Struct, frozen=True):
     stays_on: bool = False
     holds: list[str] = []
     reads: list[str] = []
+    code: str = ""
+    fields: dict[str, Any] = {}
 
 
 class Reading(msgspec.Struct, frozen=True):
@@ -176,7 +180,8 @@ class VariableStatus(msgspec.Struct, frozen=True):
 class HandStatus(msgspec.Struct, frozen=True):
     """A set point by hand: its author, its time (UNIX seconds), and the recipe it overrides ("" for none).
 
-    One that `is_idle` is recorded, and nothing acts on it.
+    One that `is_idle` is recorded, and nothing acts on it. It ends at `until` (UNIX seconds), when the recipe
+    next changes the variable; 0 if it has no known end.
     """
 
     environment: str
@@ -187,6 +192,7 @@ class HandStatus(msgspec.Struct, frozen=True):
     since: float
     over: str
     is_idle: bool = False
+    until: float = 0.0
 
 
 class RecipeStatus(msgspec.Struct, frozen=True):

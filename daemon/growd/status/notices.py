@@ -189,6 +189,7 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
         if device.has_failed:
             why = device.counters.last_error or device.message
             fields = {"device": people.place(device.name), "message": why, "line": device.line}
+            fields["cause"] = device.code
             yield Notice(
                 "failure",
                 "device",
@@ -243,6 +244,7 @@ def _of_interlock(lock: InterlockStatus, people: People) -> Notice:
             "reads": lock.reads,
             "limits": limits,
             "reason": reason,
+            "why": {"code": lock.code, "fields": lock.fields, "text": reason},
             "needs_reset": lock.needs_reset,
             "stays_on": lock.stays_on,
         },

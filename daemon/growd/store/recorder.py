@@ -225,7 +225,10 @@ class Recorder:
         event = message.value
         if event is not None:
             text = f"{event['source']}: {event['message']}"
-            yield self._maker.make(source.environment, event["kind"], text, message.time, category=EVENT)
+            details = {"code": event["code"], **event["fields"]} if event["code"] else None
+            yield self._maker.make(
+                source.environment, event["kind"], text, message.time, category=EVENT, details=details
+            )
 
     def _of_note(self, source: _Source, message: Message) -> Iterator[DataPoint]:
         yield self._point(source, message.value, message, category=EVENT, is_manual=True)

@@ -14,6 +14,7 @@ from growd.control.device_services import DeviceService
 from growd.control.plausibility import Plausibility
 from growd.device_kinds import SENSOR_KINDS
 from growd.own_kinds import reason_of
+from growd.runtime.sentence import Sentence, code_of
 from growd.variables import VARIABLES
 from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
 from growd_drivers.errors import (
@@ -268,26 +269,33 @@ class _RecentReadings:
         recent = [(now - at, ppm) for at, ppm in last]
         values = [value for _, value in last]
         if reason := self._why_not(values, lasted, wanted):
-            return SteadyAir(recent, lasted, reason=f"{self._sensor.name} {reason}")
+            said = code_of(reason)
+            whole = Sentence(f"{self._sensor.name} {reason}", said["code"], **said["fields"])
+            return SteadyAir(recent, lasted, reason=whole)
         return SteadyAir(recent, lasted, _steady(values, wanted))
 
     def _why_not(self, values: list[float], lasted: float, wanted: CalibrationKind) -> str:
         if self._sensor.interval_s > wanted.most_interval_s:
-            return (
+            text = (
                 f"is not read often enough for a calibration: set its interval_s to "
                 f"{wanted.most_interval_s:.0f} or less in the configuration, and restart growd"
             )
+            return Sentence(text, "calibration_interval", most=wanted.most_interval_s, unit="s")
         if lasted < wanted.steady_s:
-            return (
+            text = (
                 f"must measure for {wanted.steady_s:.0f} s without a gap before it is calibrated, "
                 f"{wanted.steady_s - lasted:.0f} s more"
             )
+            times = {"steady": wanted.steady_s, "left": wanted.steady_s - lasted}
+            return Sentence(text, "calibration_gap", unit="s", **times)
         if _steady(values, wanted) is None:
             digits, what = (0, "air") if wanted.is_of_carbon_dioxide else (2, "reading")
-            return (
+            text = (
                 f"went from {min(values):.{digits}f} to {max(values):.{digits}f} {wanted.unit} in the last "
                 f"{wanted.steady_s:.0f} s: the {what} must be steady for a calibration"
             )
+            ends = {"least": round(min(values), digits), "most": round(max(values), digits)}
+            return Sentence(text, "calibration_unsteady", unit=wanted.unit, **ends)
         return ""
 
 

@@ -53,6 +53,11 @@ def truth_of(sensor: Sensor, chamber: Chamber) -> Truth:
         if output.name == sensor.confirms and output.pin is not None:
             return partial(_state, output.pin, output.active == "high")
     (variable,) = sensor.fields.values()
+    return truth_at(variable)
+
+
+def truth_at(variable: str) -> Truth:
+    """The true value of a variable, 0 for one that the chamber does not have."""
     return partial(_truth, variable)
 
 

@@ -18,7 +18,7 @@ from growd.recipes.position import time_of_day
 from growd.runtime.clock import RealClock
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.store.errors import LocalStoreError
-from growd.wiring.simulated_truth import truth_of
+from growd.wiring.simulated_truth import truth_at, truth_of
 from growd_drivers.kinds import UnloadedKind
 from growd_hwsim.chamber import SimulatedChamber
 from growd_hwsim.chip import SENSORS
@@ -181,14 +181,18 @@ def _with_unconfigured(wiring: Wiring, config: Config) -> Wiring:
     """The same with the sensors that a scan is to find, at places that are free."""
     sensors = [sensor for chamber in chambers_of(config) for sensor in chamber.options.sensor]
     taken = {(sensor.bus, sensor.i2c_address) for sensor in sensors if sensor.is_on_i2c}
-    chips, serial = list(wiring.i2c), dict(wiring.serial)
+    chips, serial, thermometers = list(wiring.i2c), dict(wiring.serial), list(wiring.thermometers)
     for name in config.simulator.unconfigured:
         kind = SENSOR_KINDS[name]
         if kind.opens == "serial":
             serial.setdefault(f"/dev/serial/by-id/usb-simulated_{name}-port0", name)
+        elif kind.opens == "one_wire":
+            device = f"28-{crc32(name.encode()):012x}"
+            if all(each.device != device for each in thermometers):
+                thermometers.append(WiredThermometer(truth_at("water_temperature"), device))
         elif kind.addresses and (1, kind.addresses[0]) not in taken:
             chips.append(WiredChip(name, 1, kind.addresses[0]))
-    return replace(wiring, i2c=tuple(chips), serial=serial)
+    return replace(wiring, i2c=tuple(chips), serial=serial, thermometers=tuple(thermometers))
 
 
 def _voltages(chamber: Chamber) -> Iterator[WiredVoltage]:

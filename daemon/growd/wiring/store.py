@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
+from growd.runtime.sentence import Sentence, code_of
 from growd.runtime.supervisor import Supervisor
 from growd.store.entries.journal import GrowersJournal
 from growd.store.errors import DiskFullError, LocalStoreError
@@ -108,7 +109,7 @@ class Storage:
                     parts.start("journal", self.journal.delivery.work.run)
                     yield
             finally:
-                self._record("stop", "growd stopped", clock.time())
+                self._record("stop", Sentence("growd stopped", "stopped"), clock.time())
         finally:
             try:
                 await self._save_last_points()
@@ -209,8 +210,11 @@ class Storage:
         """
         ended_well = await self._local.state(_ENDED_WELL)
         how = {None: "for the first time", True: "after a clean end", False: "without a clean end before"}
+        code = {None: "started_first", True: "started", False: "started_unclean"}[ended_well]
         simulated = ", on simulated hardware" if self._config.simulator.enabled else ""
-        happened = [("restart", f"growd started {how[ended_well]}{simulated}")]
+        happened: list[tuple[str, str]] = [
+            ("restart", Sentence(f"growd started {how[ended_well]}{simulated}", code))
+        ]
         happened += [("fault", f"growd: {notice}") for notice in notices]
         now = self._bus.clock.time()
         for kind, text in happened:
@@ -228,8 +232,11 @@ class Storage:
         self._record(kind, text, self._bus.clock.time())
 
     def _record(self, kind: str, text: str, now: float) -> None:
+        said = code_of(text)
+        details = {"code": said["code"], **said["fields"]} if said["code"] else None
         for environment in self._config.chambers():
-            self.outbox.add(self._maker.make(environment, kind, text, now, category=EVENT))
+            point = self._maker.make(environment, kind, str(text), now, category=EVENT, details=details)
+            self.outbox.add(point)
 
     async def _save_last_points(self) -> None:
         """Write them to the disk, and send them: the database may work if the disk does not."""

@@ -116,9 +116,12 @@ class SetupCalls:
         tried: Any = sensor_tried if wanted.section == "sensor" else output_tried
         return json_answer(await tried(devices, device, self._around.bus.clock))
 
-    async def change(self, _: Api, call: Call) -> web.StreamResponse:
-        """Write the file, and start again."""
+    async def change(self, api: Api, call: Call) -> web.StreamResponse:
+        """Write the file, and start again, also for a client that goes away meanwhile."""
         file, wanted = await self._file(call), _wanted(call.body, call.body["name"])
+        return await api.to_end(self._change(file, wanted), "setup: change")
+
+    async def _change(self, file: Path, wanted: DeviceChange) -> web.StreamResponse:
         async with self._changing:
             if self._is_over:
                 raise ApiError(503, "closing", "growd starts again; try again then")

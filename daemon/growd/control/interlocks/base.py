@@ -6,6 +6,8 @@ import math
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from growd.runtime.sentence import Sentence
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
@@ -252,7 +254,7 @@ class InputUnknown(Interlock):
         self.reads = frozenset({variable})
         self._readings = readings
         self._variable = variable
-        self.reason = f"{variable} has not been measured yet"
+        self.reason = Sentence(f"{variable} has not been measured yet", "not_measured_yet", variable=variable)
         self.is_quiet = True
         self._began: float | None = None
 
@@ -263,7 +265,8 @@ class InputUnknown(Interlock):
             self.is_quiet = False
         elif not self.reason or (self.is_quiet and now - self._began >= QUIET_S):
             self.is_quiet = False
-            self.reason = f"{self._variable} is unknown: its sensor is silent, faulty or warming up"
+            text = f"{self._variable} is unknown: its sensor is silent, faulty or warming up"
+            self.reason = Sentence(text, "variable_unknown", variable=self._variable)
 
     def unchanged_until(self, now: float) -> float:
         return now if self.reason else math.inf

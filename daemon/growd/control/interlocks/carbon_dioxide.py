@@ -16,6 +16,7 @@ from growd.control.interlocks.base import UNREAD, Interlock, PersistentInterlock
 from growd.control.interlocks.limits import OnTooLong, Use, UseLimit
 from growd.control.interlocks.no_effect import Effect, NoEffect
 from growd.control.interlocks.words import VALVE_WORDS
+from growd.runtime.sentence import Sentence
 from growd.runtime.text import duration
 from growd.variables import CARBON_DIOXIDE, VALVE
 
@@ -171,10 +172,12 @@ class CarbonDioxideCeiling(PersistentInterlock):
 
     def _why(self, value: float, judged: float) -> str:
         without = f" ({judged:.0f} ppm without its calibrations)" if judged > value else ""
-        return (
+        text = (
             f"{CARBON_DIOXIDE} was {value:.0f} ppm{without} at the trip; the limit is {self._ceiling:g} ppm; "
             f"releases below {self._release:g} ppm"
         )
+        fields = {"value": round(value), "limit": self._ceiling, "release": self._release, "unit": "ppm"}
+        return Sentence(text, "over_limit", variable=CARBON_DIOXIDE, **fields)
 
 
 class StaysHigh(Interlock):
@@ -216,10 +219,11 @@ class StaysHigh(Interlock):
             return
         if value >= self.GROWTH * self._told_ppm:
             self._told_ppm = value
-            self.reason = (
+            text = (
                 f"{CARBON_DIOXIDE} was {value:.0f} ppm although the valve is written off: it may be stuck "
                 "open; close the bottle, and air the room"
             )
+            self.reason = Sentence(text, "valve_stuck_open", value=round(value), unit="ppm")
 
     def unchanged_until(self, now: float) -> float:
         return now if self._since is not None else math.inf

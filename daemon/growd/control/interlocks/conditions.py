@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd.control.interlocks.base import QUIET_S, Interlock
+from growd.runtime.sentence import Sentence, code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -38,9 +39,12 @@ class Threshold:
     def said(self, value: float) -> str:
         """Why it holds, with the value."""
         if self.unit == "switch":
-            return f"{self.variable} is {'on' if value > 0 else 'off'}"
+            code = "is_on" if value > 0 else "is_off"
+            return Sentence(f"{self.variable} is {code.removeprefix('is_')}", code, variable=self.variable)
         side, limit = ("above", self.above) if value >= self.above else ("below", self.below)
-        return f"{self.variable} was {value:.4g} {self.unit} at the trip; the limit is {side} {limit:g}"
+        text = f"{self.variable} was {value:.4g} {self.unit} at the trip; the limit is {side} {limit:g}"
+        fields = {"value": value, "limit": limit, "unit": self.unit}
+        return Sentence(text, f"was_{side}", variable=self.variable, **fields)
 
 
 def is_on(variable: str, read: Callable[[float], float | None], *, on: bool = True) -> Threshold:
@@ -112,9 +116,15 @@ class WhileBeyond(Interlock):
         is_new = is_unknown and unknown[0] not in self._measured
         is_early = is_new and now - self._began < QUIET_S and (self.is_quiet or not self.reason)
         if is_unknown:
-            applying = f"{unknown[0]} {'has not been measured yet' if is_early else 'is unknown'}"
+            words = "has not been measured yet" if is_early else "is unknown"
+            code = "not_measured_yet" if is_early else "variable_unknown"
+            applying = Sentence(f"{unknown[0]} {words}", code, variable=unknown[0])
         self.is_quiet = is_early or self._follows_output
-        self.reason = f"{applying}; {self._failure}" if applying and self._failure else applying
+        if applying and self._failure:
+            found = code_of(applying)
+            self.reason = Sentence(f"{applying}; {self._failure}", found["code"], **found["fields"])
+        else:
+            self.reason = applying
 
     def unchanged_until(self, now: float) -> float:
         return now if self.reason or self._since else math.inf

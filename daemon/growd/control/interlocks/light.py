@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.base import SAVED_SHARE, PersistentInterlock
 from growd.control.interlocks.wall_time import OnTimeOfDay
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -46,10 +47,11 @@ class LightHours(PersistentInterlock):
         if not is_over:
             self.reason = self._assumed = ""
         elif not self.reason:
-            self.reason = self._assumed or (
+            text = (
                 f"the light was on for {self._hours:g} h today, which is the limit; it can be on again "
                 "tomorrow"
             )
+            self.reason = self._assumed or Sentence(text, "light_hours_used", limit=self._hours, unit="h")
 
     def unchanged_until(self, now: float) -> float:
         return now if self.reason or self._times.is_on else math.inf

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.interlocks.base import SAVED_SHARE, Interlock, PersistentInterlock
 from growd.control.interlocks.on_times import HOUR_S, RollingDose
+from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -68,7 +69,10 @@ class OnTooLong(PersistentInterlock):
         elif self._rested(now) >= self._rest:
             self._trip = ""
         self._is_used = bool(self._trip) or stretch >= SAVED_SHARE * self._longest
-        self.reason = f"{self._trip}; {self._outlook(now)}" if self._trip else ""
+        self.reason = ""
+        if self._trip:
+            text = f"{self._trip}; {self._outlook(now)}"
+            self.reason = Sentence(text, "rests", limit=self._longest, rest=self._rest, unit="s")
 
     def unchanged_until(self, now: float) -> float:
         return now if self.reason or self._times.is_on else math.inf
@@ -233,10 +237,11 @@ class UseLimit(PersistentInterlock):
         worked = f"{self._was_on(now)} for {said(used)} of"
         if self._use.unit != "s":  # a volume, or starts
             worked = f"had {said(used)} in"
-        return (
+        text = (
             f"{self._words.subject} {worked} the last {self._span} at the "
             f"trip; the limit is {said(limit)}; releases below {said(RELEASE_SHARE * limit)}"
         )
+        return Sentence(text, "used_up", value=used, limit=limit, unit=self._use.unit)
 
     def _was_on(self, now: float) -> str:
         if now - self._uncertain_at < self._window:

@@ -13,9 +13,9 @@ from growd.bus.messages import MessageType, Quality
 from growd.control.interlocks.base import Interlock, PersistentInterlock
 from growd.control.interlocks.remarks import RAISED_BY_VALVE, Remarks, driven_by
 from growd.control.interlocks.saved_states import SavedStates
-from growd.control.topics import EVENT, desired, events, measured, raw
+from growd.control.topics import EVENT, desired, event, events, measured, raw
 from growd.runtime.clock import until_beat
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, code_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -360,8 +360,8 @@ class Interlocks:
             logger.warning("%s/%s: %s", self.node.name, name, problem)
         else:
             self._problems_said.discard(name)
-        message = problem or "the problem is over"
-        self._events.publish({"kind": "interlock", "source": name, "message": message})
+        message = problem or Sentence("the problem is over", "problem_over")
+        self._events.publish(event("interlock", name, message))
 
     def _report(self, interlock: Interlock) -> None:
         """Publish the state; unless it is quiet at the start, also as an event and in the log."""
@@ -380,8 +380,8 @@ class Interlocks:
         elif tripped or before:
             self._quiet.discard(name)
             hint = f"; {interlock.reset_hint}" if interlock.needs_reset else ""
-            message = f"{tripped}{hint}" if tripped else "released"
-            self._events.publish({"kind": "interlock", "source": name, "message": message})
+            message = Sentence("released", "released") if not tripped else _tripped(tripped, hint)
+            self._events.publish(event("interlock", name, message))
             level = logging.WARNING if tripped and not interlock.is_expected else logging.INFO
             words = f"has tripped: {tripped}" if tripped else "is released"
             logger.log(level, "%s/%s %s%s", self.node.name, name, words, hint)
@@ -389,7 +389,7 @@ class Interlocks:
     def _state(self, interlock: Interlock) -> dict[str, Any]:
         return {
             "tripped": interlock.has_tripped,
-            "reason": interlock.reason,
+            "reason": str(interlock.reason),
             "needs_reset": interlock.needs_reset,
             "since": self._since[interlock.name],
         }
@@ -400,6 +400,7 @@ class Interlocks:
             {
                 "name": f"{self.node.name}/{each.name}",
                 **self._state(each),
+                **code_of(each.reason),
                 "is_expected": each.is_expected,
                 "is_failure": each.is_failure,
                 "stays_on": each.stays_on,
@@ -512,3 +513,9 @@ class _Guard:
         self, output: str, level: float | None, lasted_s: float = 0.0, was_on_s: float | None = None
     ) -> None:
         self._interlocks.wrote(self._device, output, level, lasted_s, was_on_s)
+
+
+def _tripped(reason: str, hint: str) -> Sentence:
+    """What the event of a trip says."""
+    found = code_of(reason)
+    return Sentence(f"{reason}{hint}", found["code"] or "tripped", **found["fields"])

@@ -21,6 +21,7 @@ KINDS: Final = (
     "recipe",
     "recovery",
     "restart",
+    "set_point",
     "stop",
 )
 """The kinds of events that growd records. Other programs may use others."""
@@ -37,14 +38,16 @@ def as_event(point: ExportedPoint) -> dict[str, Any]:
         before, colon, after = message.partition(": ")
         source, message = (before, after) if colon else ("growd", message)
     by = point.by if isinstance(point.by, str) else ""
-    if not by and kind == "recipe" and (found := _BY.search(message)):
+    if not by and kind in {"recipe", "set_point"} and (found := _BY.search(message)):
         by = found[1]
-    details = {"details": point.details} if isinstance(point.details, dict) else {}
+    details = point.details
+    if point.variable in MARKS:
+        details = {"code": f"recipe_{message}", "recipe": source}
     return {
         "time": point.timestamp,
         "kind": kind,
         "source": source,
         "message": message,
         "by": by,
-        **details,
+        **({"details": details} if isinstance(details, dict) else {}),
     }
