@@ -1,7 +1,8 @@
 /** The first view: the verdict, the recipe in a line, a tile for each value, the outputs, and a chart where there is room. */
+import { moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
 import { load, t, variableName } from "../lib/i18n.js";
-import { levelText, useWritten } from "../lib/levels.js";
+import { Age, levelText, useWritten } from "../lib/levels.js";
 import { useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
 import { Loaded } from "../lib/parts.js";
 import { href, open as openOver, route } from "../lib/route.js";
@@ -9,6 +10,7 @@ import { useSignal } from "../lib/signal.js";
 import { choiceOf, tilesOf } from "../lib/tiles.js";
 import { holderOf } from "../lib/verdict.js";
 import { useDay } from "../lib/day.js";
+import { addressOf, useNewestPhoto } from "../lib/photos.js";
 import { RecipeLine } from "./recipe_line.js";
 import { Tile } from "./tile.js";
 import { Verdict } from "./verdict.js";
@@ -43,6 +45,7 @@ export function Now({ environment }) {
     <section class="tiles" aria-label=${t("now_values")}>
       ${shown.map(({ variable, isWide }) => html`<${Tile} key=${variable.variable} environment=${environment} variable=${variable} day=${day} isWide=${isWide}
         kept=${variable.manual ? lastOf(day?.series[variable.variable]) : undefined} onOpen=${() => open(variable.variable)} />`)}
+      ${hasAside || html`<${NewestPhoto} environment=${environment} />`}
       ${shown.length > 0 && html`<button class="arrange wide_only" onClick=${() => open(ARRANGE)}>${t("tiles_arrange")}</button>`}
       ${variables.length > 0 && !shown.length && html`<p class="nothing">${t("now_nothing")} <a href=${href(environment, "devices")}>${t("devices")}</a></p>`}
     </section>
@@ -99,6 +102,14 @@ function Output({ environment, device, onOpen }) {
   const isHeld = !["", "the hold"].includes(holderOf(useStatus(), environment, name));
   return html`<button class=${`chip ${level > 0 ? "on" : ""} ${isHeld ? "warn" : ""}`} aria-haspopup="dialog" onClick=${() => onOpen(name)}>
     ${isLamp ? t("lamp") : variableName(name)} <b>${level === null ? "–" : text}</b>${isHeld && html` <span aria-hidden="true">▲</span><span class="hidden">${t("held_interlock")}</span>`}</button>`;
+}
+
+/** The newest photo of a camera with its age; it leads to the photos of a week beside the charts. */
+export function NewestPhoto({ environment, isWhole = false }) {
+  const photo = useNewestPhoto(environment);
+  return photo && html`<a class=${`tile photo ${isWhole ? "whole" : ""}`} href=${href(environment, "charts", { range: "week" })}>
+    <img src=${addressOf(photo, !isWhole)} width=${photo.width} height=${photo.height} alt=${t("photo_of", { time: moment(photo.time) })} />
+    <span class="small">${t("photo")} · <${Age} time=${photo.time} /></span></a>`;
 }
 
 /** A contact, such as a door: what it says now. */

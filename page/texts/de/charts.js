@@ -41,4 +41,10 @@ export const TEXTS = {
   charts_failure: "Gespeicherte Werte fehlen: {reason}. Es gibt nur die Werte, die seit dem Öffnen der Seite gekommen sind.",
   charts_points_csv: "CSV: alle gespeicherten Punkte dieser Zeit",
   charts_csv: "CSV: die Werte dieses Diagramms",
+  photos: "Fotos",
+  film_time: "Zeit des Fotos",
+  film_play: "Abspielen",
+  film_stop: "Anhalten",
+  film_count: "Foto {number} von {count}",
+  film_camera: "Kamera",
 };

@@ -293,4 +293,6 @@ export const TEXTS = {
   said_calibration_interval: "Der Sensor wird zu selten gelesen: in der Konfiguration interval_s = {most} oder weniger setzen",
   said_calibration_gap: "Der Sensor muss {steady} ohne Lücke messen; noch {left}",
   said_calibration_unsteady: "Zwischen {least} und {most}: nicht ruhig genug",
+  photo: "Foto",
+  photo_of: "Foto von {time}",
 };

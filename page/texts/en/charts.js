@@ -41,4 +41,10 @@ export const TEXTS = {
   charts_failure: "Stored values are missing: {reason}. Only values since the page was opened are shown.",
   charts_points_csv: "CSV: all stored points of this time",
   charts_csv: "CSV: the values of this chart",
+  photos: "Photos",
+  film_time: "Time of the photo",
+  film_play: "Play",
+  film_stop: "Stop",
+  film_count: "photo {number} of {count}",
+  film_camera: "Camera",
 };

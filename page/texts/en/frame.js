@@ -201,4 +201,6 @@ export const TEXTS = {
   said_set_point_missed: "{variable} is {value} instead of {set_point}",
   sensor_of: "{name} sensor",
   hand_until: "until the recipe changes it, in {time}",
+  photo: "Photo",
+  photo_of: "Photo of {time}",
 };
