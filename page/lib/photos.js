@@ -5,12 +5,13 @@ import { useStatus, useTopic } from "./live.js";
 import { Signal, useSignal } from "./signal.js";
 
 const AGAIN_MS = 120_000;
+const NIGHT = 150; // photos, in which a lit one is looked for
 const PAGE = 1_000;
 const MOST = 5 * PAGE;
 
 const newest = new Map(); // environment -> Signal of its newest photo
 
-/** The newest photo of an environment as `GET photos` describes it; null before, and without a camera. */
+/** The newest photo of an environment that is not of the dark, as `GET photos` describes it; null before, and without a camera. */
 export function useNewestPhoto(environment) {
   if (!newest.has(environment)) newest.set(environment, new Signal(null));
   const photo = newest.get(environment);
@@ -18,13 +19,21 @@ export function useNewestPhoto(environment) {
   const canopy = useTopic(`${environment}/measured/canopy_cover`)?.time; // comes with a photo
   useEffect(() => {
     if (!isReady) return undefined;
-    const ask = () => document.hidden || get(`photos/${environment}?limit=1`).then(({ photos: [last] }) => (photo.value = last ?? null), () => {});
-    ask();
-    const timer = setInterval(() => photo.value && ask(), AGAIN_MS);
+    const ask = async () => {
+      const photosOf = async (limit) => (await get(`photos/${environment}?limit=${limit}`)).photos;
+      const [last] = await photosOf(1);
+      photo.value = last && !isLit(last) ? (await photosOf(NIGHT)).find(isLit) ?? last : last ?? null;
+    };
+    const again = () => document.hidden || ask().catch(() => {}); // the next one may be answered
+    again();
+    const timer = setInterval(() => photo.value && again(), AGAIN_MS);
     return () => clearInterval(timer);
   }, [environment, isReady, canopy]);
   return useSignal(photo);
 }
+
+/** Whether a photo shows more than darkness: only then growd looks for leaves. */
+export const isLit = (photo) => photo.canopy_cover !== null;
 
 /** The address of a photo, or of its preview. */
 export const addressOf = ({ id }, isSmall = false) => address(`photo/${id}${isSmall ? "?small=true" : ""}`);

@@ -8,6 +8,7 @@ import { levelText } from "../lib/reading.js";
 import { useSignal } from "../lib/signal.js";
 import { Entry, unitOf } from "./entries.js";
 import { Event } from "./event.js";
+import { Film } from "./film.js";
 import { Plots } from "./plots.js";
 
 await load("charts");
@@ -24,7 +25,7 @@ const HOURS = [1, 6, 24, 168];
 /**
  * `range`: {seconds} up to now, or {start, end} in UNIX seconds with `end` null for now; without it the last `hours`, which
  * can be changed. `lanes`: outputs drawn below. With `onChoose`, `offered` variables can be added and taken away, those `atHand`
- * with a press. `isFull` has the events in words, and help. `onPlots` is called with the `Plots`, for downloads.
+ * with a press. `isFull` has photos, the events in words, and help. `onPlots` is called with the `Plots`, for downloads.
  *
  * The chart fills a parent that has a height, else it has one of its own.
  */
@@ -64,7 +65,7 @@ export function Chart({ environment, variables, lanes = [], hours = 24, range: g
       ${hasTable && html`<${Table} plots=${plots} />`}
       <${State} plots=${plots} />
     </div>
-    ${isFull && html`<p id="charts-help" class="small faint">${t("charts_help")}</p><${Events} plots=${plots} />`}
+    ${isFull && html`<${Film} plots=${plots} /><p id="charts-help" class="small faint">${t("charts_help")}</p><${Events} plots=${plots} />`}
   </div>`;
 }
 

@@ -8,7 +8,6 @@ import { growdTime, useChamber } from "../lib/live.js";
 import { href, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 import { Chart, lanesOf } from "./chart.js";
-import { Film } from "./film.js";
 
 const SECONDS = { hour: 3_600, day: 86_400, week: 604_800, year: 31_536_000, years: 315_576_000 };
 const FIRST = ["air_temperature", "air_humidity"];
@@ -38,7 +37,7 @@ export function Charts({ environment }) {
     ${reason && html`<p class="bar warn" role="status">${reason}</p>`}
     ${range && all.length > 0 && html`<section class="card"><${Chart} environment=${environment} variables=${variables.length ? variables : offered.slice(0, 2)} lanes=${lanesOf(devices)} range=${range}
         offered=${offered} atHand=${atHand} onChoose=${(names) => choose({ variables: names.join() })} isFull onPlots=${setPlots} />
-      ${plots && html`<${Film} plots=${plots} /><${Downloads} plots=${plots} />`}</section>`}`;
+      ${plots && html`<${Downloads} plots=${plots} />`}</section>`}`;
 }
 
 /** A time of the address in UNIX seconds, NaN if it is not one before the year 10000. */

@@ -55,6 +55,7 @@ export class Drawing {
     const room = (count) => AXIS * count || SIDE;
     this.left = room(Math.ceil(this.axes.length / 2));
     Object.assign(this, { start, end, wide: width - this.left - room(Math.floor(this.axes.length / 2)), tall: height - EDGES[0] - EDGES[1] });
+    plots.sides = [this.left, width - this.left - this.wide];
     Object.assign(this.over.style, { left: `${this.left}px`, top: `${EDGES[0]}px`, width: `${this.wide}px`, height: `${this.tall}px` });
     Object.assign(canvas, { width: width * ratio, height: height * ratio });
     Object.assign(canvas.style, { width: `${width}px`, height: `${height}px` });

@@ -2,30 +2,34 @@
 import { day, second } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
-import { addressOf, photosBetween } from "../lib/photos.js";
+import { addressOf, isLit, photosBetween } from "../lib/photos.js";
 import { useSignal } from "../lib/signal.js";
 
 const SETTLED_MS = 400; // of zoom and pan, before growd is asked
 const FRAME_MS = 100;
+const THUMB = 8; // px, half of the slider's
 const MOST_FRAMES = 300; // of a film: 30 s
 
-/** Nothing where no camera took a photo in the shown time. The slider has the axis of the chart and moves its cursor. */
+/** Nothing where no camera took a photo in the shown time; without photos of the dark, if there are others. The slider has the axis of the chart and moves its cursor. */
 export function Film({ plots }) {
   const view = useSignal(plots.view);
   const cursor = useSignal(plots.cursor);
+  useSignal(plots.drawn);
   const photos = usePhotos(plots.environment, view);
   const cameras = useMemo(() => [...new Set(photos.map((each) => each.camera))], [photos]);
   const [chosen, setCamera] = useState("");
   const [isPlaying, setPlaying] = useState(false);
   const camera = cameras.includes(chosen) ? chosen : cameras[0];
-  const frames = photos.filter((each) => each.camera === camera && each.time >= view.start && each.time <= view.end);
+  const all = photos.filter((each) => each.camera === camera && each.time >= view.start && each.time <= view.end);
+  const lit = all.filter(isLit);
+  const frames = lit.length ? lit : all;
   const at = cursor === null ? frames.length - 1 : nearest(frames, cursor);
   usePlayer(isPlaying, frames, at, plots, () => setPlaying(false));
   if (!frames.length) return null;
   const photo = frames[at];
   const when = `${day(photo.time)} ${second(photo.time)}`;
   return html`<section class="film" aria-label=${t("photos")}>
-    <input type="range" min="0" max="1000" aria-label=${t("film_time")} aria-valuetext=${when} value=${(1_000 * (photo.time - view.start)) / (view.end - view.start)}
+    <input type="range" style=${plots.sides.map((px, i) => `margin-${["left", "right"][i]}: ${px - THUMB}px`).join(";")} min="0" max="1000" aria-label=${t("film_time")} aria-valuetext=${when} value=${(1_000 * (photo.time - view.start)) / (view.end - view.start)}
       onInput=${({ target }) => (setPlaying(false), plots.point(frames[nearest(frames, view.start + (target.value / 1_000) * (view.end - view.start))].time))}
       onKeyDown=${(event) => {
         const step = { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1 }[event.key];

@@ -29,6 +29,7 @@ export class Plots {
   isOver = new Signal(false); // yesterday is drawn too
   timeline = null;
   before = null; // the timeline of the day before
+  sides = [0, 0]; // px left and right of the lines
   #drawing = null;
   #takes = []; // take the last messages of the topics
   #ends = [];
