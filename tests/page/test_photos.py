@@ -72,7 +72,9 @@ async def test_the_newest_photo_is_on_the_first_view_and_leads_to_the_film(
         await is_drawn(tab.page, "Photo of")
 
 
-async def test_a_slider_shows_each_photo_and_the_values_of_its_time(seeing: Program, browser: Browser) -> None:
+async def test_a_slider_shows_each_photo_and_the_values_of_its_time(
+    seeing: Program, browser: Browser
+) -> None:
     async with opened(browser, address(seeing, "charts", "range=hour"), viewport=DESK) as tab:
         film = tab.page.get_by_role("region", name="Photos")
         slider = film.get_by_role("slider")
