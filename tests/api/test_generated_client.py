@@ -16,6 +16,7 @@ import pytest
 
 from growd.api.operations import OPERATIONS
 from growd_analysis.reports.calls import ReportCalls
+from growd_camera.calls import PhotoCalls
 from support.photos import jpeg
 from support.program import home_on, started
 from support.waiting import PATIENCE_S, wait_until
@@ -31,7 +32,13 @@ pytest.importorskip(
 )
 
 E1 = "environment_1"
-ALL = (*OPERATIONS, *ReportCalls(cast("Any", None)).operations)
+_OF_CAMERAS = PhotoCalls(cast("Any", None), cast("Any", None), ()).operations
+_REPLACED = {(each.method, each.resource, each.kind) for each in _OF_CAMERAS}
+ALL = (
+    *(each for each in OPERATIONS if (each.method, each.resource, each.kind) not in _REPLACED),
+    *ReportCalls(cast("Any", None)).operations,
+    *_OF_CAMERAS,
+)
 SETTINGS = {  # the generator knows no images
     "content_type_overrides": dict.fromkeys(
         ("image/jpeg", "image/png", "image/webp"), "application/octet-stream"
@@ -146,6 +153,7 @@ def journal(client: Generated) -> None:
     assert client.ask("get_photo_photo", f"{saved.id}/{photo.name}").payload.read().startswith(b"\xff\xd8")
     found = client.ask("get_journal_environment", E1, search="photo")
     assert [each.id for each in found.entries] == [saved.id]
+    assert client.ask("get_photos_environment", E1).photos == []
 
 
 def past(client: Generated) -> None:

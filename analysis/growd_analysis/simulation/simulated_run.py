@@ -263,7 +263,8 @@ async def _film(
     while film.problem is None:
         await clock.sleep(_FILMED_S)
         if hardware.chambers[number].ppfd_umol_m2_s() > _LIT_PPFD:
-            film.try_to_add(hardware.picture(number, _FILM_WIDTH) or b"")
+            picture = await asyncio.to_thread(hardware.picture, number, _FILM_WIDTH)
+            await asyncio.to_thread(film.try_to_add, picture or b"")
 
 
 async def _pass_time(
