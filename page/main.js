@@ -12,7 +12,6 @@ import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
 import { AllSafe, Failed } from "./views/all_safe.js";
 import { Outdated } from "./views/connection.js";
-import { LogIn, User } from "./views/login.js";
 import { News, Notes, Title } from "./views/notes.js";
 import { Now } from "./views/now.js";
 import { Verdict } from "./views/verdict.js";
@@ -32,6 +31,8 @@ const MORE = {
   settings: async () => (await import("./views/settings.js")).Settings,
   log: async () => (await import("./views/log.js")).Log,
 };
+const logIn = async () => (await import("./views/login.js")).LogIn;
+const user = async () => (await import("./views/login.js")).User;
 const SESSION_MS = 60_000; // a login ends without a request of its own
 const ALL = "all"; // in place of an environment: the overview of all
 
@@ -54,7 +55,7 @@ function Page() {
       <div class="who">${several && !mustLogIn ? html`<${Chambers} all=${environments} current=${isAll ? ALL : environment} view=${view} />` : html`<h1>growd</h1>`}
         ${!mustLogIn && html`<${Clock} /><${Notes} />`}
         ${!mustLogIn && environment && html`<a class="pill gear" href=${href(environment, "settings")} aria-label=${t("settings")} title=${t("settings")}>⚙</a>`}
-        ${(!mustLogIn || session.value?.user) && html`<${User} />`}</div>
+        ${session.value?.access === "couchdb" && html`<${Loaded} load=${user} />`}</div>
       ${!mustLogIn && !isAll && html`<nav aria-label=${t("nav")}>
         ${Object.keys(VIEWS).map((name) => html`<a key=${name} href=${href(environment, name)} aria-current=${name === view ? "page" : null}><${Icon} name=${name} /><span>${t(name)}</span></a>`)}
       </nav>`}
@@ -62,7 +63,7 @@ function Page() {
     </header>
     <${Title} name=${title} />
     <${Failed} />
-    ${mustLogIn && html`<main><${LogIn} reason=${mustLogIn} /></main>`}
+    ${mustLogIn && html`<main><${Loaded} load=${logIn} reason=${mustLogIn} /></main>`}
     <div class="page" hidden=${Boolean(mustLogIn)}>
       <section class="above" aria-label=${t("problems")}>
         <${News} />
