@@ -36,7 +36,7 @@ class Mqtt(Section, frozen=True):
     """User; empty: no login."""
 
     password_file: str = ""
-    """File with the password. A bare name is a systemd credential."""
+    """File with the password."""
 
     publish: bool = False
     """Publish readings, set points, outputs, recipes and alerts."""
