@@ -313,8 +313,11 @@ async def test_an_invalid_message_is_counted_and_does_not_end_the_recorder(rig):
 async def test_each_event_is_a_point_of_its_kind(rig):
     fields = {"device": "scd30_1"}
     event = {
-        "kind": "fault", "source": "scd30_1", "message": "no answer",
-        "code": "device_missing", "fields": fields,
+        "kind": "fault",
+        "source": "scd30_1",
+        "message": "no answer",
+        "code": "device_missing",
+        "fields": fields,
     }
     await rig.publish(EVENTS, event)
     await rig.publish(EVENTS, event)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Condition(Section, frozen=True):
     """An interlock of your own: it holds outputs while a variable is above or below a limit, on or off.
 
-    It has exactly one of `above`, `below` and `on`. No recipe, client or controller overrides it.
+    It has exactly one of `above`, `below` and `on`.
     """
 
     name: Name

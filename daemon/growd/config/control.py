@@ -80,9 +80,7 @@ class InterlockOptions(Section, frozen=True):
 
 
 class DerivedOptions(Section, frozen=True):
-    """Variables that growd calculates, such as the vapour pressure deficit and the daily light integral.
-    docs/variables.md has their formulas.
-    """
+    """Variables that growd calculates. docs/variables.md has their formulas."""
 
     base_temperature_degc: Annotated[float, Meta(ge=-20, le=30)] = 10.0
     """Base temperature of growing degree days: about 10 for maize and tomatoes, 4 for lettuce."""

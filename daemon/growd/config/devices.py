@@ -30,8 +30,8 @@ class Sensor(Section, frozen=True):
     """Number of the I2C bus."""
 
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
-    """Address on the I2C bus; 0 is the default address of the chip. For a serial sensor without a port:
-    address of its SC16IS750 bridge."""
+    """Address on the I2C bus, of a serial sensor without a port that of its SC16IS750 bridge; 0: the default
+    of the chip."""
 
     interval_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 2.0
     """How often the sensor is read."""

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 class Mqtt(Section, frozen=True):
     """The MQTT broker of sensors, outputs and alerts of the kind mqtt, which share one connection.
 
-    With `publish`, growd also publishes its own state there, for Home Assistant, Node-RED and other programs.
     With simulated hardware growd connects only for `publish` and alerts.
     """
 

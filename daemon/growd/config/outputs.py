@@ -61,8 +61,8 @@ KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
 class Output(Section, frozen=True):
     """One output, such as a heater, a pump or a valve.
 
-    It follows the commands for its own variable. It is in its safe state without a command for stale_after_s,
-    while growd is not running, and while the variable in `needs` is not known. Commands cannot change that.
+    It is in its safe state without a command for stale_after_s, while growd is not running, and while the
+    variable in `needs` is not known.
     """
 
     name: Name

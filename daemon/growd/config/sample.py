@@ -111,7 +111,8 @@ def _described(group: Group) -> Iterator[str]:
 
 def _in_table(option: Option) -> str:
     """Its type and range. docs/configuration.md says above the tables what a name may have."""
-    return option.words.removeprefix("a ").replace("name of letters, digits, _, . and -", "name")
+    words = option.words.removeprefix("a ").replace("name of letters, digits, _, . and -", "name")
+    return words.replace("number from", "number")
 
 
 def _code(option: Option) -> str:

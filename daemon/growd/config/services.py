@@ -181,7 +181,7 @@ class Gpio(Section, frozen=True):
 class Simulator(Section, frozen=True):
     """Simulated hardware, and the speed of its time.
 
-    Each environment has its own chamber, in one common room. A recording drives the first one.
+    Each environment has its own chamber. A recording drives the first one.
     """
 
     enabled: bool = True
