@@ -67,13 +67,13 @@ class AlertOptions(Section, frozen=True):
     output; default: all."""
 
     below: float | None = None
-    """`out_of_band`: lower limit, in the unit of the variable."""
+    """`out_of_band`: lower limit."""
 
     above: float | None = None
-    """`out_of_band`: upper limit, in the unit of the variable."""
+    """`out_of_band`: upper limit."""
 
     deviation: Annotated[float, Meta(gt=0)] | None = None
-    """`out_of_band`: largest distance from the set point, in the unit of the variable."""
+    """`out_of_band`: largest distance from the set point."""
 
     for_s: Annotated[float, Meta(ge=0, le=604_800)] = 60.0
     """How long the condition must last before the alert starts."""
