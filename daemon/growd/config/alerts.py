@@ -37,22 +37,7 @@ Kind = Literal[
 
 
 class AlertOptions(Section, frozen=True):
-    """One alert rule.
-
-    `out_of_band`: a measured variable is below or above its limits, or too far from its set point.
-    `set_point_missed`: a controlled variable does not reach its set point; the message has the reason.
-    `no_value`: no valid value is measured; of a calculated variable only if `variable` names it.
-    `device_failed`: a sensor or output has failed. `interlock`: an interlock has tripped, except conditions,
-    the end of filling, and variables that are not known, which `device` can name. `not_confirmed`: the
-    feedback of an output differs from what is written. `calibration_due`: a sensor or dosing pump should be
-    calibrated again (`calibrate_every_days`). `sensors_apart`: the sensors of one variable differ for an
-    hour. `hold`: a hold keeps all outputs safe. `recipe_ended`. `recipe_stalled`: a recipe is paused or makes
-    no progress. `outbox`: many points wait for the database. `database`: it takes no points. `points_lost`:
-    points were lost, refused, or are not on disk. `problem`: `growd status` shows a failure that no other
-    rule watches, such as a part of growd that keeps failing. `replication`: a replication fails. `disk_full`:
-    the disk of the data folder. `database_room`: the room for the database is short, so that growd compacts,
-    deletes points early, or stores less. `too_hot`: the machine is too hot, throttled or lacks power.
-    """
+    """One alert rule. docs/alerts.md describes each kind."""
 
     points: ClassVar = 10_000
     """`outbox` starts when more points wait: several hours of a usual chamber."""
@@ -61,8 +46,8 @@ class AlertOptions(Section, frozen=True):
     """`disk_full` starts when less space is free, which is what the database leaves."""
 
     above_degc: ClassVar = 80.0
-    """`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com,
-    "Frequency management and thermal control")."""
+    """`too_hot` starts above this temperature. A Raspberry Pi throttles there (raspberrypi.com, "Frequency
+    management and thermal control")."""
 
     name: Name
     """Name in messages and records."""
@@ -82,25 +67,25 @@ class AlertOptions(Section, frozen=True):
     output; default: all."""
 
     below: float | None = None
-    """`out_of_band`: lower limit, in the unit of the variable."""
+    """`out_of_band`: lower limit."""
 
     above: float | None = None
-    """`out_of_band`: upper limit, in the unit of the variable."""
+    """`out_of_band`: upper limit."""
 
     deviation: Annotated[float, Meta(gt=0)] | None = None
-    """`out_of_band`: largest distance from the set point, in the unit of the variable."""
+    """`out_of_band`: largest distance from the set point."""
 
     for_s: Annotated[float, Meta(ge=0, le=604_800)] = 60.0
-    """How long the condition must last without a break before the alert starts."""
+    """How long the condition must last before the alert starts."""
 
     repeat_s: Annotated[float, Meta(ge=0, le=2_592_000)] = 86_400.0
-    """How often the message is repeated while the alert lasts; 0 is never."""
+    """The message is repeated this often; 0 is never."""
 
     severity: Literal["info", "warning", "critical"] = "warning"
     """Severity in the message."""
 
     channels: tuple[Name, ...] = ()
-    """Names of the channels that send the alert; default: all."""
+    """Channels that send the alert; default: all."""
 
 
 class Notify(Section, frozen=True):
@@ -120,8 +105,7 @@ class Notify(Section, frozen=True):
     """Kind of channel."""
 
     url_file: str = ""
-    """`apprise`: file with the address of the service, such as ntfys://topic. A bare name is a systemd
-    credential."""
+    """`apprise`: file with the address of the service, such as ntfys://topic."""
 
     ca_file: str = ""
     """`apprise`: trusted certificate authorities (PEM); default: those of the machine."""

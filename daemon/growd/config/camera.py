@@ -30,7 +30,7 @@ class Camera(Section, frozen=True):
     "simulated": draws the plants of the simulated chamber."""
 
     device: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:+-]+$", max_length=256)] = "/dev/video0"
-    """USB camera: its device. The paths in /dev/v4l/by-id stay the same when cameras are plugged in anew."""
+    """USB camera: its device, best by its path in /dev/v4l/by-id."""
 
     url: Annotated[str, Meta(max_length=1_024)] = ""
     """Network camera: the address of its snapshot, which may contain user and password. growd follows no
@@ -55,8 +55,8 @@ class Camera(Section, frozen=True):
     """How far a photo is rotated clockwise, in degrees."""
 
     light: Fraction | None = None
-    """Level of the white channel of the lamp while a photo is taken, with the other channels dark; without a
-    white channel of all channels. The interlocks of the lamp stay in force. Default: the light as it is."""
+    """Level of the white channel of the lamp during a photo, with the others dark; without a white one of all
+    channels. Interlocks stay in force. Default: the light as it is."""
 
     @property
     def window_s(self) -> tuple[float, float]:

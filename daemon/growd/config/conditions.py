@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Condition(Section, frozen=True):
     """An interlock of your own: it holds outputs while a variable is above or below a limit, on or off.
 
-    It has exactly one of `above`, `below` and `on`. No recipe, client or controller overrides it.
+    It has exactly one of `above`, `below` and `on`.
     """
 
     name: Name
@@ -46,8 +46,8 @@ class Condition(Section, frozen=True):
     """They are held while the variable is on (true) or off (false). An output is on at any level above 0."""
 
     hysteresis: Annotated[float, Meta(ge=0)] | None = None
-    """How far the value must return beyond the limit to end the hold. By default what a steady value may
-    wander, such as 0.5 degC, 2.5 % or 10 ppm."""
+    """The hold ends this far beyond the limit. Default: what a steady value may wander, such as 0.5 degC, 2.5
+    % or 10 ppm."""
 
     after_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
     """How long the value must be beyond the limit first."""
@@ -56,7 +56,7 @@ class Condition(Section, frozen=True):
     """What applies while the variable is not known."""
 
     alert: bool = False
-    """Alert and warn as for other interlocks. Without it a condition is part of normal operation."""
+    """Alert and warn as for other interlocks."""
 
 
 def faults_of_conditions(chamber: Chamber) -> Iterator[Finding]:

@@ -58,7 +58,7 @@ class InterlockOptions(Section, frozen=True):
     """Longest dose of a dosing pump."""
 
     mixing_pause_s: Annotated[float, Meta(ge=0, le=86_400)] = 300.0
-    """Pause of all dosing pumps after a dose, in which the tank mixes and its sensors follow."""
+    """Pause of all dosing pumps after a dose."""
 
     dosing_ml_per_hour: Annotated[float, Meta(gt=0, le=1_000_000)] = 50.0
     """Largest volume of the dosing pumps of one own variable, such as nutrient_a, within an hour."""
@@ -80,9 +80,7 @@ class InterlockOptions(Section, frozen=True):
 
 
 class DerivedOptions(Section, frozen=True):
-    """Variables that growd calculates, such as the vapour pressure deficit and the daily light integral.
-    docs/variables.md has their formulas.
-    """
+    """Variables that growd calculates. docs/variables.md has their formulas."""
 
     base_temperature_degc: Annotated[float, Meta(ge=-20, le=30)] = 10.0
     """Base temperature of growing degree days: about 10 for maize and tomatoes, 4 for lettuce."""
@@ -95,13 +93,13 @@ class LightPlan(Section, frozen=True):
     """From this time of day on the lamp may be lit."""
 
     end: TimeOfDay = "22:00"
-    """From this time of day on the lamp is dark. It may be before the beginning, for light over midnight."""
+    """From this time of day on the lamp is dark; before `begin` for light over midnight."""
 
     ramp_s: Annotated[float, Meta(ge=0, le=14_400)] = 0.0
-    """Sunrise and sunset: how long the light rises after the beginning and falls before the end."""
+    """Sunrise and sunset: the light rises after `begin` and falls before `end` for this time."""
 
     least_umol: Annotated[float, Meta(ge=0, le=5_000)] = 0.0
-    """The lamp fills daylight up to this PPFD in any case, so that the day has its length."""
+    """The lamp fills daylight up to this PPFD in any case."""
 
     most_umol: Annotated[float, Meta(gt=0, le=5_000)] | None = None
     """The lamp fills daylight up to this PPFD at most. Default: full light."""

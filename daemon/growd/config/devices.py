@@ -30,92 +30,87 @@ class Sensor(Section, frozen=True):
     """Number of the I2C bus."""
 
     address: Annotated[int, Meta(ge=0, le=0x77)] = 0
-    """Address on the I2C bus; 0 is the default address of the chip. For a serial sensor without a
-    port: address of its SC16IS750 bridge."""
+    """Address on the I2C bus, of a serial sensor without a port that of its SC16IS750 bridge; 0: the default
+    of the chip."""
 
     interval_s: Annotated[float, Meta(ge=0.1, le=86_400)] = 2.0
     """How often the sensor is read."""
 
     altitude_m: Annotated[int, Meta(ge=0, le=65_535)] | None = None
-    """Altitude above sea level, by which it corrects CO2 for the air pressure. If not set, the chip keeps its
-    setting."""
+    """Altitude above sea level, which corrects CO2. Default: the setting of the chip."""
 
     temperature_offset_degc: Annotated[float, Meta(ge=0, le=655.35)] | None = None
-    """Subtracted from the temperature for self-heating. If not set, the chip keeps its setting."""
+    """Subtracted from the temperature for self-heating. Default: the setting of the chip."""
 
     calibrate_every_days: Annotated[float, Meta(gt=0, le=3_650)] | None = None
-    """After this time without a calibration growd reminds of it. Default: no reminder."""
+    """growd reminds of a calibration after this time. Default: never."""
 
     ppfd_factor: Annotated[float, Meta(ge=0.01, le=100)] = 1.0
     """PPFD of a quantum sensor beside it, divided by its own."""
 
     self_calibration: bool = False
-    """Automatic calibration. It needs fresh air once a day, which a chamber does not have."""
+    """Automatic calibration. It needs fresh air once a day."""
 
     port: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:*+-]+$", max_length=256)] | None = None
-    """The serial port. For a USB adapter use its path in /dev/serial/by-id, or a pattern with *."""
+    """The serial port, or a pattern with *."""
 
     range_ppm: Literal[2_000, 5_000, 10_000] | None = None
-    """Upper end of the range, by default 10000. It must be above [interlock] ceiling_ppm, because the end of
-    the range is not a valid reading. An MH-Z19 is set to this range; an MH-Z16 only if the option is
-    given."""
+    """Upper end of the range, by default 10000; above [interlock] ceiling_ppm. An MH-Z16 is set to it only if
+    it is given."""
 
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] | None = None
-    """A reading that has not changed at all for this long is a fault. Default: four hours for an MH-Z19 or
-    MH-Z16, a day for an EZO circuit, never for others. SCD30, SCD4x, SHT3x, SHT4x and BME280 never repeat a
-    measurement, so that is a fault at once."""
+    """A reading that has not changed for this long is a fault. Default: four hours for an MH-Z19 or MH-Z16, a
+    day for an EZO circuit, never for others. SCD30, SCD4x, SHT3x, SHT4x and BME280 never repeat a
+    measurement; that is a fault at once."""
 
     variable: str = ""
     """The variable that it measures."""
 
     confirms: str = ""
-    """The name of an output whose state it shows, instead of a variable. The reading is then on the topic
-    feedback/NAME of the environment."""
+    """The output whose state it shows, instead of a variable."""
 
     topic: Annotated[str, Meta(max_length=256)] = ""
     """The topic on the broker of [mqtt], without + and #."""
 
     key: Annotated[str, Meta(max_length=256)] = ""
-    """Where the value is in a JSON document, with dots between names or numbers: "ENERGY.Power". Without it
-    the whole payload is the value."""
+    """Place of the value in a JSON document: "ENERGY.Power". Default: the whole payload is the value."""
 
     scale: Annotated[float, Meta(ge=-1e6, le=1e6)] = 1.0
-    """Factor from the value that comes to the unit of the variable."""
+    """Factor to the unit of the variable."""
 
     offset: Annotated[float, Meta(ge=-1e6, le=1e6)] = 0.0
     """Added after the factor."""
 
     stale_after_s: Annotated[float, Meta(ge=1, le=86_400)] = 60.0
-    """A value is not known any more this long after it came. Take two intervals of the sender."""
+    """A value counts for this long after it came."""
 
     channel: Literal["0", "1", "2", "3", "0-1", "0-3", "1-3", "2-3"] = "0"
-    """The input, or two for the difference of their voltages. Each input is a sensor with its own section."""
+    """The input, or two for the difference of their voltages."""
 
     range_mv: Literal[6_144, 4_096, 2_048, 1_024, 512, 256] = 4_096
-    """Full scale. A smaller one has finer steps. An input must stay below the supply voltage in any case."""
+    """Full scale. Inputs must stay below the supply voltage in any case."""
 
     points: tuple[tuple[float, float], ...] = ()
-    """Two points of a straight line, each with the volts at the input and the value there, such as
-    [[2.80, 0], [1.20, 100]]. They are the ends of what the sensor can measure: a value further beyond them
-    than 5 % of the span is a fault."""
+    """Two points of a straight line, in volts and value, such as [[2.80, 0], [1.20, 100]]. Values further
+    beyond them than 5 % of the span are a fault."""
 
     probe_k: Annotated[float, Meta(ge=0.1, le=10)] = 1.0
     """The cell constant (K) of its probe."""
 
     device: Annotated[str, Meta(pattern=r"^28-[0-9a-f*]{1,12}$")] = "28-*"
-    """Its id on the 1-wire bus, such as 28-0316a4ef5dff, or a pattern that only one device matches."""
+    """Its id, such as 28-0316a4ef5dff, or a pattern that only one device matches."""
 
     pin: Pin | None = None
     """Pin (BCM number), of a 1-wire bus by default 4."""
 
     active: Literal["high", "low"] = "low"
-    """The level of the pin at which its value is 1. A contact between the pin and ground makes it low."""
+    """The level of the pin at which its value is 1."""
 
     pull: Literal["up", "down", "none"] = "up"
-    """The resistor of the Raspberry Pi on the pin, which decides its level while the contact is open."""
+    """The resistor on the pin."""
 
     debounce_s: Annotated[float, Meta(ge=0, le=10)] = 0.05
-    """A change of the level counts after it has lasted this long."""
+    """A change counts after this time."""
 
     @property
     def fields(self) -> dict[str, str]:
@@ -195,12 +190,11 @@ class ChannelOptions(Section, frozen=True):
     """Level of the channel when the whole lamp is at full light."""
 
     power_w: Annotated[float, Meta(gt=0, le=100_000)] | None = None
-    """Electric power of the channel at full level, for the counter of energy."""
+    """Electric power at full level."""
 
     lux_per_umol: Annotated[float, Meta(gt=0, le=1_000)] | None = None
-    """Illuminance of its light for each umol/m2/s, by which growd calculates the PPFD. Default: 67 for white
-    LEDs, 7.55 for red and 6.9 for blue ones. Fluorescent lamps have 74, high-pressure sodium lamps 82, metal
-    halide lamps 71."""
+    """Illuminance of its light for each umol/m2/s. Default: 67 for white LEDs, 7.55 for red and 6.9 for blue
+    ones. Fluorescent lamps have 74, high-pressure sodium lamps 82, metal halide lamps 71."""
 
     photons: Annotated[float, Meta(gt=0, le=1_000)] | None = None
     """Photons of the channel at full level, relative to the other channels. Default: 1 for white, 0.5 for
@@ -210,14 +204,11 @@ class ChannelOptions(Section, frozen=True):
 class Light(Section, frozen=True):
     """The lamp, with one to three channels.
 
-    A level of 0 is off. A level above 0 becomes the duty cycle minimum_duty + (1 - minimum_duty) x level ^
-    gamma. With gamma 1 the light is proportional to the level; with 2.2 equal steps of the level look equal
-    to the eye. The control of illuminance takes both options into account.
+    A level above 0 becomes the duty cycle minimum_duty + (1 - minimum_duty) x level ^ gamma.
     """
 
     enabled: bool = True
-    """Whether the chamber has a lamp. A section [light] switches it on unless it says otherwise. Without the
-    section there is no lamp, and growd drives no pin for it."""
+    """Whether the chamber has a lamp; true in a section [light]."""
 
     channel: tuple[ChannelOptions, ...] = (
         ChannelOptions(name="white", pin=12),
@@ -233,7 +224,8 @@ class Light(Section, frozen=True):
     """Duty cycle at which the lamp begins to glow."""
 
     gamma: Annotated[float, Meta(ge=0.2, le=5)] = 1.0
-    """Exponent from level to duty cycle."""
+    """Exponent from level to duty cycle: with 1 the light is proportional to the level, with 2.2 equal steps
+    look equal."""
 
     ramp_s: Annotated[float, Meta(ge=0, le=3_600)] = 0.0
     """Time from dark to full light."""
@@ -245,8 +237,8 @@ class Light(Section, frozen=True):
     """The channels are relays of a lamp that cannot be dimmed: on from a level of one half."""
 
     hardware_pwm: bool = False
-    """Use hardware PWM for the pins 12, 13, 18 and 19 that the lamp has. Other pins use software PWM, whose
-    limit of frequency_hz then applies to all pins."""
+    """Hardware PWM for the pins 12, 13, 18 and 19. If the lamp has others, the limit of software PWM applies
+    to all."""
 
     pwm_chip: Annotated[int, Meta(ge=0, le=32)] = 0
     """Number of the PWM chip in /sys/class/pwm."""
@@ -255,8 +247,8 @@ class Light(Section, frozen=True):
     """Illuminance of the whole lamp at full light, until calibrate_light has measured it."""
 
     needs_sensor: bool = False
-    """Without a working light sensor: false runs the lamp without correction by the sensor, true makes it
-    dark, except for channels with their own set points."""
+    """Without a working light sensor the lamp is dark (true), except for channels with their own set points,
+    or runs without correction (false)."""
 
     stale_after_s: Patience = 10.0
     """Without a newer command the lamp goes dark after this time."""

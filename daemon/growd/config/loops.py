@@ -57,7 +57,7 @@ class LoopOptions(Section, frozen=True):
 
     feed_forward: Annotated[float, Meta(ge=-1, le=1)] = 0.0
     """What the lamp at full light adds to the variable, as a share of the outputs that raise it; below 0 if
-    it takes away. The output changes with the lamp before the sensor sees it."""
+    it takes away."""
 
     tank_litres: Annotated[float, Meta(gt=0, le=100_000)] = 20.0
     """For doses: water in the tank and the pipes."""

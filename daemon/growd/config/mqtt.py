@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 class Mqtt(Section, frozen=True):
     """The MQTT broker of sensors, outputs and alerts of the kind mqtt, which share one connection.
 
-    With `publish`, growd also publishes its own state there, for Home Assistant, Node-RED and other programs.
     With simulated hardware growd connects only for `publish` and alerts.
     """
 
@@ -36,7 +35,7 @@ class Mqtt(Section, frozen=True):
     """User; empty: no login."""
 
     password_file: str = ""
-    """File with the password. A bare name is a systemd credential."""
+    """File with the password."""
 
     publish: bool = False
     """Publish readings, set points, outputs, recipes and alerts."""

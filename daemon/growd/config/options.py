@@ -104,7 +104,7 @@ def _sensor_doc(option: str, doc: str) -> str:
     """The text of an option of [[sensor]], with what the table of kinds says of it."""
     if option == "kind":
         kinds = (
-            f"{each.part} ({', '.join(each.variables.values()) or 'the option variable says it'})"
+            f"{each.part} ({', '.join(each.variables.values()) or 'by variable'})"
             for each in SENSOR_KINDS.values()
         )
         return f"{'; '.join(kinds)}."

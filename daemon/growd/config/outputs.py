@@ -61,8 +61,8 @@ KINDS_WITH: Final[dict[str, tuple[str, ...]]] = {
 class Output(Section, frozen=True):
     """One output, such as a heater, a pump or a valve.
 
-    It follows the commands for its own variable. It is in its safe state without a command for stale_after_s,
-    while growd is not running, and while the variable in `needs` is not known. Commands cannot change that.
+    It is in its safe state without a command for stale_after_s, while growd is not running, and while the
+    variable in `needs` is not known.
     """
 
     name: Name
@@ -78,9 +78,8 @@ class Output(Section, frozen=True):
     """Whether it raises or lowers them."""
 
     variable: OutputVariable | None = None
-    """The variable of its own commands, such as air_heater. Default: the usual one for what it drives.
-    auxiliary_1 to auxiliary_8 are for outputs beside the usual one, and have the interlocks of what they
-    drive."""
+    """The variable of its own commands. Default: the usual one for what it drives. auxiliary_1 to auxiliary_8
+    are for outputs beside it."""
 
     pin: Pin | None = None
     """Pin (BCM number), for the kinds with a pin."""
@@ -89,7 +88,7 @@ class Output(Section, frozen=True):
     """Pin level that switches it on."""
 
     frequency_hz: Annotated[float, Meta(ge=1, le=30_000)] = 200.0
-    """Frequency of the PWM; software PWM goes up to 1000 Hz. A fan with four wires takes 25000 Hz."""
+    """Frequency of the PWM; software PWM goes up to 1000 Hz."""
 
     minimum_duty: Annotated[float, Meta(ge=0, lt=1)] = 0.0
     """Duty cycle at which it begins to work, such as 0.3 for a fan that stalls below."""
@@ -98,8 +97,8 @@ class Output(Section, frozen=True):
     """Number of the PWM chip in /sys/class/pwm."""
 
     protocol: Literal["shelly_gen1", "shelly_gen2", "tasmota", "plain"] = "plain"
-    """What the device speaks: shelly_gen1, shelly_gen2 (also Gen3 and Gen4), tasmota, or plain for any device
-    that takes two addresses (http) or the payloads below (mqtt)."""
+    """What the device speaks. shelly_gen2: also Gen3 and Gen4. plain: two addresses (http) or the payloads
+    below (mqtt)."""
 
     url: str = ""
     """Address of the Shelly or Tasmota device, such as "http://192.168.1.40"."""
@@ -111,11 +110,11 @@ class Output(Section, frozen=True):
     """Address that switches a plain device off."""
 
     password_file: str = ""
-    """File with the password of the user admin of the device. A bare name is a systemd credential."""
+    """File with the password of the user admin of the device."""
 
     topic: str = ""
-    """Topic at the broker of [mqtt]: of a Tasmota device its own topic, of a Shelly its MQTT prefix, of a
-    plain device the whole topic of its commands."""
+    """Topic at the broker of [mqtt]: the own one of a Tasmota device, the MQTT prefix of a Shelly, the whole
+    topic of a plain device."""
 
     payload: Literal["on_off", "level", "percent"] = "on_off"
     """What a plain device takes: payload_on and payload_off, a level from 0 to 1, or percent."""
@@ -130,8 +129,8 @@ class Output(Section, frozen=True):
     """Relay of a Shelly or Tasmota device, counted from 0."""
 
     may_stay_on: bool = False
-    """The output may stay on when growd or the network fails. growd refuses a valve for CO2 without a timer
-    in the device unless this is true, and warns of other outputs that must be off."""
+    """The output may stay on when growd or the network fails. A valve for CO2 without a timer in the device
+    needs true."""
 
     mix: Fraction = 1.0
     """For a channel of the lamp: its level when the whole lamp is at full light."""
@@ -144,27 +143,27 @@ class Output(Section, frozen=True):
     that it drives, for heaters, valves, pumps and what else does harm without a sensor."""
 
     power_w: Annotated[float, Meta(gt=0, le=100_000)] | None = None
-    """Electric power at full level, for the counter of energy."""
+    """Electric power at full level."""
 
     flow_ml_min: Annotated[float, Meta(gt=0, le=1_000_000)] | None = None
-    """Flow at full level, for the counter of volume. Commands of dosing pumps need it, until a calibration
-    has measured it. Default for a valve for CO2: [interlock] valve_flow_l_min."""
+    """Flow at full level. Dosing pumps need it until a calibration. Default for a valve for CO2: [interlock]
+    valve_flow_l_min."""
 
     minimum_on_s: Annotated[float, Meta(ge=0, le=600)] = 0.0
-    """Once on, it stays on for this time, whoever commands it off; not against interlocks and holds."""
+    """Once on, it stays on for this time, except against interlocks and holds."""
 
     minimum_off_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
-    """Once off, it stays off for this time. Default: 180 for coolers and dehumidifiers that cannot be dimmed,
-    since they may have a compressor; 0 for others."""
+    """Once off, it stays off for this time. Default: 180 for coolers and dehumidifiers that cannot be dimmed;
+    0 for others."""
 
     minimum_cycle_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
-    """Shortest time from one start to the next while a controller gives doses; longer is less wear and a
-    larger ripple. Default for mechanical contacts (kind relay, and http and mqtt that only switch): 300 for
-    heaters and exhaust fans, 30 for humidifiers, 90 for a valve for CO2; 0 for others."""
+    """Shortest time from one start to the next of doses. Default for mechanical contacts (kind relay, and
+    http and mqtt that only switch): 300 for heaters and exhaust fans, 30 for humidifiers, 90 for a valve for
+    CO2; 0 for others."""
 
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
-    """Longest time for which it may be on without a pause; 86400 is no limit. Default: 900 for filling, drain
-    and irrigation, which then rest for as long, valve_open_s for what raises CO2. Others rest for 60 s."""
+    """Longest time on without a pause; 86400 is no limit. Default: 900 for filling, drain and irrigation,
+    which then rest for as long, valve_open_s for what raises CO2. Others rest for 60 s."""
 
     confirm_above: float = 0.5
     """For an output that a sensor confirms: above this reading it is on."""

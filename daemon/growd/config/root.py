@@ -64,8 +64,8 @@ class ChamberOptions(Section, frozen=True):
     the accuracy of usual sensors."""
 
     combine: dict[str, Literal["first", "median"]] = msgspec.field(default_factory=dict)
-    """How to combine several sensors of one variable: "first" valid sensor in the file, or "median". The
-    median takes three sensors, because with two nothing shows which one is wrong."""
+    """How to combine several sensors of one variable: "first" valid sensor in the file, or "median" of
+    three and more."""
 
     derived: DerivedOptions = DerivedOptions()
     """Variables that growd calculates."""

@@ -105,8 +105,14 @@ def _described(group: Group) -> Iterator[str]:
     for option in group.options:
         unit = f" ({option.unit})" if option.unit else ""
         default = "must be given" if option.is_required else "" if option.default is None else _code(option)
-        yield f"| `{option.name}` | {_cell(option.words)}{unit} | {default} | {_cell(option.doc)} |"
+        yield f"| `{option.name}` | {_cell(_in_table(option))}{unit} | {default} | {_cell(option.doc)} |"
     yield ""
+
+
+def _in_table(option: Option) -> str:
+    """Its type and range. docs/configuration.md says above the tables what a name may have."""
+    words = option.words.removeprefix("a ").replace("name of letters, digits, _, . and -", "name")
+    return words.replace("number from", "number")
 
 
 def _code(option: Option) -> str:

@@ -36,8 +36,7 @@ class Environment(SetPoints, frozen=True):
     """Topics, services and parameters of the environment begin with it."""
 
     time_zone: Annotated[str, Meta(max_length=64)] = ""
-    """Name such as "Europe/Berlin", for everything by time of day in all environments; the default is the
-    zone of the machine."""
+    """Such as "Europe/Berlin", for times of day in all environments. Default: the zone of the machine."""
 
     def zone(self) -> ZoneInfo | None:
         """The time zone, None for the machine's. Blocking: it reads a file. Raises `ConfigError`."""
@@ -61,12 +60,10 @@ class Http(Section, frozen=True):
     roles (see [access]). "open": everybody."""
 
     name: Annotated[str, Meta(pattern=r"^[a-z][a-z0-9]*$", max_length=32)] = "svc"
-    """Reserved word: the API is at /_<name>, the design documents are _design/<name>. Serves clients of an
-    older system under its name."""
+    """The API is at /_<name>, the design documents are _design/<name>."""
 
     hosts: tuple[str, ...] = ()
-    """Further names by which clients reach growd, such as that of a proxy. Addresses, localhost, the name of
-    the machine, the same with .local, and `host` are always accepted."""
+    """Further names by which clients reach growd, such as that of a proxy."""
 
     origins: tuple[str, ...] = ()
     """Other sites whose pages may use the API and the database, such as "https://panel.example:8443". "*"
@@ -84,7 +81,7 @@ class Couchdb(Section, frozen=True):
     """Address of the CouchDB, such as "http://127.0.0.1:5985"; may contain user and password."""
 
     credentials_file: str = ""
-    """File with two lines, user and password. A bare name is a systemd credential."""
+    """File with two lines, user and password."""
 
     prefix: Annotated[str, Meta(pattern=r"^[a-z0-9_]*$", max_length=32)] = ""
     """Prefix of the names of growd's databases."""
@@ -95,21 +92,16 @@ class Couchdb(Section, frozen=True):
 
 
 class Replication(Section, frozen=True):
-    """Continuous copies to and from a remote CouchDB server. Without `url` nothing is replicated.
-
-    The certificate of an https server must be valid for the authorities in ca_file, or else for those of this
-    machine.
-    """
+    """Continuous copies to and from a remote CouchDB server. Without `url` nothing is replicated."""
 
     url: str = ""
     """The remote server, without a database and without a login."""
 
     credentials_file: str = ""
-    """File with two lines, user and password, not readable for others. A bare name is a systemd
-    credential."""
+    """File with two lines, user and password, not readable for others."""
 
     ca_file: str = ""
-    """Certificates of the trusted authorities (PEM)."""
+    """Trusted certificate authorities (PEM); default: those of the machine."""
 
     points: Literal["up", "off"] = "up"
     """Copy measured and desired points to the remote server."""
@@ -118,8 +110,7 @@ class Replication(Section, frozen=True):
     """Copy commands, qualities and events to the remote server."""
 
     recipes: Literal["down", "both", "off"] = "down"
-    """Copy recipes from the remote server, or in both directions. With down no device can change the recipes
-    of the others."""
+    """Copy recipes from the remote server, or in both directions."""
 
     environments: tuple[Name, ...] = ()
     """Copy only the points and events of these environments; empty is all."""
@@ -148,9 +139,7 @@ class StorageRuleOptions(Section, frozen=True):
 
 
 class Store(Section, frozen=True):
-    """When points are stored and sent to the database. Each batch costs the card about the same, whatever its
-    size. New points are safe on disk within a second.
-    """
+    """When points are stored and sent to the database. New points are safe on disk within a second."""
 
     batch: Annotated[int, Meta(ge=1, le=500)] = 500
     """A batch is sent when this many points wait. After an outage batches have 500 points."""
@@ -186,14 +175,13 @@ class Gpio(Section, frozen=True):
     """The pins of the header."""
 
     library: Literal["gpiod", "RPi.GPIO"] = "gpiod"
-    """The package that drives them. docs/hardware.md says when to choose RPi.GPIO, which the extra
-    growd[rpi-gpio] brings."""
+    """The package that drives them. docs/hardware.md compares them."""
 
 
 class Simulator(Section, frozen=True):
     """Simulated hardware, and the speed of its time.
 
-    Each environment has its own chamber, in one common room. A recording drives the first one.
+    Each environment has its own chamber. A recording drives the first one.
     """
 
     enabled: bool = True
@@ -209,9 +197,7 @@ class Simulator(Section, frozen=True):
     """File with faults and their times."""
 
     unconfigured: tuple[SensorKindName, ...] = ()
-    """Kinds of sensors that are wired too, each at its usual address, or at a USB adapter if it is serial.
-    They have no section [[sensor]] yet: the page finds them by a scan."""
+    """Kinds of sensors that are wired and have no section [[sensor]] yet: the page finds them by a scan."""
 
     replay: str = ""
-    """Recording that drives the chamber in place of the model: a CSV file, or a run that `growd run export`
-    wrote."""
+    """Recording in place of the model: a CSV file, or a run that `growd run export` wrote."""

@@ -16,7 +16,7 @@ class Tls(Section, frozen=True):
 
     certificate: str = ""
     """File (PEM) with the certificate, followed by the intermediate certificates. Without it growd speaks
-    plain HTTP. A bare name is a systemd credential."""
+    plain HTTP."""
 
     key: str = ""
     """File (PEM) with the private key of the certificate, without a password, not readable for others. A bare
