@@ -77,8 +77,16 @@ class CameraPhoto(msgspec.Struct, frozen=True, gc=False):
     @property
     def folder(self) -> Path:
         """Its folder in that of all photos."""
-        day = datetime.fromtimestamp(self.time, UTC).strftime("%Y-%m-%d")
-        return Path(self.environment, self.camera, day)
+        return Path(self.environment, self.camera, _day(self.time))
+
+    def file(self, *, small: bool = False) -> Path:
+        """Its JPEG in the folder of all photos, or its preview.
+
+        The name is the time of day (UTC), and the end of the id, which differs.
+        """
+        moment = datetime.fromtimestamp(self.time, UTC)
+        stem = f"{moment:%H%M%S}-{self.id.rpartition('-')[2]}"
+        return self.folder / f"{stem}{'-small' if small else ''}.jpg"
 
 
 _decode: Final = msgspec.json.Decoder(CameraPhoto).decode
@@ -104,14 +112,8 @@ class Album:
         for file in self._files():
             if file.name.endswith(_PART):
                 file.unlink()
-            elif file.suffix == ".json":
-                try:
-                    photo = _decode(file.read_bytes())
-                except (msgspec.DecodeError, msgspec.ValidationError) as error:
-                    _log.warning("%s can't be read: %s", file, error)
-                    continue
-                if self.file_of(photo).exists():
-                    found[photo.id] = photo
+            elif file.suffix == ".json" and (photo := _read(file)) and self.file_of(photo).exists():
+                found[photo.id] = photo
         self._photos = sorted(found.values(), key=lambda photo: photo.id)
         self._by_id = found
         self.size = sum(photo.room for photo in self._photos)
@@ -121,18 +123,19 @@ class Album:
         return self._by_id.get(photo_id)
 
     def newest_first(
-        self, environment: str, camera: str = "", *, start: float = 0.0, end: float = 1e12
+        self, environment: str, camera: str = "", *, run: str = "", start: float = 0.0, end: float = 1e12
     ) -> Iterator[CameraPhoto]:
-        """The photos of an environment, perhaps of one camera, before `end`. Does not block."""
+        """The photos of an environment, perhaps of one camera or run, before `end`. Does not block."""
         for photo in reversed(self._photos[: bisect.bisect_left(self._photos, end, key=lambda at: at.time)]):
             if photo.time < start:
                 return
-            if photo.environment == environment and camera in {"", photo.camera}:
+            is_of_run = run in {"", photo.recipe_run}
+            if photo.environment == environment and camera in {"", photo.camera} and is_of_run:
                 yield photo
 
     def file_of(self, photo: CameraPhoto, *, small: bool = False) -> Path:
         """The JPEG of a photo, or its preview. Does not block."""
-        return self.path / photo.folder / f"{_stem(photo)}{'-small' if small else ''}.jpg"
+        return self.path / photo.file(small=small)
 
     def begin(self, now: float) -> ShotFiles:
         """The files of a new photo; thins the others. Raises `NoRoomError` and OSError."""
@@ -202,7 +205,33 @@ class Album:
             yield from (Path(folder, name) for name in names)
 
 
-def _stem(photo: CameraPhoto) -> str:
-    """The name of its files: the time of day (UTC), and the end of the id, which differs."""
-    moment = datetime.fromtimestamp(photo.time, UTC)
-    return f"{moment:%H%M%S}-{photo.id.rpartition('-')[2]}"
+def photos_of_run(data: Path, environment: str, run: str, start: float, end: float) -> list[CameraPhoto]:
+    """The photos of a run that lasted from `start` to `end`, oldest first, read from a data folder.
+
+    For those who have no `Album`. One of them may be deleted meanwhile.
+    """
+    days = (
+        day
+        for day in (data / FOLDER).glob("*/*/*")
+        if day.parts[-3] == environment and _day(start) <= day.name <= _day(end)
+    )
+    found = (_read(file) for day in days for file in day.glob("*.json"))
+    return sorted(
+        (photo for photo in found if photo is not None and photo.recipe_run == run),
+        key=lambda photo: photo.id,
+    )
+
+
+def _read(file: Path) -> CameraPhoto | None:
+    """The document of a photo; None if it is damaged or gone."""
+    try:
+        return _decode(file.read_bytes())
+    except FileNotFoundError:  # thinned just now
+        return None
+    except (msgspec.DecodeError, msgspec.ValidationError) as error:
+        _log.warning("%s can't be read: %s", file, error)
+        return None
+
+
+def _day(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d")

@@ -31,6 +31,9 @@ LAST: Final = "latest"
 """In place of an id."""
 _PIECE: Final = 64 << 10
 _CAMERA: Final = Field("camera", Kind.STRING, default="", max_length=64, doc="only those of this camera")
+_RUN: Final = Field(
+    "run", Kind.STRING, default="", max_length=200, doc="only those of this run, by its whole id"
+)
 _START: Final = Field("start", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601; default: the first")
 _END: Final = Field(
     "end", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601, excluded; default: the last"
@@ -55,7 +58,7 @@ class PhotoCalls:
         self.operations = (
             Operation(
                 "GET", "photos", "environment", "List the photos of cameras, newest first", self.list_photos,
-                query=(_START, _END, _CAMERA, _LIMIT), answer="photos", refusals=(404,),
+                query=(_START, _END, _CAMERA, _RUN, _LIMIT), answer="photos", refusals=(404,),
             ),
             Operation(
                 "GET", "photo", "photo",
@@ -79,7 +82,8 @@ class PhotoCalls:
         await self.loaded.wait()
         found: list[CameraPhoto] = []
         more = False
-        for photo in self._album.newest_first(environment, query["camera"], start=start, end=end):
+        of = {"camera": query["camera"], "run": query["run"]}
+        for photo in self._album.newest_first(environment, **of, start=start, end=end):
             if len(found) == query["limit"]:
                 more = True
                 break

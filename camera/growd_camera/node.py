@@ -118,9 +118,9 @@ class CameraNode:
         place = await run(self._album.begin, clock.time())
         try:
             async with self._lit():
-                moment = clock.time()
+                moment, recipe_run = clock.time(), self._recipe_run()
                 picture = await self._shooting.take(camera, self._environment, place)
-            taken = Taken(self._environment, camera.name, moment, self._recipe_run())
+            taken = Taken(self._environment, camera.name, moment, recipe_run)
             return await run(self._album.keep, place, picture, taken)
         finally:
             with contextlib.suppress(OSError, WorkerError):

@@ -13,6 +13,7 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.runtime.text import moment
+from growd_camera.album import CameraPhoto
 from growd_camera.film import Film, FilmError
 from growd_cli.options import client_options, refuse, refuse_existing, replace_option
 from growd_cli.output import echo_lines, output_options, print_json, table, text_of
@@ -29,23 +30,12 @@ if TYPE_CHECKING:
 
 _PAGE = 1_000  # photos in one answer
 _TAKE_S = 60.0  # a camera may be asked for 30 s, and wait for another photo
+_Span = tuple[float | None, float | None]
 _HEADINGS = ("time", "camera", "size", "kB", "cover", "greenness", "id")
 
 
-class _Photo(msgspec.Struct):
-    id: str
-    camera: str
-    time: float
-    width: int
-    height: int
-    bytes: int
+class _Photo(CameraPhoto, frozen=True, kw_only=True, gc=False):
     address: str
-    environment: str = ""
-    small_bytes: int = 0
-    sha256: str = ""
-    recipe_run: str = ""
-    canopy_cover: float | None = None
-    canopy_greenness: float | None = None
 
 
 class _Photos(msgspec.Struct):
@@ -118,7 +108,7 @@ def list_command(
     with daemon.client() as client:
         zone = zone_of(client)
         span = span_in(lambda: zone, start, end, partial(time_of, client))
-        found = _listed(client, where, name, span, limit)
+        found = _listed(client, where, span, limit, camera=name or None)
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
@@ -170,7 +160,11 @@ def film(
     where = environment or daemon.configuration().environment.id
     with daemon.client() as client:
         span = span_in(partial(zone_of, client), start, end, partial(time_of, client))
-        photos = [each for each in _all(client, where, name, span) if night or each.canopy_cover is not None]
+        photos = [
+            each
+            for each in all_photos(client, where, span, camera=name or None)
+            if night or each.canopy_cover is not None
+        ]
         if not photos:
             refuse("there is no such photo")
         shown = [each for each in reversed(photos) if each.camera == photos[0].camera]
@@ -189,22 +183,20 @@ def film(
     echo_text(f"growd: {path} has {counted(made.frames, 'photo')}, {made.frames / fps:.1f} s", err=True)
 
 
-def _listed(
-    client: DaemonClient, environment: str, camera: str, span: tuple[float | None, float | None], limit: int
-) -> _Photos:
+def _listed(client: DaemonClient, environment: str, span: _Span, limit: int, **only: str | None) -> _Photos:
     start, end = span
-    given = {"camera": camera or None, "start": start, "end": end, "limit": limit}
+    given = {"start": start, "end": end, "limit": limit, **only}
     query = urlencode({name: value for name, value in given.items() if value is not None})
     return client.get("photos", environment, query=query, kind=_Photos)
 
 
-def _all(
-    client: DaemonClient, environment: str, camera: str, span: tuple[float | None, float | None]
-) -> Iterator[_Photo]:
-    """The photos of a span, newest first, read page by page."""
+def all_photos(
+    client: DaemonClient, environment: str, span: _Span = (None, None), **only: str | None
+) -> Iterator[CameraPhoto]:
+    """The photos of a span, newest first, read page by page; `only` those of a `camera` or a `run`."""
     start, end = span
     while True:
-        page = _listed(client, environment, camera, (start, end), _PAGE)
+        page = _listed(client, environment, (start, end), _PAGE, **only)
         yield from page.photos
         if not page.more:
             return

@@ -19,14 +19,17 @@ from growd.store.errors import StoreError
 from growd.store.exporting.source import CONNECT_S, SILENCE_S, ExportBrokenError, PointSource, SourceReader
 from growd_analysis.runs.run_export import Counts, RunExport
 from growd_analysis.runs.run_zip import RunZip
+from growd_cli.camera import all_photos
 from growd_cli.client import HINTS, NOT_REACHED
 from growd_cli.options import client_options, refuse, replace_option
 from growd_cli.terminal import echo_text
 from growd_client.connection import DaemonClient
+from growd_client.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from growd_camera.album import CameraPhoto
     from growd_cli.options import DaemonOptions
 
 ANSWER_S: Final = 60.0  # for the record, which may have megabytes
@@ -66,6 +69,7 @@ def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, 
     login, tls = daemon.login(address), daemon.tls(address)
     with DaemonClient(address, login, tls, ANSWER_S, HINTS) as client:
         described = client.get("run", run_id, kind=dict[str, Any])
+        photos = _photos(client, described["run"])
     names = Databases.prefixed(daemon.configuration().couchdb.prefix)
     source = PointSource(
         URL(address.root),
@@ -81,7 +85,7 @@ def export(*, daemon: DaemonOptions, run_id: str, path: Path | None, kind: str, 
     try:
         with RunZip(path, f"run-{short}", replace=replace) as file, _progress() as report:
             counts = run_on_loop(
-                _write(source, file, described, kind=kind, scratch=path.parent, report=report)
+                _write(source, file, described, photos, kind=kind, scratch=path.parent, report=report)
             )
             file.finish()
     except ExportBrokenError as error:
@@ -98,6 +102,7 @@ async def _write(
     source: PointSource,
     file: RunZip,
     described: dict[str, Any],
+    photos: Sequence[CameraPhoto],
     *,
     kind: str,
     scratch: Path,
@@ -107,7 +112,15 @@ async def _write(
     connector = aiohttp.TCPConnector(ssl=source.tls or True)
     async with aiohttp.ClientSession(timeout=timeout, connector=connector) as session:
         reader = SourceReader(session, source)
-        return await RunExport(reader, source, described, kind, scratch, report).write(file)
+        return await RunExport(reader, source, described, kind, scratch, report, photos).write(file)
+
+
+def _photos(client: DaemonClient, run: dict[str, Any]) -> list[CameraPhoto]:
+    """Photos of cameras, oldest first; none of an environment that is not configured any more."""
+    try:
+        return [*all_photos(client, run["environment"], run=run["_id"])][::-1]
+    except NotFoundError:
+        return []
 
 
 @contextmanager

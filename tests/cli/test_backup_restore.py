@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import asynccontextmanager
+from datetime import UTC
 
 import aiohttp
 import pytest
 from aiohttp import web
 from yarl import URL
 
+from growd.config.camera import PhotoOptions
 from growd.host.data_folder import StartError, own_folder
+from growd_camera.album import Album
 from growd_machine.backup import documents, making
 from support.chambers import COPIED, PHOTO, fill, fill_folder, folder_content, growd, places
 from support.full_disk import full_disk
@@ -73,6 +76,9 @@ async def test_everything_comes_back(database_server, tmp_path, small_parts):
         content = await new.content()
         assert f"compared {sum(map(len, content.values()))} documents" in restored.output
         await assert_same(new, old)
+        album = Album(new.data, "0123456789ab", PhotoOptions(), UTC)
+        await asyncio.to_thread(album.load)
+        assert [photo.camera for photo in album.newest_first("chamber")] == ["top"]
 
 
 @asynccontextmanager

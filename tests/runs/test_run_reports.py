@@ -147,7 +147,7 @@ async def store_basil(stored):
 
 
 @pytest.fixture
-async def reports(stored, archive):
+async def reports(stored, archive, tmp_path):
     await store_basil(stored)
 
     async def photo(note_id, name, most):
@@ -166,6 +166,7 @@ async def reports(stored, archive):
                 where,
                 ship=nullcontext,
                 photo=photo,
+                data=tmp_path,
                 time=lambda: MIDNIGHT + 400_000,
                 zone=UTC,
                 **options,

@@ -36,12 +36,19 @@ COPIED = {
     "interlocks.json": b"00000000 {}",
     "journal/n/entry.json": b"{}",
     "journal/n/photo-1.png": PHOTO,
+    "photos/chamber/top/2023-11-14/221320-0123456789.jpg": b"a JPEG",
+    "photos/chamber/top/2023-11-14/221320-0123456789-small.jpg": b"its preview",
+    "photos/chamber/top/2023-11-14/221320-0123456789.json": (
+        b'{"id":"0123456789ab:1700000000000-0123456789","environment":"chamber","camera":"top",'
+        b'"time":1700000000.0,"width":8,"height":6,"bytes":6,"small_bytes":11,"sha256":"0123456789"}'
+    ),
 }
 LEFT_OUT = (
     "growd.lock",
     "hold-upgrade.json",
     "backups/old",
     "journal/x.part/photo",
+    "photos/1-ab-target.part",
     "growd.sqlite3.damaged-1",
     "couchdb/CURRENT",
 )
@@ -204,7 +211,9 @@ def folder_content(data: Path) -> dict[str, Any]:
         path for path in data.rglob("*") if path.is_file() and str(path.relative_to(data)) not in LEFT_OUT
     ]
     others = {
-        str(path.relative_to(data)): path.read_bytes() for path in files if path.suffix in {".json", ".png"}
+        str(path.relative_to(data)): path.read_bytes()
+        for path in files
+        if path.suffix in {".json", ".png", ".jpg"}
     }
     return {"rows": dump, "log": log.recovered, "note": log.note, "notices": notices, "files": others}
 

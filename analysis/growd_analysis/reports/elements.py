@@ -43,6 +43,8 @@ svg text { font: 11px system-ui, sans-serif; fill: #3c443a; }
 .key svg { display: inline-block; width: 26px; height: 12px; vertical-align: -1px; margin-right: .35rem; }
 .photos { display: flex; flex-wrap: wrap; gap: .5rem; }
 .photos img { max-width: 16rem; max-height: 12rem; border: 1px solid #d5dbd2; }
+.photos figure { flex: 1 1 10rem; max-width: 20rem; margin: 0; }
+.photos figure img { display: block; max-width: 100%; max-height: 20rem; }
 .entry { white-space: pre-wrap; }
 @media screen and (max-width: 40rem) {
   body { padding: .6rem; }

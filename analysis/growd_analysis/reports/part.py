@@ -27,6 +27,7 @@ async def opened(around: Surroundings) -> AsyncIterator[None]:
         around.figure_points,
         ship=around.shipping,
         photo=partial(_photo, around.database),
+        data=around.data,
         time=around.bus.clock.time,
         zone=await asyncio.to_thread(around.present().environment.zone),
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -12,13 +13,16 @@ from growd.bus.errors import UnknownNameError
 from growd.runs.account import LIGHTS
 from growd.store.history.history import HistoryQuery
 from growd_analysis.reports.plots import WIDTH, Course, Steps
+from growd_camera.album import FOLDER, photos_of_run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from growd.runs.figures import RunFigures
     from growd.store.couch import Document
     from growd.store.history.history import History
+    from growd_camera.album import CameraPhoto
 
 PHOTO_TYPES: Final = frozenset({"image/jpeg", "image/png", "image/webp"})
 SMALL_PHOTO: Final = 1_500_000
@@ -50,6 +54,13 @@ class ShownPhoto(NamedTuple):
 
     name: str
     size: int
+    address: str
+
+
+class CameraShot(NamedTuple):
+    """A photo of a camera; its address as `data:`."""
+
+    photo: CameraPhoto
     address: str
 
 
@@ -125,6 +136,24 @@ async def notes_of(described: dict[str, Any], photo: PhotoReader) -> list[Note]:
     return found
 
 
+def camera_shots(data: Path, reading: RunReading) -> list[CameraShot]:
+    """The first, middle and last photo of each camera in a run, of those in light if there are any.
+
+    A large one is shown by its preview. `data` is the data folder. Blocks.
+    """
+    figures = reading.figures
+    photos = photos_of_run(data, reading.environment, reading.run["_id"], figures.start, figures.end)
+    found = []
+    for camera in dict.fromkeys(photo.camera for photo in photos):
+        own = [photo for photo in photos if photo.camera == camera]
+        lit = [photo for photo in own if photo.canopy_cover is not None] or own
+        for photo in dict.fromkeys((lit[0], lit[len(lit) // 2], lit[-1])):
+            file = data / FOLDER / photo.file(small=photo.bytes > SMALL_PHOTO)
+            with suppress(OSError):  # it was thinned just now
+                found.append(CameraShot(photo, _address("image/jpeg", file.read_bytes())))
+    return found
+
+
 async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[tuple[str, str], ShownPhoto]:
     """The photos by note and name, the small ones first."""
     found: dict[tuple[str, str], ShownPhoto] = {}
@@ -143,7 +172,11 @@ async def _photos(keys: Sequence[tuple[str, str]], photo: PhotoReader) -> dict[t
 def _photo(name: str, read: ReadPhoto) -> ShownPhoto:
     if read.content is None:
         return ShownPhoto(name, read.size, "")
-    return ShownPhoto(name, read.size, f"data:{read.media};base64,{base64.b64encode(read.content).decode()}")
+    return ShownPhoto(name, read.size, _address(read.media, read.content))
+
+
+def _address(media: str, content: bytes) -> str:
+    return f"data:{media};base64,{base64.b64encode(content).decode()}"
 
 
 def _course(series: dict[str, Any], width: int, figures: RunFigures) -> Course:

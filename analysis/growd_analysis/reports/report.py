@@ -38,7 +38,8 @@ async def report(
 ) -> bytes:
     """The report as HTML, made at the UNIX time `now`. Raises `StoreError` and `BusError`.
 
-    `described` has the `notes`, `measurements` and `events` of the run; see `RunArchive.describe`.
+    `described` has the `notes`, `measurements` and `events` of the run (see `RunArchive.describe`), and its
+    `shots` by cameras.
     """
     notes = await notes_of(described, photo)
     marks = _marks(described["events"], notes, language)
@@ -74,6 +75,7 @@ def _whole(
         tables.header(run, figures, language),
         element("h2", say("summary")),
         *tables.summary(figures, language),
+        *tables.shots(described["shots"], language),
         *([element("h2", say("climate")), _key(setting), *climate] if climate else []),
         *_light(figures, language),
         *_use(figures, language),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
     from contextlib import AbstractAsyncContextManager
     from datetime import tzinfo
+    from pathlib import Path
 
     from growd.runs.archive import RunArchive
     from growd.runs.figures import RunFigures
@@ -42,8 +43,9 @@ class RunReports:
     """Reports of the runs in `archive`. Every call raises `StoreError` and `BusError`.
 
     `points` gives the points of an environment, `ship` is entered while they are read and sends waiting ones,
-    `photo` reads photos of notes, `time` is UNIX time. What was read of runs without kept figures stays in
-    memory, so a request that took too long goes on there, and the report of a long run is soon there again.
+    `photo` reads photos of notes, `data` is the data folder with those of cameras, `time` is UNIX time. What
+    was read of runs without kept figures stays in memory, so a request that took too long goes on there, and
+    the report of a long run is soon there again.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class RunReports:
         *,
         ship: Callable[[], AbstractAsyncContextManager[None]],
         photo: PhotoReader,
+        data: Path,
         time: Callable[[], float],
         zone: tzinfo | None,
         limit_s: float = LIMIT_S,
@@ -63,6 +66,7 @@ class RunReports:
         self._points = points
         self._ship = ship
         self._photo = photo
+        self._data = data
         self._time = time
         self._zone = zone
         self._limit = limit_s
@@ -80,7 +84,7 @@ class RunReports:
         async with self._working():
             await _import_pages()
             from growd_analysis.reports.language import Language  # noqa: PLC0415  see _import_pages
-            from growd_analysis.reports.reading import RunReading  # noqa: PLC0415
+            from growd_analysis.reports.reading import RunReading, camera_shots  # noqa: PLC0415
             from growd_analysis.reports.report import report  # noqa: PLC0415
 
             run = await self._archive.find(run_id)
@@ -89,6 +93,7 @@ class RunReports:
             described = await self._archive.describe(run, now)
             span = reading.environment, reading.figures.start, reading.figures.end
             described |= await self._history.events(*span)
+            described["shots"] = await asyncio.to_thread(camera_shots, self._data, reading)
             return await report(reading, described, self._photo, Language(language, self._zone), now=now)
 
     async def comparison(self, run_ids: Sequence[str], language: str) -> bytes:

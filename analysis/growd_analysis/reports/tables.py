@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.store.calibration_records import CALIBRATION
-from growd.variables import VARIABLES
+from growd.variables import CANOPY_COVER, VARIABLES
 from growd_analysis.reports.elements import Content, Element, add, element, pairs, table
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from growd.runs.figures import Deviation, OutputFigures, RunFigures, VariableFigures
     from growd.store.couch import Document
     from growd_analysis.reports.language import Language
-    from growd_analysis.reports.reading import Note
+    from growd_analysis.reports.reading import CameraShot, Note
 
 LASTING: Final = ("fault", "interlock", "hold")
 SUMMED: Final = {"yields": ("harvest_fresh_mass", "harvest_dry_mass"), "water": ("water_added",)}
@@ -200,6 +200,23 @@ def _calibration(one: Mapping[str, Any], details: Mapping[str, Any], language: L
         *("" if value is None else language.value(value, variable) for value in numbers),
         str(one["by"] or ""),
     ]
+
+
+def shots(found: Sequence[CameraShot], language: Language) -> list[Element]:
+    """Photos of cameras, each with its time and what leaves cover."""
+    if not found:
+        return []
+    photos = element("div", class_="photos")
+    for photo, address in found:
+        time = language.moment(photo.time)
+        lines = [f"{photo.camera}, {time}"]
+        if photo.canopy_cover is not None:
+            cover = language.value(photo.canopy_cover, CANOPY_COVER)
+            lines.append(f"{language.variable(CANOPY_COVER)}: {cover} %")
+        image = element("img", src=address, alt=language.say("photo", time=time))
+        caption = element("figcaption", ". ".join(lines), class_="faint")
+        photos.append(element("figure", image, caption))
+    return [element("h2", language.say("photos")), photos]
 
 
 def journal(notes: Sequence[Note], language: Language) -> Element:

@@ -151,6 +151,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "entry": ("Entry", "Eintrag"),
     "author": ("By", "Von"),
     "no_entries": ("There are no entries.", "Es gibt keine Einträge."),
+    "photos": ("Photos", "Fotos"),
     "photo": ("Photo of {time}", "Foto vom {time}"),
     "photo_not_here": (
         "{name}, {size} MB: too large for the report. It is in the journal on the page of growd.",

@@ -9,7 +9,7 @@ from growd.runs.archive import AFTER_DAYS, short_id
 from growd.runs.by_hand import MOST_MEASUREMENTS, MOST_NOTES
 from growd.store.exporting.csv_format import iso_time
 from growd.variables import VARIABLES
-from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, POINTS, ROLLUPS, STUDY
+from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, PHOTOS, POINTS, ROLLUPS, STUDY
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +100,8 @@ def _members(
         f"{OBSERVATIONS.name}.{kind}": "measurements by hand and their treatment, with the names of BrAPI",
         "journal.json": f"notes ({notes}{notes_cut}), measurements by hand of variables without a sensor "
         f"({measurements}{cut}), until {AFTER_DAYS} days after the end or the start of the next run",
-        "photos/": f"photos of the notes ({counts['photos']})",
+        "photos/": f"photos of the notes and, in a folder for each, of cameras ({counts['photos']})",
+        f"{PHOTOS.name}.{kind}": "the photos of cameras: canopy_cover in percent, empty in the dark",
         "replay.csv": "measured values for the simulator: UNIX seconds, variable, value",
         "SHA256SUMS": "checksums of all other files",
     }

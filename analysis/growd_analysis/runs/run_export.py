@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import tempfile
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, BinaryIO, Final, NamedTuple, cast
 
@@ -15,13 +15,14 @@ import msgspec
 from growd.runs.archive import short_id
 from growd.runs.run_points import WIDTH_S, check_unmoved, is_rolled_up, retired_until, series_of
 from growd.store.exporting.csv_format import UNITS, iso_time, stringify
-from growd.store.exporting.source import Span, exported_point
+from growd.store.exporting.source import MissingError, Span, exported_point
 from growd.store.history.events import MARKS
 from growd.store.rollups.document import RETIRED, RollupSeries
 from growd_analysis.runs.in_thread import in_thread
 from growd_analysis.runs.readme import readme
 from growd_analysis.runs.study import observations, study_fields
-from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, POINTS, ROLLUPS, STUDY, table
+from growd_analysis.runs.tables import EVENTS, OBSERVATIONS, PHOTOS, POINTS, ROLLUPS, STUDY, table
+from growd_client.address import API
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from growd.store.rollups.document import Rollup
     from growd_analysis.runs.run_zip import RunZip
     from growd_analysis.runs.tables import Table
+    from growd_camera.album import CameraPhoto
 
 HELD_S: Final = 660.0
 """How long a measurement holds with the default [store] maximum_interval_s."""
@@ -54,7 +56,8 @@ class Counts(NamedTuple):
 class RunExport:
     """One export of the run that the API has `described`, with tables of the `kind` "csv" or "parquet".
 
-    `scratch` is a folder for temporary files. `report` gets the share that is done.
+    `scratch` is a folder for temporary files. `report` gets the share that is done. `photos` are those that
+    cameras took, oldest first.
     """
 
     reader: SourceReader
@@ -63,10 +66,11 @@ class RunExport:
     kind: str
     scratch: Path
     report: Callable[[float], None]
+    photos: Sequence[CameraPhoto] = ()
 
     async def write(self, file: RunZip) -> Counts:
         """Write all members. Raises `StoreError`."""
-        photos = await self._write_records(file)
+        photos = await self._write_records(file) + await self._write_photos(file)
         raw_from = await retired_until(self.reader, self.source)
         series = await series_of(self.reader, self.source, self._run["environment"])
         numbers = [one for one in series if one.key[1] not in {"quality", "event"}]
@@ -118,16 +122,28 @@ class RunExport:
                 await asyncio.to_thread(made.add, each)
         for note in self.described["notes"]:
             for name, member in zip(note["photos"], _photo_names(note), strict=True):
-                await self._write_photo(file, note["id"], name, member)
+                await self._write_photo(file, member, (self.source.events, note["id"], name))
         return sum(len(note["photos"]) for note in notes)
 
-    async def _write_photo(self, file: RunZip, note_id: str, name: str, member: str) -> None:
-        async with (
-            in_thread(file.member(member, is_compressed=False)) as target,
-            aclosing(self.reader.attachment(self.source.events, note_id, name)) as pieces,
-        ):
-            async for piece in pieces:
-                await asyncio.to_thread(target.write, piece)
+    async def _write_photos(self, file: RunZip) -> int:
+        """The photos of cameras without those that are gone meanwhile, and their table; how many."""
+        rows = []
+        for photo in self.photos:
+            member = _photo_name(photo)
+            path = f"_{self.source.design}", *API.split("/"), "photo", photo.id
+            with suppress(MissingError):
+                await self._write_photo(file, member, path)
+                leaves = photo.canopy_cover, photo.canopy_greenness
+                rows.append((photo.time, photo.camera, member, photo.sha256, *leaves))
+        async with in_thread(table(file, PHOTOS, self.kind, self.scratch)) as made:
+            await asyncio.to_thread(made.add, rows)
+        return len(rows)
+
+    async def _write_photo(self, file: RunZip, member: str, path: tuple[str, ...]) -> None:
+        async with aclosing(self.reader.content(*path)) as pieces:
+            content = b"".join([piece async for piece in pieces])
+        async with in_thread(file.member(member, is_compressed=False)) as target:
+            await asyncio.to_thread(target.write, content)
 
     # points
 
@@ -269,6 +285,12 @@ def _add_buckets(made: Table, rows: Sequence[tuple[Any, ...]], replay: IO[bytes]
     ]
     replay.write("".join(recorded).encode())
     return len(rows)
+
+
+def _photo_name(photo: CameraPhoto) -> str:
+    """The member for the photo of a camera."""
+    time = iso_time(photo.time)[:19].replace(":", "")
+    return f"photos/{photo.camera}/{time}-{photo.sha256[:10]}.jpg"
 
 
 def _photo_names(note: dict[str, Any]) -> list[str]:

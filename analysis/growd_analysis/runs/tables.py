@@ -44,6 +44,19 @@ EVENTS: Final = Layout(
     "events",
     {"time": TIME, "environment": TEXT, "category": TEXT, "variable": TEXT, "value": TEXT, "by": TEXT},
 )
+PHOTOS: Final = Layout(
+    "photos",
+    {
+        "time": TIME,
+        "camera": TEXT,
+        "file": TEXT,
+        "sha256": TEXT,
+        "canopy_cover": NUMBER,
+        "canopy_greenness": NUMBER,
+    },
+)
+"""Photos of cameras; `file` is the member of the ZIP file."""
+
 STUDY: Final = Layout("study", {"section": TEXT, "field": TEXT, "value": TEXT})
 """Fields of MIAPPE 1.1, by their names there."""
 

@@ -311,11 +311,10 @@ class SourceReader:
         finally:
             await reading.aclose()
 
-    async def attachment(self, database: str, document_id: str, name: str) -> AsyncGenerator[bytes]:
-        """The content of an attachment, piece by piece."""
+    async def content(self, *path: str) -> AsyncGenerator[bytes]:
+        """What is at a path, piece by piece: an attachment at its database, document and name."""
         address = str(self._source.address).rstrip("/")
-        path = "/".join(quote(part, safe="") for part in (database, document_id, name))
-        url = URL(f"{address}/{path}", encoded=True)
+        url = URL("/".join([address, *(quote(part, safe="") for part in path)]), encoded=True)
         try:
             async with self._session.get(url, headers=self._headers, allow_redirects=False) as response:
                 if response.status != HTTPStatus.OK:
