@@ -49,8 +49,8 @@ _output = click.Path(path_type=Path, dir_okay=False)
 def report(*, daemon: DaemonOptions, run_id: str, path: Path | None, replace: bool, lang: str) -> None:
     """Write the report of a run, a page that prints well.
 
-    It has the climate against the set points, deviations, light, CO2, faults, the journal with photos, and
-    yields. ID is the id of a run, or its short form, which `growd run list` prints.
+    It has the climate against the set points, deviations, light, CO2, faults, photos of cameras, the journal
+    with photos, and yields. ID is the id of a run, or its short form, which `growd run list` prints.
 
     Exit status: 0; 1 if the run is unknown, or if FILE exists or can't be written; 3 if no daemon answers.
     """

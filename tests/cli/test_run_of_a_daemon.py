@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import hashlib
 import json
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
 
 from growd import __version__
+from growd.config.profiles import profile_text
 from support.program import home_on, started
 from support.runs import ExportedRun
 from support.terminal import typed
@@ -20,11 +24,46 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.long
 
+CAMERA = """
+[[camera]]
+name = "top"
+kind = "simulated"
+width = 320
+light = 0.6
+begin = "{begin:%H:%M}"
+end = "{end:%H:%M}"
+"""
 
-async def test_a_run_is_listed_shown_and_exported(tmp_path: Path, database_server: DatabaseServer) -> None:
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    file = tmp_path / "growd.toml"
+    begin = datetime.now().astimezone() + timedelta(hours=12)  # it takes photos only when it is asked
+    camera = CAMERA.format(begin=begin, end=begin + timedelta(minutes=1))
+    file.write_text(profile_text("climate") + camera)
+    return file
+
+
+def check_photos(exported: ExportedRun, report: bytes, photos: list, run: str) -> None:
+    """The photos of the run, not those before and after it, are in its export and, some, in its report."""
+    taken = [photo for photo in reversed(photos) if photo["recipe_run"] == run]
+    assert [photo["recipe_run"] for photo in photos] == ["", run, run, run, run, ""]
+    rows = exported.rows("photos.csv")
+    assert [(row["camera"], row["sha256"], float(row["canopy_cover"])) for row in rows] == [
+        ("top", photo["sha256"], photo["canopy_cover"]) for photo in taken
+    ]
+    pictures = [exported.members[row["file"]] for row in rows]
+    assert [hashlib.sha256(each).hexdigest() for each in pictures] == [row["sha256"] for row in rows]
+    in_report = [base64.b64encode(each) in report for each in pictures]
+    assert in_report == [True, False, True, True]  # the first, the one in the middle, the last
+
+
+async def test_a_run_is_listed_shown_and_exported(
+    tmp_path: Path, config: Path, database_server: DatabaseServer
+) -> None:
     async with (
         home_on(database_server, shared=True) as home,
-        started(tmp_path / "data", *home.arguments, "--speed", "30") as program,
+        started(tmp_path / "data", *home.arguments, "--config", str(config), "--speed", "30") as program,
     ):
         await program.until_there(f"{home.recipes}/demo_day", home.headers)
         where = ("--url", program.address, "--set", f"couchdb.prefix={home.prefix}")
@@ -41,9 +80,14 @@ async def test_a_run_is_listed_shown_and_exported(tmp_path: Path, database_serve
                 return {"run": {}}
             return json.loads(await ask("run", "show", runs[0]["short_id"], "--json"))
 
+        await ask("camera", "take", "top")
         await ask("recipe", "start", "lettuce_days")
         await ask("topic", "pub", "environment_1/notes", "first leaf")
+        for _ in range(4):
+            await ask("camera", "take", "top")
         await ask("recipe", "stop")
+        await ask("camera", "take", "top")
+        photos = json.loads(await ask("camera", "list", "--json"))["photos"]
         async with asyncio.timeout(60):
             while "figures" not in (run := await shown())["run"]:  # noqa: ASYNC110  no event tells it
                 await asyncio.sleep(0.2)
@@ -61,6 +105,9 @@ async def test_a_run_is_listed_shown_and_exported(tmp_path: Path, database_serve
         assert exported.json("run.json")["figures"] == record["figures"]
         assert {row["variable"] for row in exported.rows("events.csv")} >= {"recipe_start", "recipe_end"}
         assert exported.rows("points.csv")
+        page = tmp_path / "run.html"
+        await ask("run", "report", run["short_id"], "-o", str(page))
+        check_photos(exported, await asyncio.to_thread(page.read_bytes), photos, record["_id"])
         refused = await ask("run", "export", run["short_id"], "-o", str(path), status=1)
         assert refused == f"growd: {path} exists already: --replace replaces it\n"
         await ask("run", "export", run["short_id"], "-o", str(path), "--replace", "--format", "parquet")
