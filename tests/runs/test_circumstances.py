@@ -78,7 +78,9 @@ def test_no_option_that_can_hold_a_secret_is_recorded():
     config = Config()
     others = [field.name for field in msgspec.structs.fields(Config) if field.name not in recorded]
     assert {"http", "access", "tls", "couchdb", "replication", "notify"} <= {*others}
-    filled = {name: _filled(getattr(config, name)) for name in others if name not in {"notify", "topics", "camera"}}
+    filled = {
+        name: _filled(getattr(config, name)) for name in others if name not in {"notify", "topics", "camera"}
+    }
     whole = msgspec.structs.replace(config, **filled)
     assert SECRET in str(whole.couchdb.url)
     assert SECRET not in json.dumps(configuration_of(whole, "environment_1"))
