@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
+from growd.runtime.sentence import encode
 from growd_home.discovery import NO_RECIPE
 from growd_home.messages import state_of
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from growd_home.layout import HomePlace, TopicNames
 
 _MOST_EVENTS: Final = 50  # that wait for a connection; a further one takes the place of the oldest
-_encode: Final = msgspec.json.Encoder().encode
 
 
 class Outgoing(NamedTuple):
@@ -76,7 +76,7 @@ class Outbound:
 
     def note(self, kind: str, text: str, **more: Any) -> None:
         """Publish an event with the next messages."""
-        self._events.append(_encode({"event_type": kind, "text": text, **more}))
+        self._events.append(encode({"event_type": kind, "text": text, **more}))
 
     def compare(self, topic: str, body: bytes) -> bool:
         """Take note of a retained discovery message of this growd; whether something in it is gone."""
@@ -104,10 +104,10 @@ class Outbound:
         for topic in sorted(self._gone):
             yield Outgoing(topic, b"", retain=True)
         for topic, document in documents.items():
-            compared = _encode({**document, "time": 0} if "time" in document else document)
+            compared = encode({**document, "time": 0} if "time" in document else document)
             if self._published.get(topic) != compared:
                 self._published[topic] = compared
-                yield Outgoing(topic, _encode(document), retain=True)
+                yield Outgoing(topic, encode(document), retain=True)
         for event in tuple(self._events):
             yield Outgoing(self._topics("event"), event, retain=False)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.alerts.rules import AlertPhase
+from growd.runtime.sentence import encode
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ class AlertMessage:
     def id(self) -> str:
         """The same for the same content, so that a receiver recognises a repetition."""
         reported = [(entry.phase, entry.alert.id, entry.alert.told_at) for entry in self.entries]
-        return hashlib.sha256(msgspec.json.encode([reported, self.is_test])).hexdigest()[:24]
+        return hashlib.sha256(encode([reported, self.is_test])).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from growd.api.changes import changes
+from growd.runtime.sentence import encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -70,8 +71,8 @@ class LastMessages:
         """A message as JSON."""
         found = self._found.get(message.topic)
         if found is None or found.number != message.number:
-            return msgspec.json.encode(message)
-        found.text = found.text or msgspec.json.encode(message)
+            return encode(message)
+        found.text = found.text or encode(message)
         return found.text
 
     def changes(self, had: Message, message: Message) -> bytes:
@@ -81,7 +82,7 @@ class LastMessages:
         if found is None or found[:2] != numbers:
             members = {**msgspec.structs.asdict(message), "changes": changes(had.value, message.value)}
             del members["value"], members["valid_s"]
-            found = self._changes[message.topic] = (*numbers, msgspec.json.encode(members))
+            found = self._changes[message.topic] = (*numbers, encode(members))
         return found[2]
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-import msgspec
-
 from growd.bus.errors import shown
 from growd.bus.messages import Quality
+from growd.runtime.sentence import encode
 from growd.server.accept import weights
 from growd.server.errors import ApiError
 
@@ -62,7 +61,7 @@ class JsonLines:
         return text + b"\n"
 
     def beat(self, time: float) -> bytes:
-        return b'{"heartbeat":%b}\n' % msgspec.json.encode(time)
+        return b'{"heartbeat":%b}\n' % encode(time)
 
 
 class EventStream:
@@ -83,7 +82,7 @@ class EventStream:
         return b"id: %b\ndata: %b\n\n" % (identifier.encode(), text)
 
     def beat(self, time: float) -> bytes:
-        return b'event: heartbeat\ndata: {"time":%b}\n\n' % msgspec.json.encode(time)
+        return b'event: heartbeat\ndata: {"time":%b}\n\n' % encode(time)
 
 
 class PlainText:
@@ -97,7 +96,7 @@ class PlainText:
     def message(self, message: Message) -> bytes:
         value = message.value
         if not isinstance(value, str):
-            return msgspec.json.encode(value) + b"\n"
+            return encode(value) + b"\n"
         return value.replace("\r", "\\r").replace("\n", "\\n").encode() + b"\n"
 
     def dropped(self, count: int) -> bytes:
@@ -118,7 +117,7 @@ def event_id(message: Message) -> str:
 
 def document(message: Message) -> bytes:
     """A message as a client sees it."""
-    return msgspec.json.encode(
+    return encode(
         {
             "value": message.value,
             "time": message.time,

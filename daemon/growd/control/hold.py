@@ -6,13 +6,12 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from msgspec.structs import replace
 
 from growd.bus.fields import Field, Kind
 from growd.control.topics import EVENT, event, events
 from growd.host.hold import MOST_CHARACTERS, Hold, Holder, read_holds, release_hold, save_hold
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -73,7 +72,7 @@ class OutputHold:
             names_caller=True,
             doc="Release the hold of hold/set: the outputs follow their commands again.",
         )
-        self.node.describe("holds", lambda: msgspec.to_builtins(self._holds or []))
+        self.node.describe("holds", lambda: plain(self._holds or []))
         self.node.describe("unsafe", self._unsafe_while_held)
         self.node.describe("problems", self._problems)
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd import __version__
+from growd.runtime.sentence import plain
 from growd.runtime.simulated_clock import SimulatedClock
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class MachineNode:
     def _information(self) -> dict[str, Any] | None:
         if self._status is None:
             return None
-        found: dict[str, Any] = msgspec.to_builtins(self._status)
+        found: dict[str, Any] = plain(self._status)
         return found | {"growd_uptime_s": time.monotonic() - _STARTED}
 
 

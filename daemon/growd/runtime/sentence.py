@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 if TYPE_CHECKING:
     from typing import Self
 
@@ -25,6 +27,22 @@ class Sentence(str):
         made = super().__new__(cls, text)
         made.code, made.fields = code, fields
         return made
+
+
+def _as_text(value: object) -> str:
+    """Msgspec knows no classes derived from str."""
+    if isinstance(value, Sentence):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no JSON value")
+
+
+encode: Final = msgspec.json.Encoder(enc_hook=_as_text).encode
+"""A value as JSON, its sentences as texts."""
+
+
+def plain(value: Any) -> Any:
+    """A value of dicts, lists and texts, as `encode` writes it."""
+    return msgspec.to_builtins(value, enc_hook=_as_text)
 
 
 def document(text: str) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from functools import lru_cache
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, cast
 
-import msgspec
 from aiohttp import hdrs, web
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 
+from growd.runtime.sentence import encode
 from growd.server.accept import weights
 from growd.server.client_request import NO_STORE
 
@@ -120,7 +120,7 @@ def _compressed(document: bytes) -> bytes:
 
 def json_answer(value: Any, status: int = 200) -> JsonAnswer:
     """`value` encoded as JSON."""
-    return JsonAnswer(msgspec.json.encode(value), status)
+    return JsonAnswer(encode(value), status)
 
 
 def names_answer(names: Iterable[str]) -> JsonAnswer:
@@ -131,7 +131,7 @@ def names_answer(names: Iterable[str]) -> JsonAnswer:
 @lru_cache(4)
 def _encoded_names(names: tuple[str, ...]) -> bytes:
     """As JSON. The lists of topics, services, parameters and nodes rarely change."""
-    return msgspec.json.encode({"results": names})
+    return encode({"results": names})
 
 
 @lru_cache(1)

@@ -20,6 +20,7 @@ from growd.control.topics import commanded, desired, measured
 from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
 from growd.runtime.clock import RealClock
+from growd.runtime.sentence import plain
 from growd.status.bridge_status import BridgeStatus
 from growd.status.cloud_status import CloudStatus
 from growd.status.model import (
@@ -158,9 +159,9 @@ class StatusNode:
         notices = notices_of(status)
         verdict = verdict_of(status, notices)
         return {
-            **msgspec.to_builtins(status),
-            "verdict": msgspec.to_builtins(verdict),
-            "notices": msgspec.to_builtins(notices),
+            **plain(status),
+            "verdict": plain(verdict),
+            "notices": plain(notices),
         }
 
     def snapshot(self) -> Status:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
+from growd.runtime.sentence import plain
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError
 from growd.store.index_builds import IndexBuild, index_builds
 
@@ -102,7 +103,7 @@ class DatabaseNode:
             return ()
 
     def _information(self) -> dict[str, Any]:
-        status: dict[str, Any] = msgspec.to_builtins(
+        status: dict[str, Any] = plain(
             DatabaseStatus(
                 "embedded" if self._database.is_embedded else "Apache CouchDB",
                 self._reason is None,

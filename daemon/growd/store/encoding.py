@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from growd.runtime.sentence import encode
 from growd.store.points import DataPoint
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def to_json(value: Any) -> str:
     Half a surrogate pair, which a document may hold as an escape, stays an escape: SQLite can't store it.
     """
     try:
-        text = msgspec.json.encode(value).decode()
+        text = encode(value).decode()
     except (TypeError, ValueError, OverflowError):  # half a pair, or an integer of more than 64 bits
         return _encode(value)
     return _encode(value) if "null" in text else text  # msgspec writes NaN as null; the slow way refuses it
@@ -32,7 +33,7 @@ def to_json(value: Any) -> str:
 def point_to_json(point: DataPoint) -> str:
     """A point as the array of its fields."""
     try:
-        return msgspec.json.encode(point).decode()
+        return encode(point).decode()
     except (ValueError, OverflowError):
         return _encode(msgspec.structs.astuple(point))
 

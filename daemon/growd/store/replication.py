@@ -16,9 +16,9 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import aiohttp
-import msgspec
 
 from growd.runtime.pauses import Pauses
+from growd.runtime.sentence import plain
 from growd.store.couch import Couch
 from growd.store.errors import CouchError, CouchRefusedError, CouchUnavailableError
 from growd.store.replication_documents import (
@@ -122,7 +122,7 @@ class Replicator:
         self._is_verified = False
         self._has_come_up = False
         self.node.describe("device_id", lambda: device)  # needed to enrol the device, before it replicates
-        self.node.describe("replications", lambda: msgspec.to_builtins(self.statuses()))
+        self.node.describe("replications", lambda: plain(self.statuses()))
 
     def statuses(self) -> list[ReplicationStatus]:
         """The state of each replication."""

@@ -12,6 +12,7 @@ from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.parameter_rules import MAX_BYTES
 from growd.bus.services import SUCCESS
+from growd.runtime.sentence import plain
 from growd.store.errors import LocalStoreError
 
 if TYPE_CHECKING:
@@ -91,7 +92,7 @@ class StoreNode:
         self._is_looking = False
         self.node = bus.node("store")
         self._parameters = bus.parameters
-        self.node.describe("store", lambda: msgspec.to_builtins(self.status()), prepare=self.look)
+        self.node.describe("store", lambda: plain(self.status()), prepare=self.look)
         self.node.describe("problems", self._problems)
         self.node.serve(
             "store/rejected",

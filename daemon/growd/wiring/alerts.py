@@ -23,6 +23,7 @@ from growd.bus.services import SUCCESS
 from growd.config import chambers_of
 from growd.config.alerts import DEFAULT_ALERTS, faults_of_alerts
 from growd.runtime.clock import RealClock
+from growd.runtime.sentence import encode
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.alert_channels import read_channels
 
@@ -188,7 +189,7 @@ class Alerting:
     def _report(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of the rule."""
         member = self._sender.member(Entry(phase, alert))
-        self._events.publish(msgspec.json.encode(member).decode())
+        self._events.publish(encode(member).decode())
         for name, delivery in self._deliveries.items():
             if not alert.channels or name in alert.channels:
                 delivery.put(phase, alert)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from growd.alerts.dispatch import DeliveryError
+from growd.runtime.sentence import encode
 
 if TYPE_CHECKING:
     from growd.alerts.messages import AlertMessage, Sender
@@ -50,7 +51,7 @@ class AppriseAlerts:
             "body": self._sender.text(batch),
             "notify_type": _TYPES[batch.severity],
         }
-        answer = await self._said(msgspec.json.encode(order))
+        answer = await self._said(encode(order))
         if not answer.is_taken:
             raise DeliveryError(answer.words)
         if answer.words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
+from growd.runtime.sentence import encode
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,4 +24,4 @@ class MqttAlerts:
 
     async def send(self, batch: AlertMessage) -> None:
         """See `AlertChannel`."""
-        await self._link.publish(self._topic, msgspec.json.encode(self._sender.document(batch, self._now())))
+        await self._link.publish(self._topic, encode(self._sender.document(batch, self._now())))

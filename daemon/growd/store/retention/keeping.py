@@ -7,11 +7,10 @@ import logging
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from growd.bus.errors import counted
 from growd.config.retention import LEAST_DAYS
 from growd.runtime.pace import Pace
+from growd.runtime.sentence import plain
 from growd.runtime.task_fault import TaskFault
 from growd.store.errors import StoreError
 from growd.store.retention.budget import Budget, Shortage, budget, worth_compacting
@@ -93,7 +92,7 @@ class RetentionKeeper:
         self._retired = 0
         self._waits_for = ""
         self.node = bus.node("retention")
-        self.node.describe("retention", lambda: msgspec.to_builtins(self.status()))
+        self.node.describe("retention", lambda: plain(self.status()))
         self.node.describe("problems", self._problems)
 
     def status(self) -> RetentionStatus:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.bus.errors import counted
+from growd.runtime.sentence import plain
 from growd.runtime.task_fault import TaskFault
 from growd.runtime.text import duration
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
@@ -68,7 +69,7 @@ class RollupTask:
         self.work = DatabaseWork(bus.clock, self._look, self._fault, first_s=FIRST_S)
         feed.on_progress = self._progressed
         self.node = bus.node("rollups")
-        self.node.describe("rollups", lambda: msgspec.to_builtins(self.status()))
+        self.node.describe("rollups", lambda: plain(self.status()))
         self.node.describe("problems", self._problems)
 
     def look_now(self) -> None:
