@@ -1,0 +1,26 @@
+"""Sentences with a code are texts in JSON."""
+
+from __future__ import annotations
+
+import pytest
+
+from growd.runtime.sentence import Sentence, document, encode, plain
+
+INNER = Sentence("the hold", "hold")
+OUTER = Sentence("held by the hold", "held", by=INNER)
+
+
+def test_a_sentence_in_an_answer_is_its_text():
+    assert encode({"text": OUTER, "all": [INNER]}) == b'{"text":"held by the hold","all":["the hold"]}'
+    assert type(plain({"text": OUTER})["text"]) is str
+
+
+def test_what_is_no_json_is_refused():
+    with pytest.raises(TypeError):
+        encode({"value": object()})
+
+
+def test_a_document_of_a_sentence_has_the_codes_of_all_its_parts():
+    inner = {"code": "hold", "fields": {}, "text": "the hold"}
+    assert document(OUTER) == {"code": "held", "fields": {"by": inner}, "text": "held by the hold"}
+    assert document("plain") == {"code": "", "fields": {}, "text": "plain"}
