@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 DAY_S: Final = 86_400.0
 _NOON: Final = 12.0
+_HOUR: Final = "%Y%m%d%H"
+_DAY: Final = "%Y%m%d"
 
 
 def surplus(
@@ -22,16 +24,17 @@ def surplus(
 ) -> list[CameraPhoto]:
     """The photos to delete, oldest first, so that the others take at most `room` bytes.
 
-    By age one an hour stays, then one a day. If they take more room, what is older than a day is thinned in
-    the same two steps, and then photos go that belong to no run. The first and the last photo of a run stay,
-    and one of each of its days: so the rest may take more than the room.
+    By age one an hour stays, then one a day, but all that belong to a run. If they take more room, what is
+    older than a day is thinned in the same two steps, of no run first, and then photos of no run go. The first
+    and the last photo of a run stay, and one of each of its days: so the rest may take more than the room.
     """
     ordered = sorted(photos, key=lambda photo: photo.time)
     rest = _Rest(ordered, zone)
-    rest.thin("%Y%m%d%H", now - options.keep_days * DAY_S)
-    rest.thin("%Y%m%d", now - options.hourly_days * DAY_S)
-    for unit in ("%Y%m%d%H", "%Y%m%d"):
-        rest.thin(unit, now - DAY_S, until=room)
+    rest.thin(_HOUR, now - options.keep_days * DAY_S)
+    rest.thin(_DAY, now - options.hourly_days * DAY_S)
+    for of_runs in (False, True):
+        for unit in (_HOUR, _DAY):
+            rest.thin(unit, now - DAY_S, until=room, of_runs=of_runs)
     for photo in ordered:
         if rest.size > room and not photo.recipe_run and photo in rest:
             rest.remove(photo)
@@ -61,11 +64,14 @@ class _Rest:
         del self._photos[photo.id]
         self.size -= photo.room
 
-    def thin(self, unit: str, before: float, *, until: float = -inf) -> None:
-        """Keep one photo of each unit of time before a time, oldest first, until they take so many bytes."""
+    def thin(self, unit: str, before: float, *, until: float = -inf, of_runs: bool = False) -> None:
+        """Keep one photo of each unit of time before a time, oldest first, until all take so many bytes.
+
+        Of those that belong to no run, or of those `of_runs`.
+        """
         groups: dict[Hashable, list[CameraPhoto]] = {}
         for photo in self._photos.values():
-            if photo.time < before:
+            if photo.time < before and bool(photo.recipe_run) == of_runs:
                 moment = datetime.fromtimestamp(photo.time, self._zone)
                 key = (photo.environment, photo.camera, photo.recipe_run, moment.strftime(unit))
                 groups.setdefault(key, []).append(photo)
