@@ -25,8 +25,8 @@ def surplus(
     """The photos to delete, oldest first, so that the others take at most `room` bytes.
 
     By age one an hour stays, then one a day, but all that belong to a run. If they take more room, what is
-    older than a day is thinned in the same two steps, of no run first, and then photos of no run go. The first
-    and the last photo of a run stay, and one of each of its days: so the rest may take more than the room.
+    older than a day is thinned in the same two steps, of no run first, and then photos of no run go. Of a run
+    the first and the last stay, and one of each day: so the rest may take more than the room.
     """
     ordered = sorted(photos, key=lambda photo: photo.time)
     rest = _Rest(ordered, zone)
