@@ -86,11 +86,13 @@ def test_missing_user_and_groups_are_created(tmp_path: Path):
     )
     assert made.returncode == 0, made.stderr
     groups = {line.split(":")[0]: line.split(":")[3] for line in (tmp_path / "etc/group").read_text().split()}
-    assert {group: groups[group] for group in ("i2c", "gpio", "dialout")} == dict.fromkeys(
-        ("i2c", "gpio", "dialout"), "growd"
+    assert {group: groups[group] for group in ("i2c", "gpio", "dialout", "video")} == dict.fromkeys(
+        ("i2c", "gpio", "dialout", "video"), "growd"
     )
     unit = (FOLDER / "growd.service").read_text()
-    assert "SupplementaryGroups=i2c gpio dialout\n" in unit
+    assert "SupplementaryGroups=i2c gpio dialout video\n" in unit
+    for camera in ("video4linux", "media", "dma_heap"):  # names of /proc/devices
+        assert f"DeviceAllow=char-{camera} rw\n" in unit
 
 
 def test_the_service_makes_the_outputs_safe_after_every_end_on_the_same_configuration_and_data():
