@@ -78,7 +78,8 @@ class PhotoOptions(Section, frozen=True):
     """Room for all photos."""
 
     keep_days: Annotated[float, Meta(ge=0, le=3_650)] = 7.0
-    """Photos up to this age are all kept, as far as the budget allows; of older ones that belong to no run one an hour."""
+    """Photos up to this age are all kept, as far as the budget allows; of older ones that belong
+    to no run one an hour."""
 
     hourly_days: Annotated[float, Meta(ge=0, le=3_650)] = 60.0
     """Of photos beyond this age one a day is kept."""

@@ -16,7 +16,7 @@ from growd.control.topics import OUTPUT_LEVEL, SWITCH_STATE, commanded, output_l
 from growd.output_roles import HARMFUL, ON_FROM, ROLES, OutputClass
 from growd.runtime.clock import until_beat
 from growd.runtime.pauses import Pauses
-from growd.runtime.sentence import Sentence, of_error
+from growd.runtime.sentence import of_error, reworded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -325,7 +325,7 @@ class Actuator(ABC):
             for topic in self._outputs:
                 topic.publish(None, Quality.FAULT)
         said = of_error(error)
-        self._health.failed(Sentence(f"{said}{self._advice}", said.code))
+        self._health.failed(reworded(f"{said}{self._advice}", said))
 
 
 class OutputActuator(Actuator):

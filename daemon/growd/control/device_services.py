@@ -131,7 +131,7 @@ class DeviceServices:
             "steady_s": kind.steady_s,
             "lasted_s": now.lasted_s,
             "recent": [[-round(age, 1), ppm] for age, ppm in now.recent[::step]],
-            "reason": str(now.reason or reason),
+            "reason": now.reason or reason,
             **code_of(now.reason or reason),
             "wait_s": waits,
             "last": self._ends.get(name),
@@ -242,4 +242,4 @@ def _too_far(kind: CalibrationKind, reading: float, reference: float) -> str:
 
 
 def _refused(message: str) -> dict[str, Any]:
-    return {"success": False, "message": str(message)}  # JSON takes no `Sentence`
+    return {"success": False, "message": message}

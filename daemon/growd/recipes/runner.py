@@ -25,7 +25,7 @@ from growd.recipes.waiting import OrderKeeper
 from growd.runtime.clock import whole_microseconds
 from growd.runtime.liveness import STORE_S
 from growd.runtime.pauses import Pauses
-from growd.runtime.sentence import Sentence, code_of
+from growd.runtime.sentence import Sentence, code_of, reworded
 from growd.runtime.text import duration
 
 if TYPE_CHECKING:
@@ -211,9 +211,8 @@ class RecipeRunner:
             self._active = changed
             self._publish_set_points(changed)
             self._status.publish(changed)
-        sentence, said = f"the recipe {changed.run.recipe_id} {words}", code_of(words)
-        fields = {"recipe": changed.run.recipe_id, **said["fields"]}
-        self._publish_event(Sentence(sentence, said["code"], **fields), by)
+        sentence = f"the recipe {changed.run.recipe_id} {words}"
+        self._publish_event(reworded(sentence, words, recipe=changed.run.recipe_id), by)
         return sentence
 
     # for set points by hand

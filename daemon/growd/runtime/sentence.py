@@ -61,6 +61,12 @@ def code_of(text: str) -> dict[str, Any]:
     return {"code": found["code"], "fields": found["fields"]}
 
 
+def reworded(text: str, like: str, **more: Any) -> Sentence:
+    """A text with the code and the fields of another one, and `more` fields."""
+    found = code_of(like)
+    return Sentence(text, found["code"], **found["fields"], **more)
+
+
 def of_error(error: BaseException) -> Sentence:
     """What an error says. The code is the name of its class: "device_missing" of DeviceMissingError."""
     name = type(error).__name__

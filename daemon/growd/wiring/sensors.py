@@ -14,7 +14,7 @@ from growd.control.device_services import DeviceService
 from growd.control.plausibility import Plausibility
 from growd.device_kinds import SENSOR_KINDS
 from growd.own_kinds import reason_of
-from growd.runtime.sentence import Sentence, code_of
+from growd.runtime.sentence import Sentence, reworded
 from growd.variables import VARIABLES
 from growd.wiring.own_drivers import OwnDriverGuard, PlainGuard, numbers
 from growd_drivers.errors import (
@@ -269,9 +269,7 @@ class _RecentReadings:
         recent = [(now - at, ppm) for at, ppm in last]
         values = [value for _, value in last]
         if reason := self._why_not(values, lasted, wanted):
-            said = code_of(reason)
-            whole = Sentence(f"{self._sensor.name} {reason}", said["code"], **said["fields"])
-            return SteadyAir(recent, lasted, reason=whole)
+            return SteadyAir(recent, lasted, reason=reworded(f"{self._sensor.name} {reason}", reason))
         return SteadyAir(recent, lasted, _steady(values, wanted))
 
     def _why_not(self, values: list[float], lasted: float, wanted: CalibrationKind) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from growd.control.interlocks.base import QUIET_S, Interlock
-from growd.runtime.sentence import Sentence, code_of
+from growd.runtime.sentence import Sentence, reworded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -120,11 +120,8 @@ class WhileBeyond(Interlock):
             code = "not_measured_yet" if is_early else "variable_unknown"
             applying = Sentence(f"{unknown[0]} {words}", code, variable=unknown[0])
         self.is_quiet = is_early or self._follows_output
-        if applying and self._failure:
-            found = code_of(applying)
-            self.reason = Sentence(f"{applying}; {self._failure}", found["code"], **found["fields"])
-        else:
-            self.reason = applying
+        has_both = applying and self._failure
+        self.reason = reworded(f"{applying}; {self._failure}", applying) if has_both else applying
 
     def unchanged_until(self, now: float) -> float:
         return now if self.reason or self._since else math.inf

@@ -389,7 +389,7 @@ class Interlocks:
     def _state(self, interlock: Interlock) -> dict[str, Any]:
         return {
             "tripped": interlock.has_tripped,
-            "reason": str(interlock.reason),
+            "reason": interlock.reason,
             "needs_reset": interlock.needs_reset,
             "since": self._since[interlock.name],
         }
