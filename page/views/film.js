@@ -46,16 +46,26 @@ export function Film({ plots }) {
   </section>`;
 }
 
-/** The photos of the view, oldest first. */
+/** The photos of the view, oldest first; a view that follows now asks for the new ones only. */
 function usePhotos(environment, view) {
   const [photos, setPhotos] = useState([]);
+  const known = useRef({}); // those from `start` to `next` are there
   const { start, end } = view ?? {};
   const minute = Math.floor(end / 60); // a view that follows now moves each second
   const from = view?.follows ? Math.floor(start / 60) : start;
   useEffect(() => {
     if (!view) return undefined;
     let isEnded = false;
-    const timer = setTimeout(() => photosBetween(environment, start, end).then((found) => isEnded || setPhotos(found), () => {}), SETTLED_MS);
+    const ask = async () => {
+      const { start: first, next } = known.current;
+      const isMore = start >= first && start <= next && end >= next;
+      const begin = isMore ? next : start;
+      const found = await photosBetween(environment, begin, end);
+      if (isEnded) return;
+      known.current = { start: isMore ? first : start, next: found.length ? found.at(-1).time + 0.001 : begin };
+      setPhotos((before) => (isMore ? [...before, ...found] : found));
+    };
+    const timer = setTimeout(() => ask().catch(() => {}), SETTLED_MS); // the next minute asks again
     return () => {
       isEnded = true;
       clearTimeout(timer);
