@@ -51,7 +51,7 @@ class Taken(NamedTuple):
 
 
 class CameraPhoto(msgspec.Struct, frozen=True, gc=False):
-    """The document of a photo: `environmental_photo`. `time` is UNIX seconds.
+    """The document of a photo. `time` is UNIX seconds.
 
     The id is that of a point: device, time in ms, and ten digits, here of the SHA-256.
     """

@@ -136,7 +136,7 @@ class Hardware:
         """What takes the levels of an output instead of its driver, in a simulation without its chip."""
         return None
 
-    def picture(self, _number: int, _width: int) -> bytes | None:
+    def picture(self, number: int, width: int) -> bytes | None:  # noqa: ARG002  of the simulator
         """A photo (JPEG) of the simulated chamber of that number, None without one. Blocking."""
         return None
 

@@ -243,11 +243,11 @@ class SimulatedHardware(Hardware):
                     return functools.partial(_switch, chamber, moved)
         return None
 
-    def picture(self, _number: int, _width: int) -> bytes | None:
+    def picture(self, number: int, width: int) -> bytes | None:
         """As `Hardware.picture`."""
         from growd_hwsim.camera import picture_of  # noqa: PLC0415  few have a camera, and Pillow takes memory
 
-        return picture_of(self.chambers[_number], _width)
+        return picture_of(self.chambers[number], width)
 
     def close(self) -> None:
         """As `Hardware.close`; also closes the simulated ends of the serial lines and ends hanging calls."""

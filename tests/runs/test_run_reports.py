@@ -13,7 +13,6 @@ import pytest
 from msgspec import to_builtins
 
 from growd.bus.errors import InvalidValueError
-from growd.recipes.study import TERMS
 from growd.runs.figures import Rating
 from growd.runs.run_figures import FigurePoints, RunPoints
 from growd.store.exporting.source import SourceReader
@@ -23,6 +22,7 @@ from growd_analysis.reports.reading import ReadPhoto, notes_of
 from growd_analysis.reports.rows import figure_rows
 from growd_analysis.reports.service import ReportTimeoutError, RunReports
 from growd_analysis.reports.words import WORDS
+from growd_analysis.runs.study import TERMS
 from support.daemon import describe_zone, serving
 from support.history import ENVIRONMENT, measured
 from support.run_points import CO2, HOLDS_S, LIGHT, MIDNIGHT, UTC, VALVE, WARMTH, figures_of, set_point, value

@@ -1,14 +1,36 @@
-"""The experiment of a run, in the terms of MIAPPE 1.1 and BrAPI 2.1."""
+"""The experiment of a run, in the terms of MIAPPE 1.1 and BrAPI 2.1.
+
+MIAPPE: Papoutsoglou et al. 2020, New Phytol. 227:260, doi:10.1111/nph.16544.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from growd.recipes.study import TERMS
 from growd.store.exporting.csv_format import iso_time
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class Term(NamedTuple):
+    """A field of MIAPPE: its section, and its name there."""
+
+    section: str
+    field: str
+
+
+TERMS: Final = {
+    "title": Term("Study", "Study title"),
+    "material": Term("Biological Material", "Biological material ID"),
+    "organism": Term("Biological Material", "Organism"),
+    "cultivar": Term("Biological Material", "Infraspecific name"),
+    "factor": Term("Experimental Factor", "Experimental Factor type"),
+    "treatment": Term("Observation Unit", "Observation Unit factor value"),
+    "unit": Term("Observation Unit", "Observation unit ID"),
+    "replicate": Term("Observation Unit", "Spatial distribution"),
+}
+"""The members of `study`."""
 
 
 def study_fields(run: Mapping[str, Any]) -> list[tuple[str, str, str]]:
