@@ -130,9 +130,10 @@ class CameraNode:
     async def _lit(self) -> AsyncIterator[None]:
         """The light that the camera asks for, as a command by hand, which ends with the body.
 
-        `Shooting` bounds the time. A command of somebody else stays in force.
+        `Shooting` bounds the time. A command of somebody else stays in force. A camera that fails gets no
+        light until it gives a photo again.
         """
-        if not self._levels or self._is_commanded():
+        if not self._levels or self._is_commanded() or self._fault.reason is not None:
             yield
             return
         commanding = asyncio.create_task(self._command_light(), name=f"{self.node.name}: light")
@@ -210,5 +211,6 @@ class CameraNode:
 
 def _words(error: BaseException) -> str:
     if isinstance(error, OSError):
-        return error.strerror or str(error) or type(error).__name__
+        words = error.strerror or str(error) or type(error).__name__
+        return words if error.filename is None else f"can't keep it in {error.filename}: {words}"
     return str(error)

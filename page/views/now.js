@@ -104,10 +104,10 @@ function Output({ environment, device, onOpen }) {
     ${isLamp ? t("lamp") : variableName(name)} <b>${level === null ? "–" : text}</b>${isHeld && html` <span aria-hidden="true">▲</span><span class="hidden">${t("held_interlock")}</span>`}</button>`;
 }
 
-/** The newest photo of a camera with its age; it leads to the photos of a week beside the charts. */
+/** The newest photo of a camera with its age; it leads to those of a day beside the charts. */
 export function NewestPhoto({ environment, isWhole = false }) {
   const photo = useNewestPhoto(environment);
-  return photo && html`<a class=${`tile photo ${isWhole ? "whole" : ""}`} href=${href(environment, "charts", { range: "week" })}>
+  return photo && html`<a class=${`tile photo ${isWhole ? "whole" : ""}`} href=${href(environment, "charts", { range: "day" })}>
     <img src=${addressOf(photo, !isWhole)} width=${photo.width} height=${photo.height} alt=${t("photo_of", { time: moment(photo.time) })} />
     <span class="small">${t("photo")} · <${Age} time=${photo.time} /></span></a>`;
 }

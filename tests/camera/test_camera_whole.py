@@ -142,6 +142,33 @@ async def test_a_camera_that_is_not_there_is_a_failed_device_and_nothing_else(tm
         await until_found(lambda: _first(session), LookupError)  # the other one works
 
 
+async def test_a_camera_that_fails_gets_no_light_until_it_works_again(tmp_path):
+    # the other camera would light the lamp, too
+    config = CHAMBER.replace("light = 0.6\n", "").replace('snap.jpg"', 'snap.jpg"\nlight = 1.0')
+    channels = "topic_data/environment_1/commanded/light_channels?last=true"
+
+    async def ended():
+        (_,) = (await read(session, "node/environment_1/camera/gone"))["problems"]
+        return await read(session, channels)
+
+    async with running(tmp_path, config) as session:
+        before = await until_found(ended, ValueError)
+        assert "result" in before, before  # it was lit for the first photo
+        for _ in range(2):
+            async with session.post("service/environment_1/camera/gone/take") as answer:
+                assert answer.status == 400
+        assert await read(session, channels) == before
+
+
+async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/photos").write_text("no folder")
+    async with running(tmp_path) as session:
+        async with session.post("service/environment_1/camera/top/take") as answer:
+            reason = (await answer.json())["reason"]
+        assert str(tmp_path / "data/photos") in reason
+
+
 @pytest.mark.parametrize(
     ("options", "path"),
     [
