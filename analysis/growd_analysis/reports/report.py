@@ -14,9 +14,11 @@ from growd_analysis.reports.plots import BLUE, GREEN, EventMark, Frame, key
 from growd_analysis.reports.reading import notes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from growd.runs.figures import RunFigures, VariableFigures
     from growd_analysis.reports.language import Language
-    from growd_analysis.reports.reading import Note, PhotoReader, RunCourse, RunReading
+    from growd_analysis.reports.reading import CameraShot, Note, PhotoReader, RunCourse, RunReading
 
 DARK: Final = "#e9ebf3"
 GAP: Final = "#f3dcd9"
@@ -34,12 +36,18 @@ class _Setting(NamedTuple):
 
 
 async def report(
-    reading: RunReading, described: dict[str, Any], photo: PhotoReader, language: Language, *, now: float
+    reading: RunReading,
+    described: dict[str, Any],
+    photo: PhotoReader,
+    language: Language,
+    *,
+    now: float,
+    shots: Sequence[CameraShot] = (),
 ) -> bytes:
     """The report as HTML, made at the UNIX time `now`. Raises `StoreError` and `BusError`.
 
-    `described` has the `notes`, `measurements` and `events` of the run (see `RunArchive.describe`), and its
-    `shots` by cameras.
+    `described` has the `notes`, `measurements` and `events` of the run; see `RunArchive.describe`. `shots`
+    are those of its cameras.
     """
     notes = await notes_of(described, photo)
     marks = _marks(described["events"], notes, language)
@@ -48,19 +56,19 @@ async def report(
     for variable in reading.figures.variables:
         course = await reading.course(variable.variable)
         climate += await asyncio.to_thread(_climate, variable, course, setting)
-    return await asyncio.to_thread(_whole, reading.run, setting, climate, (described, notes), now)
+    return await asyncio.to_thread(_whole, reading.run, setting, climate, (described, notes, shots), now)
 
 
 def _whole(
     run: dict[str, Any],
     setting: _Setting,
     climate: list[Element],
-    records: tuple[dict[str, Any], list[Note]],
+    records: tuple[dict[str, Any], list[Note], Sequence[CameraShot]],
     now: float,
 ) -> bytes:
     figures, language = setting.figures, setting.language
     say = language.say
-    described, notes = records
+    described, notes, shots = records
     content = run.get("recipe")
     name = (content.get("name") if isinstance(content, dict) else None) or run.get("recipe_id", "")
     title = say("report", recipe=f"{name}, {language.day(figures.start)}")
@@ -75,7 +83,7 @@ def _whole(
         tables.header(run, figures, language),
         element("h2", say("summary")),
         *tables.summary(figures, language),
-        *tables.shots(described["shots"], language),
+        *tables.shots(shots, language),
         *([element("h2", say("climate")), _key(setting), *climate] if climate else []),
         *_light(figures, language),
         *_use(figures, language),

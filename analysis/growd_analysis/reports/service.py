@@ -93,8 +93,9 @@ class RunReports:
             described = await self._archive.describe(run, now)
             span = reading.environment, reading.figures.start, reading.figures.end
             described |= await self._history.events(*span)
-            described["shots"] = await asyncio.to_thread(camera_shots, self._data, reading)
-            return await report(reading, described, self._photo, Language(language, self._zone), now=now)
+            shots = await asyncio.to_thread(camera_shots, self._data, reading)
+            words = Language(language, self._zone)
+            return await report(reading, described, self._photo, words, now=now, shots=shots)
 
     async def comparison(self, run_ids: Sequence[str], language: str) -> bytes:
         """A comparison of runs as HTML."""
