@@ -1,28 +1,31 @@
 """The folder of photos: each is a JPEG with a preview and a document beside it.
 
 `photos/<environment>/<camera>/<day>/` of the data folder has the files of a day. The document is written
-first and the JPEG is renamed last, so a photo is there as a whole or not at all. Calls block, but those of
+first and the JPEG is renamed last, so a photo is there as a whole or not at all. The document of a deleted
+photo stays, with another ending, until the database has deleted its copy, too. Calls block, but those of
 `Album` that say otherwise.
 """
 
 from __future__ import annotations
 
 import bisect
+import contextlib
 import logging
 import os
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 import msgspec
 
+from growd.runs.archive import stands_for
 from growd.runtime.atomic_file import sync_folder, write_atomically
 from growd_camera.shots import ShotFiles
 from growd_camera.thinning import surplus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
     from growd.config.camera import PhotoOptions
@@ -34,11 +37,12 @@ FREE_BYTES: Final = 200_000_000
 """Of the disk, that photos leave free; of a small disk a twentieth."""
 _THINNED_S: Final = 3_600.0  # between two looks at the age of photos
 _PART: Final = ".part"
+_GONE: Final = ".gone"  # the document of a deleted photo
 _log = logging.getLogger(__name__)
 
 
-class NoRoomError(Exception):
-    """There is no room for another photo; the text says why."""
+class AlbumError(Exception):
+    """No photo can be kept; the text says why."""
 
 
 class Taken(NamedTuple):
@@ -98,12 +102,16 @@ class Album:
     def __init__(self, data: Path, device: str, options: PhotoOptions, zone: tzinfo | None) -> None:
         self.path = data / FOLDER
         self.options = options
-        self._device = device
+        self.device = device
         self._zone = zone
         self._photos: list[CameraPhoto] = []  # by id, which is by time
         self._by_id: dict[str, CameraPhoto] = {}
         self.size = 0
         """Bytes that all photos take."""
+        self.gone: dict[str, Path] = {}
+        """The documents of deleted photos, by id, until `forget`."""
+        self.problem: str | None = None
+        """Why the last photo could not be kept."""
         self._thinned = 0.0
 
     def load(self) -> None:
@@ -112,6 +120,8 @@ class Album:
         for file in self._files():
             if file.name.endswith(_PART):
                 file.unlink()
+            elif file.suffix == _GONE and (photo := _read(file)):
+                self.gone[photo.id] = file
             elif file.suffix == ".json" and (photo := _read(file)) and self.file_of(photo).exists():
                 found[photo.id] = photo
         self._photos = sorted(found.values(), key=lambda photo: photo.id)
@@ -122,6 +132,10 @@ class Album:
         """A photo by its id. Does not block."""
         return self._by_id.get(photo_id)
 
+    def all(self) -> list[CameraPhoto]:
+        """All photos, oldest first. Does not block."""
+        return [*self._photos]
+
     def newest_first(
         self, environment: str, camera: str = "", *, run: str = "", start: float = 0.0, end: float = 1e12
     ) -> Iterator[CameraPhoto]:
@@ -129,7 +143,7 @@ class Album:
         for photo in reversed(self._photos[: bisect.bisect_left(self._photos, end, key=lambda at: at.time)]):
             if photo.time < start:
                 return
-            is_of_run = run in {"", photo.recipe_run}
+            is_of_run = not run or stands_for(run, photo.recipe_run)
             if photo.environment == environment and camera in {"", photo.camera} and is_of_run:
                 yield photo
 
@@ -137,24 +151,29 @@ class Album:
         """The JPEG of a photo, or its preview. Does not block."""
         return self.path / photo.file(small=small)
 
+    def open(self, photo: CameraPhoto, *, small: bool = False) -> BinaryIO:
+        """The JPEG of a photo, or its preview, to read. Raises OSError if it was thinned just now."""
+        return self.file_of(photo, small=small).open("rb")
+
     def begin(self, now: float) -> ShotFiles:
-        """The files of a new photo; thins the others. Raises `NoRoomError` and OSError."""
-        self.path.mkdir(exist_ok=True)
-        if self.size > self.options.budget_mb * 1e6 or not 0 <= now - self._thinned < _THINNED_S:
-            self.thin(now)
-        if self.size > self.options.budget_mb * 1e6:
-            raise NoRoomError("the photos of runs take all of [photos] budget_mb: make it larger")
-        usage = shutil.disk_usage(self.path)
-        if usage.free < min(FREE_BYTES, usage.total / 20):
-            raise NoRoomError(f"only {usage.free / 1e6:.0f} MB of the disk are free")
+        """The files of a new photo; thins the others. Raises `AlbumError`."""
+        with self._keeping():
+            self.path.mkdir(exist_ok=True)
+            if self.size > self.options.budget_mb * 1e6 or not 0 <= now - self._thinned < _THINNED_S:
+                self.thin(now)
+            if self.size > self.options.budget_mb * 1e6:
+                raise AlbumError("the photos of runs take all of [photos] budget_mb: make it larger")
+            usage = shutil.disk_usage(self.path)
+            if usage.free < min(FREE_BYTES, usage.total / 20):
+                raise AlbumError(f"only {usage.free / 1e6:.0f} MB of the disk are free: make room")
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         return ShotFiles(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
 
     def keep(self, place: ShotFiles, picture: Prepared, taken: Taken) -> CameraPhoto:
-        """Keep a picture; it is on the disk when this returns. Raises OSError."""
+        """Keep a picture; it is on the disk when this returns. Raises `AlbumError`."""
         leaves = picture.leaves
         photo = CameraPhoto(
-            f"{self._device}:{int(taken.time * 1000):013d}-{picture.sha256[:10]}",
+            f"{self.device}:{int(taken.time * 1000):013d}-{picture.sha256[:10]}",
             taken.environment,
             taken.camera,
             taken.time,
@@ -168,11 +187,13 @@ class Album:
             leaves.greenness,
         )  # fmt: skip
         target = self.file_of(photo)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(target.with_suffix(".json"), msgspec.json.encode(photo))
-        place.small.replace(self.file_of(photo, small=True))
-        place.target.replace(target)
-        sync_folder(target.parent)
+        with self._keeping():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(target.with_suffix(".json"), msgspec.json.encode(photo))
+            place.small.replace(self.file_of(photo, small=True))
+            place.target.replace(target)
+            sync_folder(target.parent)
+        self.problem = None
         if photo.id not in self._by_id:
             bisect.insort(self._photos, photo, key=lambda each: each.id)
             self.size += photo.room
@@ -193,11 +214,32 @@ class Album:
             return
         for photo in gone:
             file = self.file_of(photo)
-            for each in (file, self.file_of(photo, small=True), file.with_suffix(".json")):
-                each.unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
+            self.file_of(photo, small=True).unlink(missing_ok=True)
+            self.gone[photo.id] = file.with_suffix(".json").replace(file.with_suffix(_GONE))
             del self._by_id[photo.id]
             self.size -= photo.room
         self._photos = [photo for photo in self._photos if photo.id in self._by_id]
+
+    def forget(self, ids: Iterable[str]) -> None:
+        """The database has no copies of these deleted photos any more. Raises OSError."""
+        for each in ids:
+            self.gone[each].unlink(missing_ok=True)
+            del self.gone[each]
+
+    @contextlib.contextmanager
+    def _keeping(self) -> Iterator[None]:
+        """Remember an error of the body as `problem`; OSError becomes `AlbumError`."""
+        try:
+            try:
+                yield
+            except OSError as error:
+                where = "" if error.filename is None else f" in {error.filename}"
+                words = error.strerror or type(error).__name__
+                raise AlbumError(f"can't be kept{where}: {words}") from error
+        except AlbumError as error:
+            self.problem = str(error)
+            raise
 
     def _files(self) -> Iterator[Path]:
         for folder, folders, names in os.walk(self.path):

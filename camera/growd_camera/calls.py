@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -19,9 +20,7 @@ from growd.server.client_request import add_own_headers
 from growd.server.json_answer import json_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-    from pathlib import Path
-    from typing import BinaryIO
+    from collections.abc import Mapping, Sequence
 
     from growd.api.operations import Api
     from growd.runtime.worker import Worker
@@ -32,7 +31,7 @@ LAST: Final = "latest"
 _PIECE: Final = 64 << 10
 _CAMERA: Final = Field("camera", Kind.STRING, default="", max_length=64, doc="only those of this camera")
 _RUN: Final = Field(
-    "run", Kind.STRING, default="", max_length=200, doc="only those of this run, by its whole id"
+    "run", Kind.STRING, default="", max_length=200, doc="only those of this run; its id, or the short form"
 )
 _START: Final = Field("start", Kind.JSON, default=None, doc="UNIX seconds or ISO 8601; default: the first")
 _END: Final = Field(
@@ -48,13 +47,13 @@ _ENVIRONMENT: Final = Field(
 
 
 class PhotoCalls:
-    """Lists and sends the photos of an album."""
+    """Lists and sends the photos of an album. `cameras` are those of each environment."""
 
-    def __init__(self, album: Album, worker: Worker, environments: Collection[str]) -> None:
+    def __init__(self, album: Album, worker: Worker, cameras: Mapping[str, Sequence[str]]) -> None:
         self.loaded = asyncio.Event()
         self._album = album
         self._worker = worker
-        self._environments = [*environments]
+        self._cameras = cameras
         self.operations = (
             Operation(
                 "GET", "photos", "environment", "List the photos of cameras, newest first", self.list_photos,
@@ -74,12 +73,12 @@ class PhotoCalls:
 
     async def list_photos(self, api: Api, call: Call) -> web.StreamResponse:
         """List photos, newest first."""
-        environment, query = self._known(normalise(call.name)), call.query
+        await self.loaded.wait()
+        environment, query = self._known(normalise(call.name), call.query), call.query
         start = 0.0 if query["start"] is None else time_of("start", query["start"])
         end = LATEST if query["end"] is None else time_of("end", query["end"])
         if start > end:
             raise InvalidValueError("start", "a time before the end", query["start"])
-        await self.loaded.wait()
         found: list[CameraPhoto] = []
         more = False
         of = {"camera": query["camera"], "run": query["run"]}
@@ -89,7 +88,8 @@ class PhotoCalls:
                 break
             found.append(photo)
         photos = [{**_described(photo), "address": _address(api, photo)} for photo in found]
-        return json_answer({"environment": environment, "photos": photos, "more": more})
+        cameras = self._cameras[environment]
+        return json_answer({"environment": environment, "cameras": cameras, "photos": photos, "more": more})
 
     async def get_photo(self, api: Api, call: Call) -> web.StreamResponse:
         """Answer with a photo; one of a journal has the id of its entry before a slash."""
@@ -103,12 +103,18 @@ class PhotoCalls:
         return await self._send(call.request, photo, is_small=call.query["small"], lasts=name != LAST)
 
     def _latest(self, query: dict[str, Any]) -> CameraPhoto | None:
-        environment = self._known(query["environment"] or self._environments[0])
+        environment = self._known(query["environment"] or next(iter(self._cameras)), query)
         return next(self._album.newest_first(environment, query["camera"]), None)
 
-    def _known(self, environment: str) -> str:
-        if environment not in self._environments:
+    def _known(self, environment: str, query: dict[str, Any]) -> str:
+        """The environment, which has the camera of the query, or photos of it."""
+        if environment not in self._cameras:
             raise UnknownNameError("environment", environment)
+        camera = query["camera"]
+        if camera in {"", *self._cameras[environment]}:
+            return environment
+        if next(self._album.newest_first(environment, camera), None) is None:
+            raise UnknownNameError("camera", camera)
         return environment
 
     async def _send(
@@ -130,7 +136,7 @@ class PhotoCalls:
             await response.write_eof()
             return response
         try:
-            file = await self._worker.run(_open, self._album.file_of(photo, small=is_small))
+            file = await self._worker.run(partial(self._album.open, small=is_small), photo)
         except OSError:  # it was thinned just now
             raise UnknownNameError("photo", photo.id) from None
         with file:
@@ -142,10 +148,6 @@ class PhotoCalls:
                     await response.write(piece)
             await response.write_eof()
         return response
-
-
-def _open(file: Path) -> BinaryIO:
-    return file.open("rb")
 
 
 def _described(photo: CameraPhoto) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -13,12 +12,13 @@ from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.bus.services import SUCCESS
+from growd.control.health import Health, State
 from growd.control.topics import commanded, measured
 from growd.recipes.position import time_of_day
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.sentence import Sentence
 from growd.runtime.worker import WorkerError
 from growd.variables import CANOPY_COVER, CANOPY_GREENNESS
-from growd_camera.album import NoRoomError, Taken
+from growd_camera.album import AlbumError, Taken
 from growd_camera.shots import ShotError
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ SETTLE_S: Final = 3.0
 """From the command of the light until the photo."""
 _REPEAT_S: Final = 3.0  # a lamp forgets a command after `stale_after_s`, 10 s by default
 _OVERRIDE_S: Final = 600.0  # a command by hand that is older has ended (`override_s`)
-_ERRORS: Final = (ShotError, NoRoomError, WorkerError, OSError)
-_log = logging.getLogger(__name__)
+_OF_CAMERA: Final = (ShotError, WorkerError, OSError)
+_ERRORS: Final = (AlbumError, *_OF_CAMERA)
 
 
 class CameraNode:
@@ -72,9 +72,8 @@ class CameraNode:
         self._levels = levels
         self._on_taken = taken
         self._lock = asyncio.Lock()
-        self._fault = TaskFault(
-            _log, f"{self.node.name} takes no photos", f"{self.node.name} takes photos again"
-        )
+        self._outcome: CameraPhoto | BaseException | None = None  # of the last photo
+        self._health = Health(self.node, environment, camera.name, bus.clock)
         self._light = commanded(environment, "light_channels")
         names = (CANOPY_COVER, CANOPY_GREENNESS) if publishes else ()
         self._leaves = [self.node.publisher(measured(environment, name)) for name in names]
@@ -86,26 +85,34 @@ class CameraNode:
             doc="Take a photo now.",
         )
         self.node.describe("camera", self._described)
-        self.node.describe("problems", self._problems)
 
     async def run(self) -> None:
-        """Take photos when they are due, until cancelled. The first is due at once."""
-        clock, interval_s = self._bus.clock, self._camera.interval_s
+        """Take photos when they are due, until cancelled.
+
+        The first is taken at once, to see whether the camera works; if it is not due, in the light as it is.
+        """
+        clock, interval_s, is_first = self._bus.clock, self._camera.interval_s, True
         while True:
-            if self._camera.is_due_at(time_of_day(clock.time(), self._zone)):
+            is_due = self._camera.is_due_at(time_of_day(clock.time(), self._zone))
+            if is_due or is_first:
                 with contextlib.suppress(*_ERRORS):
-                    await self.take()
+                    await self.take(in_own_light=is_due)
+            is_first = False
             await clock.sleep(interval_s - clock.time() % interval_s)
 
-    async def take(self) -> CameraPhoto:
-        """Take a photo and keep it. Raises `ShotError`, `NoRoomError`, OSError and `WorkerError`."""
+    async def take(self, *, in_own_light: bool = True) -> CameraPhoto:
+        """Take a photo and keep it. Raises `ShotError`, `AlbumError`, OSError and `WorkerError`."""
         async with self._lock:
             try:
-                photo = await self._taken()
-            except _ERRORS as error:
-                self._fault.failed(_words(error))
+                self._outcome = photo = await self._taken(in_own_light=in_own_light)
+            except AlbumError as error:
+                self._outcome = error
                 raise
-            self._fault.succeeded()
+            except _OF_CAMERA as error:
+                self._outcome = error
+                self._health.failed(Sentence(_words(error), "device_camera"))
+                raise
+            self._health.succeeded()
         for publisher, value in zip(self._leaves, (photo.canopy_cover, photo.canopy_greenness), strict=False):
             if value is not None:
                 publisher.publish(value, time=photo.time)
@@ -113,11 +120,11 @@ class CameraNode:
             await self._on_taken(photo)
         return photo
 
-    async def _taken(self) -> CameraPhoto:
+    async def _taken(self, *, in_own_light: bool) -> CameraPhoto:
         run, clock, camera = self._worker.run, self._bus.clock, self._camera
         place = await run(self._album.begin, clock.time())
         try:
-            async with self._lit():
+            async with self._lit() if in_own_light else contextlib.nullcontext():
                 moment, recipe_run = clock.time(), self._recipe_run()
                 picture = await self._shooting.take(camera, self._environment, place)
             taken = Taken(self._environment, camera.name, moment, recipe_run)
@@ -133,7 +140,7 @@ class CameraNode:
         `Shooting` bounds the time. A command of somebody else stays in force. A camera that fails gets no
         light until it gives a photo again.
         """
-        if not self._levels or self._is_commanded() or self._fault.reason is not None:
+        if not self._levels or self._is_commanded() or self._health.state is State.FAILED:
             yield
             return
         commanding = asyncio.create_task(self._command_light(), name=f"{self.node.name}: light")
@@ -170,10 +177,8 @@ class CameraNode:
             return ""  # growd is starting
 
     async def _take_for_client(self) -> dict[str, Any]:
-        if self._lock.locked():
-            return {"success": False, "message": f"{self._camera.name} is taking a photo"}
         try:
-            photo = await self.take()
+            photo = await self._now()
         except _ERRORS as error:
             return {"success": False, "message": f"{self._camera.name} took no photo: {_words(error)}"}
         return {
@@ -181,6 +186,16 @@ class CameraNode:
             "message": f"took the photo {photo.id}",
             "photo": msgspec.to_builtins(photo),
         }
+
+    async def _now(self) -> CameraPhoto:
+        """A new photo, or the one that is being taken. Raises what `take` raises."""
+        if not self._lock.locked():
+            return await self.take()
+        async with self._lock:
+            outcome = self._outcome
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return await self.take() if outcome is None else outcome
 
     def _described(self) -> dict[str, Any]:
         camera = self._camera
@@ -193,24 +208,6 @@ class CameraNode:
             "last": None if last is None else msgspec.to_builtins(last),
         }
 
-    def _problems(self) -> list[dict[str, Any]]:
-        if self._fault.reason is None:
-            return []
-        fields = {"camera": self._camera.name, "reason": str(self._fault)}
-        text = f"the camera {self._camera.name} takes no photos: {self._fault}"
-        return [
-            {
-                "text": text,
-                "is_failure": True,
-                "code": "camera_failed",
-                "fields": fields,
-                "name": self.node.name,
-            }
-        ]
-
 
 def _words(error: BaseException) -> str:
-    if isinstance(error, OSError):
-        words = error.strerror or str(error) or type(error).__name__
-        return words if error.filename is None else f"can't keep it in {error.filename}: {words}"
-    return str(error)
+    return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__

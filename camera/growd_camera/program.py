@@ -27,6 +27,7 @@ _MEMORY: Final = 1 << 30  # of addresses: libraries take a part of it
 _ANSWER_S: Final = 15.0  # for each step of a request
 _PIECE: Final = 64 << 10
 _OK: Final = 200
+_PACKAGES: Final = {"rpicam-still": "rpicam-apps-lite", "ffmpeg": "ffmpeg"}
 
 
 class ShotOrder(msgspec.Struct, frozen=True):
@@ -81,7 +82,7 @@ def _run(programs: list[list[str]]) -> None:
     command = next((each for each in programs if shutil.which(each[0])), None)
     if command is None:
         names = " or ".join(each[0] for each in programs)
-        raise OSError(f"{names} is not installed")
+        raise OSError(f"{names} is not installed: sudo apt install {_PACKAGES[programs[0][0]]}")
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False)  # noqa: S603
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2][-200:]
@@ -95,10 +96,16 @@ def _fetch(url: str, source: Path) -> None:
     kind = http.client.HTTPSConnection if secure else http.client.HTTPConnection
     with closing(kind(parts.hostname or "", parts.port, timeout=_ANSWER_S)) as connection:
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-        connection.request("GET", path, headers=_login(parts.username, parts.password))
-        answer = connection.getresponse()
+        try:
+            connection.request("GET", path, headers=_login(parts.username, parts.password))
+            answer = connection.getresponse()
+        except OSError as error:
+            why = error.strerror or str(error) or type(error).__name__
+            raise OSError(
+                f"no answer from {parts.hostname}: {why}; check its power, network and url"
+            ) from None
         if answer.status != _OK:
-            raise OSError(f"the camera answered with the status {answer.status}, not {_OK}")
+            raise OSError(f"{parts.hostname} answered with the status {answer.status}, not {_OK}: check url")
         left = MOST_BYTES
         with source.open("wb") as file:
             while piece := answer.read(_PIECE):

@@ -25,8 +25,9 @@ def surplus(
     """The photos to delete, oldest first, so that the others take at most `room` bytes.
 
     By age one an hour stays, then one a day, but all that belong to a run. If they take more room, what is
-    older than a day is thinned in the same two steps, of no run first, and then photos of no run go. Of a run
-    the first and the last stay, and one of each day: so the rest may take more than the room.
+    older than a day is thinned in the same two steps, of no run first. Then photos of no run go, and of the
+    last day of a run one an hour stays, too. Of a run the first and the last stay, and one of each day: so
+    the rest may take more than the room.
     """
     ordered = sorted(photos, key=lambda photo: photo.time)
     rest = _Rest(ordered, zone)
@@ -38,6 +39,7 @@ def surplus(
     for photo in ordered:
         if rest.size > room and not photo.recipe_run and photo in rest:
             rest.remove(photo)
+    rest.thin(_HOUR, now, until=room, of_runs=True)
     return [photo for photo in ordered if photo not in rest]
 
 

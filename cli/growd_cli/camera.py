@@ -20,6 +20,7 @@ from growd_cli.output import echo_lines, output_options, print_json, table, text
 from growd_cli.runs import environment_option
 from growd_cli.terminal import echo_text
 from growd_cli.times import FORMS, span_in, time_of, zone_of
+from growd_client.errors import NotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,6 +40,7 @@ class _Photo(CameraPhoto, frozen=True, kw_only=True, gc=False):
 
 
 class _Photos(msgspec.Struct):
+    cameras: list[str]
     photos: list[_Photo]
     more: bool
 
@@ -46,6 +48,7 @@ class _Photos(msgspec.Struct):
 camera_option = click.option(
     "--camera", "name", default="", metavar="NAME", help="Only photos of this camera."
 )
+run_option = click.option("--run", default="", metavar="ID", help="Only photos of this run of a recipe.")
 start_option = click.option("--start", metavar="TIME", help=f"Only photos from this time on: {FORMS}.")
 end_option = click.option("--end", metavar="TIME", help="Only photos before this time.")
 
@@ -67,7 +70,11 @@ def take(*, daemon: DaemonOptions, environment: str | None, name: str, as_json: 
     """
     where = environment or daemon.configuration().environment.id
     with daemon.client(_TAKE_S) as client:
-        reply = client.post("service", f"{where}/camera/{name}/take", {}, kind=dict[str, Any])
+        try:
+            reply = client.post("service", f"{where}/camera/{name}/take", {}, kind=dict[str, Any])
+        except NotFoundError:
+            known = ", ".join(_listed(client, where, (None, None), 1).cameras) or "none"
+            refuse(f"{where} has no camera named {text_of(name)}; its cameras: {known}")
     if as_json:
         print_json(reply)
     else:
@@ -76,6 +83,7 @@ def take(*, daemon: DaemonOptions, environment: str | None, name: str, as_json: 
 
 @camera.command("list")
 @camera_option
+@run_option
 @start_option
 @end_option
 @click.option(
@@ -95,6 +103,7 @@ def list_command(
     daemon: DaemonOptions,
     environment: str | None,
     name: str,
+    run: str,
     start: str | None,
     end: str | None,
     limit: int,
@@ -108,7 +117,7 @@ def list_command(
     with daemon.client() as client:
         zone = zone_of(client)
         span = span_in(lambda: zone, start, end, partial(time_of, client))
-        found = _listed(client, where, span, limit, camera=name or None)
+        found = _listed(client, where, span, limit, camera=name or None, run=run or None)
     if as_json:
         print_json(msgspec.to_builtins(found))
         return
@@ -129,10 +138,13 @@ def list_command(
 )
 @replace_option
 @camera_option
+@run_option
 @start_option
 @end_option
 @click.option(
-    "--fps", type=click.FloatRange(1, 60), default=24, show_default=True, help="Photos in each second."
+    "--fps",
+    type=click.FloatRange(1, 60),
+    help="Photos in each second. Default: as many that the film lasts ten seconds, but 4 to 24.",
 )
 @click.option("--night", is_flag=True, help="Also photos of the dark.")
 @environment_option
@@ -146,7 +158,8 @@ def film(
     name: str,
     start: str | None,
     end: str | None,
-    fps: float,
+    fps: float | None,
+    run: str,
     night: bool,
 ) -> None:
     """Make a film of photos, by ffmpeg. Those that were taken in the dark are left out.
@@ -162,12 +175,13 @@ def film(
         span = span_in(partial(zone_of, client), start, end, partial(time_of, client))
         photos = [
             each
-            for each in all_photos(client, where, span, camera=name or None)
+            for each in all_photos(client, where, span, camera=name or None, run=run or None)
             if night or each.canopy_cover is not None
         ]
         if not photos:
             refuse("there is no such photo")
         shown = [each for each in reversed(photos) if each.camera == photos[0].camera]
+        fps = fps or min(24.0, max(4.0, len(shown) / 10))
         try:
             with (
                 Film(path, fps) as made,

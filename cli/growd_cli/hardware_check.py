@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import errno
 import functools
+import tempfile
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from growd.config import Config, Light, chambers_of
@@ -17,6 +19,7 @@ from growd.variables import VARIABLES, Variable
 from growd.wiring.outputs import advice_for_pin, joining, lamp_channel, output_device, place_of_output
 from growd.wiring.receivers import described_value, has_value
 from growd.wiring.sensors import SensorDevice
+from growd_camera.shots import Shooting, ShotError, ShotFiles
 from growd_drivers.errors import (
     DeviceMissingError,
     HardwareUnavailableError,
@@ -31,8 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
 
     from growd.config import Output, Sensor
+    from growd.config.camera import Camera
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
+    from growd_camera.picture import Prepared
     from growd_drivers.hardware import Hardware
 
 T = TypeVar("T")
@@ -97,6 +102,8 @@ def described(config: Config) -> Iterator[tuple[str, str]]:
         for output in chamber.all_outputs:
             active = "" if output.pin is None else f", active {output.active}"
             yield chamber.device(output.name), f"{place_of_output(output)}{active}: {output.own_variable}"
+        for camera in options.camera:
+            yield chamber.device(camera.name), f"camera, {camera.place}"
 
 
 async def check_hardware(
@@ -142,6 +149,8 @@ class _Check:
                 yield functools.partial(
                     self._ask_output, named(output.name), place, output.safe, claim, unasked
                 )
+            for camera in chamber.options.camera:
+                yield functools.partial(self._ask_camera, named(camera.name), camera, chamber.environment)
 
     async def close(self) -> None:
         """End the threads that can be ended."""
@@ -199,6 +208,17 @@ class _Check:
         if unasked:
             return DeviceAnswer(name, None, f"{place}: {unasked}")
         return DeviceAnswer(name, True, f"{place} can be driven, and stays {safe}")
+
+    async def _ask_camera(self, name: str, camera: Camera, environment: str) -> DeviceAnswer:
+        """Take a photo that is not kept."""
+        shoot = functools.partial(_photo, self._hardware, self._config, camera, environment)
+        try:
+            picture = await self._call(name, self._workers.named(name), shoot)
+        except DeviceTimeoutError:
+            return DeviceAnswer(name, False, f"the camera gave no photo within {LIMIT_S:g} s")
+        except (ShotError, OSError) as error:
+            return DeviceAnswer(name, False, str(error))
+        return DeviceAnswer(name, True, f"the camera takes photos: {picture.width}x{picture.height}")
 
     async def _advice(self, sensor: Sensor, error: Exception) -> str:
         """Advice, if the error itself has none."""
@@ -314,6 +334,15 @@ def _note(
 def _tries_of(sensor: Sensor) -> int:
     """A sensor that warms up has no measurement for minutes."""
     return 2 if SENSOR_KINDS[sensor.kind].warm_up_s else round(_FIRST_READING_S / _POLL_S)
+
+
+def _photo(hardware: Hardware, config: Config, camera: Camera, environment: str) -> Prepared:
+    """A photo in a folder of its own, which goes with it. Blocking. Raises `ShotError` and OSError."""
+    names = [chamber.environment for chamber in chambers_of(config)]
+    shooting = Shooting(lambda place, width: hardware.picture(names.index(place), width), limit_s=LIMIT_S)
+    with tempfile.TemporaryDirectory() as folder:
+        files = ShotFiles(*(Path(folder, name) for name in ShotFiles._fields))
+        return asyncio.run(shooting.take(camera, environment, files))
 
 
 def _claim_lamp(hardware: Hardware, light: Light) -> None:

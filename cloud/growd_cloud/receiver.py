@@ -58,8 +58,10 @@ if TYPE_CHECKING:
 
 POINTS_DATABASE: Final = "environmental_data_point"
 EVENTS_DATABASE: Final = "environmental_event"
+PHOTOS_DATABASE: Final = "environmental_photo"
+"""Its documents are events with a photo, and are stored among them."""
 RECIPES_DATABASE: Final = "recipes"
-SERIES_OF: Final = {POINTS_DATABASE: POINTS, EVENTS_DATABASE: EVENTS}
+SERIES_OF: Final = {POINTS_DATABASE: POINTS, EVENTS_DATABASE: EVENTS, PHOTOS_DATABASE: EVENTS}
 _DATABASES: Final = frozenset({*SERIES_OF, RECIPES_DATABASE})
 MOST_REQUESTS: Final = 2_000
 MOST_OF_ONE: Final = 16  # of one device; its three replications have two connections each

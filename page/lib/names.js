@@ -21,7 +21,7 @@ export function deviceName(name) {
   const [device, place] = name.split(/: |\//).reverse();
   const found = chambers.value.filter(({ environment }) => !place || environment === place).flatMap(({ devices }) => devices).find((each) => each.name === device);
   const [first] = found?.variables ?? [];
-  const words = !first ? variableName(device) : found.kind === "lamp" ? t("lamp") : found.role === "sensor" ? t("sensor_of", { name: variableName(first) }) : variableName(first);
+  const words = found?.role === "camera" ? t("camera_of", { name: device }) : !first ? variableName(device) : found.kind === "lamp" ? t("lamp") : found.role === "sensor" ? t("sensor_of", { name: variableName(first) }) : variableName(first);
   return place && chambers.value.length > 1 ? `${chamberName(place)}: ${words}` : words;
 }
 

@@ -43,14 +43,15 @@ function Device({ environment, device, status }) {
   const name = `${environment}/${device.name}`;
   const state = status.devices.find((each) => each.name === name);
   const kind = KIND[state?.state] ?? "warn";
-  const services = device.services.filter((each) => !/stop_|set_automatic/.test(each));
+  const isCamera = device.role === "camera";
+  const services = isCamera ? [] : device.services.filter((each) => !/stop_|set_automatic/.test(each));
   const [isOpen, setOpen] = useState(sessionStorage.getItem(name) === "open");
   const toggle = (event) => {
     setOpen(event.currentTarget.open);
     sessionStorage.setItem(name, event.currentTarget.open ? "open" : "");
   };
   const isOutput = device.role === "output";
-  const part = isOutput && device.kind !== "lamp" ? variableName(device.variables[0]) : PARTS[device.kind] ? t(PARTS[device.kind]) : device.part;
+  const part = isCamera ? t("camera") : isOutput && device.kind !== "lamp" ? variableName(device.variables[0]) : PARTS[device.kind] ? t(PARTS[device.kind]) : device.part;
   const guides = services.map(guideName).join(" · ");
   const place = device.line ?? (device.pins.length ? `GPIO ${device.pins.join(", ")}` : device.place);
   return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
@@ -65,7 +66,7 @@ function Device({ environment, device, status }) {
       <${Counters} of=${status.outputs?.filter((each) => each.environment === environment && (each.name === device.name || (device.kind === "lamp" && device.variables.includes(each.variable))))} />
       <${Health} state=${state} line=${status.lines?.find((each) => each.name === device.line)} />
       ${status.notices.filter((each) => each.kind !== "device" && each.text.includes(name)).map((each) => html`<p class=${`small ${each.severity === "failure" ? "bad" : "warn"}`}>${sentence(each)}</p>`)}
-      <${Change} environment=${environment} device=${device} /></div>
+      ${isCamera ? html`<${Action} run=${() => call(device.services[0])}>${t("devices_take")}<//>` : html`<${Change} environment=${environment} device=${device} />`}</div>
       ${services.length > 0 && html`<${Loaded} load=${calibration} environment=${environment} device=${device} services=${services} />`}</div>`}
   </details>`;
 }

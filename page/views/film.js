@@ -2,6 +2,7 @@
 import { day, second } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
+import { useChamber } from "../lib/live.js";
 import { addressOf, isLit, photosBetween } from "../lib/photos.js";
 import { useSignal } from "../lib/signal.js";
 
@@ -16,7 +17,11 @@ export function Film({ plots }) {
   const cursor = useSignal(plots.cursor);
   useSignal(plots.drawn);
   const photos = usePhotos(plots.environment, view);
-  const cameras = useMemo(() => [...new Set(photos.map((each) => each.camera))], [photos]);
+  const { devices } = useChamber(plots.environment);
+  const cameras = useMemo(() => {
+    const order = devices.map(({ name }) => name); // of the configuration, then those that were removed
+    return [...new Set(photos.map((each) => each.camera))].sort((one, other) => (order.indexOf(one) + 1 || 99) - (order.indexOf(other) + 1 || 99));
+  }, [photos, devices]);
   const [chosen, setCamera] = useState("");
   const [isPlaying, setPlaying] = useState(false);
   const camera = cameras.includes(chosen) ? chosen : cameras[0];

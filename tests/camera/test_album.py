@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 from growd.config.camera import PhotoOptions
-from growd_camera.album import Album, NoRoomError, Taken
+from growd_camera.album import Album, AlbumError, Taken
 from growd_camera.picture import Leaves, Prepared
 
 DEVICE = "0123456789ab"
@@ -88,9 +88,43 @@ def test_photos_of_runs_that_fill_the_budget_are_not_deleted_for_new_ones(album)
     full = album(budget_mb=10, keep_days=0, hourly_days=0)
     for number in range(50):
         take(full, START + DAY_S * number, size=200_000, run="run-1")
-    with pytest.raises(NoRoomError):
+    with pytest.raises(AlbumError):
         full.begin(START + DAY_S * 50)
     assert len([*full.newest_first("environment_1")]) == 50
+    assert full.problem
+
+
+def test_a_small_budget_thins_the_last_day_of_a_run_before_it_stops_the_cameras(album):
+    small = album(budget_mb=10)
+    for number in range(144):  # every ten minutes, twice the budget
+        take(small, START + 600 * number, size=140_000, run="run-1")
+    kept = [*small.newest_first("environment_1")]
+    assert kept[0].time == START + 600 * 143
+    hours = {int(photo.time // 3_600) for photo in kept}
+    assert len(hours) == 24
+    assert small.problem is None
+
+
+def test_a_deleted_photo_is_remembered_until_it_is_forgotten(album):
+    first = album(keep_days=0, hourly_days=0)
+    photos = [take(first, START + 3_600 * number) for number in range(3)]
+    first.thin(START + DAY_S * 10)
+    gone = {photo.id for photo in photos} - {photo.id for photo in first.all()}
+    assert len(gone) == 2
+    again = album()
+    assert {*again.gone} == gone == {*first.gone}
+    again.forget(gone)
+    assert album().gone == {}
+
+
+def test_a_run_is_found_by_the_short_form_of_its_id(album):
+    some = album()
+    run = f"{DEVICE}:1772323200000-0a1b2c3d4e"
+    of_run = take(some, START, run=run)
+    take(some, START + 60, run=f"{DEVICE}:1772323200000-ffffffffff")
+    for text in (run, "0a1b2c", "0A1B"):
+        assert [*some.newest_first("environment_1", run=text)] == [of_run]
+    assert not [*some.newest_first("environment_1", run="0a")]
 
 
 def test_a_photo_that_was_not_finished_is_not_there_after_the_start(album, tmp_path):

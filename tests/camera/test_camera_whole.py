@@ -117,7 +117,14 @@ async def _check_pictures(session, taken):
         assert len(await answer.read()) == taken["small_bytes"] < taken["bytes"]
     async with session.head(f"photo/{taken['id']}") as answer:
         assert int(answer.headers["Content-Length"]) == taken["bytes"]
-    for path in ("photo/0123456789ab:0000000000001-0123456789", "photos/shelf_2", "photo/latest?camera=gone"):
+    assert (await read(session, "photos/environment_1"))["cameras"] == ["top", "gone"]
+    for path in (
+        "photo/0123456789ab:0000000000001-0123456789",
+        "photos/shelf_2",
+        "photos/environment_1?camera=nope",
+        "photo/latest?camera=nope",
+        "photo/latest?camera=gone",
+    ):
         async with session.get(path) as answer:
             assert answer.status == 404
 
@@ -128,15 +135,17 @@ async def test_a_camera_that_is_not_there_is_a_failed_device_and_nothing_else(tm
         node = "node/environment_1/camera/gone"
 
         async def failed():
-            (problem,) = (await read(session, node))["problems"]
-            return problem
+            device = (await read(session, node))["device"]
+            assert device["name"] == "environment_1/gone"
+            if device["state"] != "failed":
+                raise ValueError
+            return device
 
-        problem = await until_found(failed, ValueError)
-        assert (problem["code"], problem["is_failure"], problem["fields"]["camera"]) == (
-            "camera_failed",
-            True,
-            "gone",
-        )
+        device = await until_found(failed, ValueError)
+        assert (device["code"], device["counters"]["outages"]) == ("device_camera", 1)
+        status = await read(session, "node/status")
+        (notice,) = [each for each in status["status"]["notices"] if each["name"] == "environment_1/gone"]
+        assert (notice["kind"], notice["severity"]) == ("device", "failure")
         async with session.post("service/environment_1/camera/gone/take") as answer:
             assert (answer.status, (await answer.json())["error"]) == (400, "refused")
         await until_found(lambda: _first(session), LookupError)  # the other one works
@@ -148,7 +157,8 @@ async def test_a_camera_that_fails_gets_no_light_until_it_works_again(tmp_path):
     channels = "topic_data/environment_1/commanded/light_channels?last=true"
 
     async def ended():
-        (_,) = (await read(session, "node/environment_1/camera/gone"))["problems"]
+        if (await read(session, "node/environment_1/camera/gone"))["device"]["state"] != "failed":
+            raise ValueError
         return await read(session, channels)
 
     async with running(tmp_path, config) as session:
@@ -167,6 +177,27 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         async with session.post("service/environment_1/camera/top/take") as answer:
             reason = (await answer.json())["reason"]
         assert str(tmp_path / "data/photos") in reason
+        (problem,) = (await read(session, "node/photos"))["problems"]
+        assert (problem["code"], problem["is_failure"]) == ("photos_not_kept", True)
+        assert (await read(session, "node/environment_1/camera/top"))["device"]["state"] == "starting"
+
+
+async def test_who_asks_while_a_photo_is_taken_gets_that_one(tmp_path):
+    async with running(tmp_path) as session:
+        await until_found(lambda: _first(session), LookupError)
+
+        async def take():
+            async with session.post("service/environment_1/camera/top/take") as answer:
+                return (await answer.json())["photo"]["id"]
+
+        ids = await asyncio.gather(*(take() for _ in range(5)))
+        assert len({*ids}) == 1
+
+
+LOGINS = """
+[access]
+mode = "users"
+"""
 
 
 @pytest.mark.parametrize(
@@ -178,6 +209,9 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         ('kind = "rpicam"\nlight = 0.5', "light"),
         ('kind = "simulated"\n[simulator]\nenabled = false', "kind"),
         ('kind = "rpicam"\n[[camera]]\nname = "top"\nkind = "rpicam"', "name"),
+        ('kind = "rpicam"\n[[sensor]]\nname = "top"\nkind = "bh1750"', "name"),
+        ('kind = "v4l2"\ndevice = "/dev/../etc/passwd"', "device"),
+        ('kind = "rpicam"\nbegin = "25:00"', "begin"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path, said, options, path):

@@ -157,7 +157,7 @@ HTTPS = "replication.url=https://far"
         ),
         (
             (HTTPS, *(f"replication.{name}=off" for name in ("points", "events", "recipes"))),
-            "[replication] points: is off, and so are events and recipes",
+            "[replication] points: is off, and so are events, photos and recipes",
         ),
         *(
             (

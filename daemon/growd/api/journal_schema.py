@@ -50,6 +50,7 @@ ENTRIES_SCHEMA: Final = _object(
 )
 PHOTOS_SCHEMA: Final = _object(
     environment=_TEXT,
+    cameras=_array({**_TEXT, "description": "the configured cameras"}),
     photos=_array(
         _object(
             id=_TEXT,

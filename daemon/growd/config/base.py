@@ -8,6 +8,8 @@ import msgspec
 from msgspec import Meta
 
 NAME: Final = r"^[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}$"
+TIME_OF_DAY: Final = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+DEVICE_FILE: Final = r"^/dev/(?!.*\.\.)[A-Za-z0-9_./:+-]+$"
 Name = Annotated[str, Meta(pattern=NAME)]
 NameOrNone = Annotated[str, Meta(pattern=f"{NAME}|^$")]
 Port = Annotated[int, Meta(ge=0, le=65_535)]

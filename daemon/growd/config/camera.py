@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta
 
-from growd.config.base import Fraction, Name, Section
+from growd.config.base import DEVICE_FILE, Fraction, Name, Section
 from growd.config.control import TimeOfDay, seconds_of_day
 from growd.config.findings import Finding
 from growd.runtime.addresses import without_login
@@ -29,7 +29,7 @@ class Camera(Section, frozen=True):
     "v4l2": a USB camera, by ffmpeg. "http": a camera in the network that answers a GET request with a JPEG.
     "simulated": draws the plants of the simulated chamber."""
 
-    device: Annotated[str, Meta(pattern=r"^/dev/[A-Za-z0-9_./:+-]+$", max_length=256)] = "/dev/video0"
+    device: Annotated[str, Meta(pattern=DEVICE_FILE, max_length=256)] = "/dev/video0"
     """USB camera: its device, best by its path in /dev/v4l/by-id."""
 
     url: Annotated[str, Meta(max_length=1_024)] = ""
@@ -63,6 +63,13 @@ class Camera(Section, frozen=True):
         """The beginning and the end in seconds after midnight."""
         return seconds_of_day(self.begin), seconds_of_day(self.end)
 
+    @property
+    def place(self) -> str:
+        """Where it is: its device, its host, or its kind."""
+        if self.kind == "http":
+            return urlsplit(self.url).hostname or ""
+        return self.device if self.kind == "v4l2" else self.kind
+
     def is_due_at(self, time_of_day_s: float) -> bool:
         """Whether it takes photos at this time of day."""
         begin, end = self.window_s
@@ -90,8 +97,11 @@ def faults_of_cameras(config: Config) -> Iterator[Finding]:
     for environment, options in config.chambers().items():
         for number, camera in enumerate(options.camera):
             place = (*config.path(environment, "camera"), number)
+            sensors, outputs = ([each.name for each in part] for part in (options.sensor, options.output))
+            if camera.name in {"light", *sensors, *outputs}:
+                yield Finding((*place, "name"), f"{camera.name} is the name of another device")
             if camera.kind == "http" and (fault := _fault_of(camera.url)):
-                yield Finding((*place, "url"), fault)
+                yield Finding((*place, "url"), f"of the camera {camera.name} {fault}")
             if camera.kind != "http" and camera.url:
                 yield Finding((*place, "url"), f"is for the kind http, and {camera.name} is {camera.kind}")
             if camera.kind == "simulated" and not config.simulator.enabled:

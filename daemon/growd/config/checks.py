@@ -37,6 +37,7 @@ RESERVED = frozenset(
             "machine",
             "mqtt",
             "parts",
+            "photos",
             "recorder",
             "replication",
             "retention",
@@ -118,8 +119,9 @@ def _replication(replication: Replication) -> Iterator[Finding]:
         shown = without_login(replication.url).partition("?")[0].partition("#")[0]
         reason = f"must be the address of a server only: {shown}"
         yield Finding((where, "url"), reason)
-    if {replication.points, replication.events, replication.recipes} == {"off"}:
-        yield Finding((where, "points"), "is off, and so are events and recipes; to copy nothing, remove url")
+    if {replication.points, replication.events, replication.photos, replication.recipes} == {"off"}:
+        reason = "is off, and so are events, photos and recipes; to copy nothing, remove url"
+        yield Finding((where, "points"), reason)
     if replication.ca_file and parts.scheme != "https":
         yield Finding((where, "ca_file"), f"is for an https url, got {without_login(replication.url)}")
 

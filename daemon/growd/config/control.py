@@ -6,9 +6,9 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from growd.config.base import Seconds, Section
+from growd.config.base import TIME_OF_DAY, Seconds, Section
 
-TimeOfDay = Annotated[str, Meta(pattern=r"^([01][0-9]|2[0-3]):[0-5][0-9]$")]
+TimeOfDay = Annotated[str, Meta(pattern=TIME_OF_DAY)]
 """Such as "06:00"."""
 
 

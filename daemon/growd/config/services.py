@@ -109,11 +109,14 @@ class Replication(Section, frozen=True):
     events: Literal["up", "off"] = "up"
     """Copy commands, qualities and events to the remote server."""
 
+    photos: Literal["up", "off"] = "off"
+    """Copy the photos of cameras to the remote server. They take their room a second time in the database."""
+
     recipes: Literal["down", "both", "off"] = "down"
     """Copy recipes from the remote server, or in both directions."""
 
     environments: tuple[Name, ...] = ()
-    """Copy only the points and events of these environments; empty is all."""
+    """Copy only the points, events and photos of these environments; empty is all."""
 
     prefix: Annotated[str, Meta(pattern="^([a-z][a-z0-9_]*)?$", max_length=32)] = ""
     """The names of the databases on the remote server begin with it."""

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import inspect
 
-from growd.config.base import NAME
+from growd.config.base import DEVICE_FILE, NAME, TIME_OF_DAY
 
 UNITS: Final = {
     "_l_min": "l/min",
@@ -28,6 +28,12 @@ UNITS: Final = {
     "_m": "m",
 }
 """Units by the ending of an option's name."""
+
+_PATTERNS: Final = {
+    NAME: "a name of letters, digits, _, . and -",
+    TIME_OF_DAY: "a time of day such as 06:00",
+    DEVICE_FILE: "a device such as /dev/video0",
+}
 
 
 def unit_of(option: str) -> str:
@@ -51,7 +57,7 @@ def _words(info: inspect.Type) -> str:  # noqa: PLR0911  one for each type
         case inspect.BoolType():
             return "true or false"
         case inspect.StrType():
-            return "a name of letters, digits, _, . and -" if info.pattern == NAME else "text" + _shape(info)
+            return _PATTERNS.get(info.pattern or "") or "text" + _shape(info)
         case inspect.LiteralType():
             return "one of " + ", ".join(_shown(value) for value in info.values)
         case inspect.VarTupleType():

@@ -28,6 +28,12 @@ def short_id(run_id: str) -> str:
     return run_id.rpartition("-")[2][:SHORT_DIGITS]
 
 
+def stands_for(text: str, run_id: str) -> bool:
+    """Whether a text is the id of a run, or the first digits of its random part."""
+    digits = run_id.rpartition("-")[2]
+    return text == run_id or (len(text) >= _LEAST_DIGITS and digits.startswith(text.lower()))
+
+
 class RunArchive:
     """Reads runs, and what people recorded during them. Every call may raise `CouchError`.
 
@@ -107,7 +113,7 @@ class RunArchive:
 
     async def _by_short_id(self, text: str) -> Document | None:
         rows = await self._couch.all_docs(self._runs, descending=True, limit=_MOST_IDS)
-        ids = [row["id"] for row in rows if row["id"].rpartition("-")[2].startswith(text.lower())]
+        ids = [row["id"] for row in rows if stands_for(text, row["id"])]
         if len(ids) > 1:
             raise InvalidValueError(
                 "run", f"the id of one run ({len(ids)} begin with it: {', '.join(ids[:5])})", text

@@ -40,6 +40,7 @@ class Databases:
     runs: str = "recipe_run"
     events: str = "environmental_event"
     rollups: str = "environmental_rollup"
+    photos: str = "environmental_photo"
 
     @classmethod
     def prefixed(cls, prefix: str) -> Databases:
@@ -55,6 +56,7 @@ class Databases:
             "recipe_run": self.runs,
             "environmental_event": self.events,
             "environmental_rollup": self.rollups,
+            "environmental_photo": self.photos,
         }
 
 

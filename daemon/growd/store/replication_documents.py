@@ -98,6 +98,7 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
     series = (
         ("points", options.points, names.points, "environmental_data_point"),
         ("events", options.events, names.events, "environmental_event"),
+        ("photos", options.photos, names.photos, "environmental_photo"),
     )
     jobs = [
         ReplicationJob(

@@ -58,7 +58,7 @@ def _environment(chamber: Chamber, bus: Bus, time_zone: str) -> dict[str, Any]:
         "variables": [*_variables(chamber)],
         "devices": [
             {**device, "services": _services(bus, chamber, device)}
-            for device in (*_sensors(chamber), *_outputs(chamber))
+            for device in (*_sensors(chamber), *_outputs(chamber), *_cameras(chamber))
         ],
     }
 
@@ -150,8 +150,24 @@ def _outputs(chamber: Chamber) -> Iterator[dict[str, Any]]:
         }
 
 
+def _cameras(chamber: Chamber) -> Iterator[dict[str, Any]]:
+    for camera in chamber.options.camera:
+        yield {
+            "name": camera.name,
+            "kind": camera.kind,
+            "part": "camera",
+            "role": "camera",
+            "variables": [],
+            "pins": [],
+            "place": camera.place,
+            "topics": [],
+        }
+
+
 def _services(bus: Bus, chamber: Chamber, device: dict[str, Any]) -> list[str]:
-    """Services: calibrations of a sensor in the order of their steps, autotunes of an output."""
+    """Services: calibrations of a sensor in the order of their steps, autotunes of an output, photos."""
+    if device["role"] == "camera":
+        return [f"{chamber.environment}/camera/{device['name']}/take"]
     if device["role"] == "sensor":
         node = f"{chamber.environment}/samplers/{device['name']}/"
         steps = [node + each.name for each in SENSOR_KINDS[device["kind"]].calibrations]

@@ -168,6 +168,8 @@ export const TEXTS = {
 
   // growd's sentences by their codes
   said_hardware_simulated: "Die Hardware ist simuliert: kein Sensor wird gelesen, kein Ausgang geschaltet. Für echte Hardware [simulator] enabled = false setzen.",
+  said_photos_not_kept: "Es wird kein Foto behalten: {reason}",
+  said_photos_refused: "Die Datenbank lehnt Fotos ab: {reason}",
   said_device_failed: "{device} arbeitet nicht",
   remedy_device_failed: "Stecker, Kabel und Stromversorgung prüfen.",
   said_line_failed: "Kein Sensor an {line} antwortet ({devices})",
@@ -194,6 +196,7 @@ export const TEXTS = {
   said_clock_not_synchronised: "Die Uhr des Rechners ist nicht synchronisiert",
   remedy_clock_not_synchronised: "Den Rechner mit einem Netz verbinden, das einen Zeitserver hat.",
   said_stuck: "Ein Teil von growd steht: {component}",
+  said_device_camera: "{device} macht keine Fotos",
   said_device_missing: "{device} antwortet nicht",
   said_device_transfer: "{device} antwortet fehlerhaft",
   said_device_no_reading: "{device} hat keinen Messwert",
@@ -288,6 +291,8 @@ export const TEXTS = {
   said_parameters_large: "Die Parameter sind zu viele zum Speichern",
   said_cloud_clock_differs: "Die Uhr des Empfängers geht anders",
   said_upgrade_failed: "Ein Upgrade ist fehlgeschlagen",
+  camera: "Kamera",
+  camera_of: "Kamera {name}",
   sensor_of: "Sensor für {name}",
   hand_until: "bis das Rezept es ändert, in {time}",
   said_calibration_interval: "Der Sensor wird zu selten gelesen: in der Konfiguration interval_s = {most} oder weniger setzen",

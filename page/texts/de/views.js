@@ -175,6 +175,7 @@ export const TEXTS = {
   // devices
   devices_starting: "startet",
   "devices_warm-up": "wärmt auf",
+  devices_take: "Jetzt ein Foto machen",
   devices_ok: "in Ordnung",
   devices_degraded: "beeinträchtigt",
   devices_failed: "ausgefallen",

@@ -167,7 +167,10 @@ export const TEXTS = {
   help_question: "{what}? {reason}",
 
   // growd's sentences by their codes; those without a text are shown as growd writes them
+  said_photos_not_kept: "No photo is kept: {reason}",
+  said_photos_refused: "The database refuses photos: {reason}",
   said_device_failed: "{device} does not work",
+  said_device_camera: "{device} takes no photos",
   said_device_missing: "{device} does not answer",
   said_device_transfer: "{device} does not answer properly",
   said_device_no_reading: "{device} has no reading",
@@ -199,6 +202,8 @@ export const TEXTS = {
   said_recipe_resumed: "resumed",
   said_recipe_skipped: "skipped to the phase {phase}",
   said_set_point_missed: "{variable} is {value} instead of {set_point}",
+  camera: "Camera",
+  camera_of: "Camera {name}",
   sensor_of: "{name} sensor",
   hand_until: "until the recipe changes it, in {time}",
   photo: "Photo",

@@ -175,6 +175,7 @@ export const TEXTS = {
   // devices
   devices_starting: "starting",
   "devices_warm-up": "warming up",
+  devices_take: "Take a photo now",
   devices_ok: "ok",
   devices_degraded: "degraded",
   devices_failed: "failed",
