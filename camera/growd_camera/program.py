@@ -101,9 +101,7 @@ def _fetch(url: str, source: Path) -> None:
             answer = connection.getresponse()
         except OSError as error:
             why = error.strerror or str(error) or type(error).__name__
-            raise OSError(
-                f"no answer from {parts.hostname}: {why}; check its power, network and url"
-            ) from None
+            raise OSError(f"no answer from {parts.hostname}: {why}") from None
         if answer.status != _OK:
             raise OSError(f"{parts.hostname} answered with the status {answer.status}, not {_OK}: check url")
         left = MOST_BYTES

@@ -53,7 +53,7 @@ function Device({ environment, device, status }) {
   const isOutput = device.role === "output";
   const part = isCamera ? t("camera") : isOutput && device.kind !== "lamp" ? variableName(device.variables[0]) : PARTS[device.kind] ? t(PARTS[device.kind]) : device.part;
   const guides = services.map(guideName).join(" · ");
-  const place = device.line ?? (device.pins.length ? `GPIO ${device.pins.join(", ")}` : device.place);
+  const place = device.place === "simulated" ? t("simulated") : device.line ?? (device.pins.length ? `GPIO ${device.pins.join(", ")}` : device.place);
   return html`<details class="card device" open=${isOpen} onToggle=${toggle}>
     <summary>
       <span class="row spread"><h3>${device.name}</h3>

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import msgspec
 import pytest
 from aiohttp import encode_basic_auth, web
+from PIL import Image
 
 from growd.config.camera import Camera
+from growd_camera.program import Shot, ShotOrder
 from growd_camera.shots import Shooting, ShotError, ShotFiles
 from growd_hwsim.camera import picture
 
@@ -156,6 +161,21 @@ async def test_the_process_has_a_low_priority_and_bounded_files(rpicam, place, t
     own = os.nice(0)
     assert int(await asyncio.to_thread((tmp_path / "nice").read_text)) == min(19, own + 15)
     assert int(await asyncio.to_thread((tmp_path / "size").read_text)) == (64 << 20) / 512
+
+
+def test_a_photo_of_12_megapixels_takes_bounded_memory(place):
+    Image.effect_noise((4_056, 3_040), 60).convert("RGB").save(place.source, "jpeg", quality=90)
+    order = ShotOrder(*map(str, place), width=1_920, quality=85, rotation=90)
+    program = (
+        "import growd_camera.program as p; p.main(); p.sys.stderr.write(open('/proc/self/status').read())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], input=msgspec.json.encode(order), capture_output=True, check=True
+    )
+    picture = msgspec.json.decode(done.stdout, type=Shot).picture
+    assert (picture.width, picture.height) == (1_439, 1_920)
+    (peak,) = (int(line.split()[1]) for line in done.stderr.decode().splitlines() if line.startswith("VmHWM"))
+    assert peak < 100_000  # kB
 
 
 def _runs(number):

@@ -50,6 +50,7 @@ ORDER: Final = (
     "recipe_run",
     "recipes",
     "environment",
+    "environmental_photo",
     "environmental_rollup",
 )
 """The databases in the order of copying. Rollups come last: they have points that are retired meanwhile."""
