@@ -24,6 +24,7 @@ LIMIT_S: Final = 30.0
 """How long a photo may take, in real seconds."""
 _RPICAM: Final = ("--nopreview", "--timeout", "2000", "--encoding", "jpg", "--quality", "95", "--output")
 """Two seconds, in which the camera finds exposure and white balance (rpicam-still --help)."""
+_MOST_DRAWN: Final = 1_920  # pixels; growd itself draws, and a picture takes memory
 _FRAMES: Final = 15  # of a USB camera, until it has found its exposure
 
 
@@ -72,7 +73,7 @@ class Shooting:
         return shot.picture
 
     def _write_drawn(self, camera: Camera, environment: str, place: ShotFiles) -> None:
-        drawn = self._draw(environment, camera.width)
+        drawn = self._draw(environment, min(camera.width, _MOST_DRAWN))
         if drawn is None:
             raise ShotError("there is no simulated chamber")
         place.source.write_bytes(drawn)

@@ -163,6 +163,13 @@ async def test_the_process_has_a_low_priority_and_bounded_files(rpicam, place, t
     assert int(await asyncio.to_thread((tmp_path / "size").read_text)) == (64 << 20) / 512
 
 
+async def test_a_simulated_camera_draws_no_larger_picture_than_it_needs(place):
+    asked = []
+    camera = Camera(name="top", kind="simulated", width=8_000)
+    await Shooting(lambda _, width: asked.append(width) or JPEG).take(camera, "e", place)
+    assert asked == [1_920]
+
+
 def test_a_photo_of_12_megapixels_takes_bounded_memory(place):
     Image.effect_noise((4_056, 3_040), 60).convert("RGB").save(place.source, "jpeg", quality=90)
     order = ShotOrder(*map(str, place), width=1_920, quality=85, rotation=90)
