@@ -1,8 +1,7 @@
-"""The page made with roslib that docs/clients.md shows, in a browser, on a site of its own."""
+"""The page docs/examples/roslib.html, in a browser, on a site of its own."""
 
 from __future__ import annotations
 
-import re
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -48,8 +47,7 @@ async def own_site(page: Page) -> AsyncIterator[tuple[str, dict[str, str]]]:
 
 def example(daemon: Daemon) -> str:
     """The page, with the address of this growd."""
-    text = (ROOT / "docs/clients.md").read_text(encoding="utf-8")
-    (page,) = re.findall(r"^```html\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    page = (ROOT / "docs/examples/roslib.html").read_text(encoding="utf-8")
     return page.replace("127.0.0.1:5984", f"127.0.0.1:{daemon.port}")
 
 
