@@ -146,7 +146,7 @@ async def test_spark_gives_the_same_hours(answers, tmp_path):
     assert spark.__version__
     if shutil.which("java") is None:
         pytest.skip("Java is missing: apt install default-jre-headless")
-    (program,) = blocks("Spark", "python")
+    program = (PAGE.parent / "examples/spark.py").read_text(encoding="utf-8")
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-c", program, cwd=tmp_path, env=os.environ | {"SPARK_LOCAL_IP": "127.0.0.1"}
     )
