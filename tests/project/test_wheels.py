@@ -14,6 +14,7 @@ from support.package_index import index_error
 
 LOCKS = [ROOT / f"requirements/{name}.lock" for name in ("build", "run", "node")]
 PAGE = ROOT / "docs/packages.md"
+TABLE = ROOT / "requirements/wheels.md"
 LGPIO = """\
 lgpio==0.2.2.0 ; platform_machine == 'aarch64' \\
     --hash=sha256:a2f71fb95b149d8ac82c7c6bae70f054f6dc42a006ad35c90c7d8e54921fbcf4 \\
@@ -38,8 +39,8 @@ def _index():
         pytest.skip(reason)
 
 
-def test_the_page_names_each_locked_version():
-    page = PAGE.read_text(encoding="utf-8").partition("<!-- end of tools/wheels -->")[0]
+def test_the_table_names_each_locked_version():
+    page = TABLE.read_text(encoding="utf-8").partition("<!-- end of tools/wheels -->")[0]
     named = re.findall(r"^\| ([\w-]+) \| (\d\S*) \|", page, re.MULTILINE)
     pure = page.partition(" kB): ")[2].partition(".\n")[0]
     named += [tuple(each.split(" ")) for each in pure.split(", ")]
@@ -60,8 +61,8 @@ def test_the_page_names_each_npm_package_that_is_served():
 @pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.usefixtures("_index")
-def test_the_index_has_the_wheels_that_the_page_names():
-    answer = wheels("--check", PAGE)
+def test_the_index_has_the_wheels_of_the_table():
+    answer = wheels("--check", TABLE)
     assert (answer.returncode, answer.stderr) == (0, "")
 
 

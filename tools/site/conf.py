@@ -26,7 +26,15 @@ version = release = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="
 copyright = "the growd project"  # noqa: A001  the option of Sphinx
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "couchdb/**.md", "page/README.md", "hw-sim/**.md", "bench/*.md"]
+include_patterns = [
+    "*.md",
+    "docs/*.md",
+    "couchdb/**.md",
+    "page/README.md",
+    "hw-sim/**.md",
+    "bench/*.md",
+    "requirements/*.md",
+]
 exclude_patterns = [".*", "**/node_modules", "data", "dist", "build", "tests"]
 myst_heading_anchors = 6
 suppress_warnings = [
