@@ -190,14 +190,6 @@ def test_every_named_module_exists(page: Path):
     assert missing == []
 
 
-def test_the_page_about_drivers_shows_the_package_that_is_tested():
-    text = (DOCS / "drivers.md").read_text(encoding="utf-8")
-    for file in ("pyproject.toml", "sht31_example.py", "sht31_example_chip.py"):
-        content = (ROOT / "tests/packages/growd-sht31" / file).read_text(encoding="utf-8")
-        assert f"\n{content}```" in text, file
-        assert len(content.splitlines()) <= 60
-
-
 def test_the_readme_fits_on_one_page():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
