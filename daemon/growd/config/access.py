@@ -13,10 +13,7 @@ if TYPE_CHECKING:
 
 
 class Access(Section, frozen=True):
-    """Who may use the API with `[http] access = "couchdb"`: users of the CouchDB, by their roles.
-
-    Operators can also read; administrators can do both. CouchDB's own administrators can do everything.
-    """
+    """Who may use the API with `[http] access = "couchdb"`: users of the CouchDB, by their roles."""
 
     open_reading: bool = False
     """Allow reading (GET, streams included) without a login."""

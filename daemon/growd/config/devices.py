@@ -194,7 +194,7 @@ class ChannelOptions(Section, frozen=True):
 
     lux_per_umol: Annotated[float, Meta(gt=0, le=1_000)] | None = None
     """Illuminance of its light for each umol/m2/s. Default: 67 for white LEDs, 7.55 for red and 6.9 for blue
-    ones. Fluorescent lamps have 74, high-pressure sodium lamps 82, metal halide lamps 71."""
+    ones. docs/variables.md has those of other lamps."""
 
     photons: Annotated[float, Meta(gt=0, le=1_000)] | None = None
     """Photons of the channel at full level, relative to the other channels. Default: 1 for white, 0.5 for
