@@ -2,7 +2,7 @@
 
 The package `simple-pid` has no filter on the derivative, and clamps the integral against windup. It cannot
 use the real output of the actuator, so it does not know of interlocks and of doses still due.
-`bench/control.py` compares both; `docs/control.md` has the figures.
+`bench/control.py` compares both; `bench/RESULTS.md` has the figures.
 """
 
 from __future__ import annotations
