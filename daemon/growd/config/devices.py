@@ -60,8 +60,7 @@ class Sensor(Section, frozen=True):
 
     stuck_after_s: Annotated[float, Meta(ge=600, le=604_800)] | None = None
     """A reading that has not changed for this long is a fault. Default: four hours for an MH-Z19 or MH-Z16, a
-    day for an EZO circuit, never for others. SCD30, SCD4x, SHT3x, SHT4x and BME280 never repeat a
-    measurement; that is a fault at once."""
+    day for an EZO circuit, never for others."""
 
     variable: str = ""
     """The variable that it measures."""

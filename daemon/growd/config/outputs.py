@@ -157,9 +157,8 @@ class Output(Section, frozen=True):
     0 for others."""
 
     minimum_cycle_s: Annotated[float, Meta(ge=0, le=3_600)] | None = None
-    """Shortest time from one start to the next of doses. Default for mechanical contacts (kind relay, and
-    http and mqtt that only switch): 300 for heaters and exhaust fans, 30 for humidifiers, 90 for a valve for
-    CO2; 0 for others."""
+    """Shortest time from one start to the next of doses. Default: that of the table in
+    docs/control.md."""
 
     longest_on_s: Annotated[float, Meta(ge=1, le=86_400)] | None = None
     """Longest time on without a pause; 86400 is no limit. Default: 900 for filling, drain and irrigation,

@@ -26,8 +26,7 @@ class Retention(Section, frozen=True):
     remote server of a replication. 0 keeps all for ever."""
 
     budget_mb: Annotated[float, Meta(ge=0, le=100_000_000)] = 0.0
-    """Room for the database with its compaction. It takes at most seven tenths of the disk of this machine,
-    and leaves 500 MB free, on a disk under 5 GB a tenth. 0: only these limits."""
+    """Room for the database with its compaction. 0: what the disk allows (docs/retention.md)."""
 
 
 def faults_of_retention(options: Retention) -> Iterator[Finding]:
