@@ -86,10 +86,12 @@ class CameraPhoto(msgspec.Struct, frozen=True, gc=False):
     def file(self, *, small: bool = False) -> Path:
         """Its JPEG in the folder of all photos, or its preview.
 
-        The name is the time of day (UTC), and the end of the id, which differs.
+        The name is the time of day (UTC) with milliseconds, and the digits of the id.
         """
-        moment = datetime.fromtimestamp(self.time, UTC)
-        stem = f"{moment:%H%M%S}-{self.id.rpartition('-')[2]}"
+        _, _, rest = self.id.partition(":")
+        ms, _, digits = rest.partition("-")
+        moment = datetime.fromtimestamp(int(ms) // 1000, UTC)
+        stem = f"{moment:%H%M%S}{ms[-3:]}-{digits}"
         return self.folder / f"{stem}{'-small' if small else ''}.jpg"
 
 
@@ -111,7 +113,7 @@ class Album:
         self.gone: dict[str, Path] = {}
         """The documents of deleted photos, by id, until `forget`."""
         self.problem: str | None = None
-        """Why the last photo could not be kept."""
+        """Why no photo of any camera can be kept."""
         self._thinned = 0.0
 
     def load(self) -> None:
@@ -157,20 +159,23 @@ class Album:
 
     def begin(self, now: float) -> ShotFiles:
         """The files of a new photo; thins the others. Raises `AlbumError`."""
-        with self._keeping():
-            self.path.mkdir(exist_ok=True)
-            if self.size > self.options.budget_mb * 1e6 or not 0 <= now - self._thinned < _THINNED_S:
-                self.thin(now)
-            if self.size > self.options.budget_mb * 1e6:
-                raise AlbumError("the photos of runs take all of [photos] budget_mb: make it larger")
-            usage = shutil.disk_usage(self.path)
-            if usage.free < min(FREE_BYTES, usage.total / 20):
-                raise AlbumError(f"only {usage.free / 1e6:.0f} MB of the disk are free: make room")
+        problem: str | None = None
+        try:
+            self._make_room(now)
+        except OSError as error:
+            problem = words_of(error)
+        except AlbumError as error:
+            problem = str(error)
+        if problem != self.problem:
+            _log.warning("no photo is kept: %s", problem) if problem else _log.info("photos are kept again")
+        self.problem = problem
+        if problem is not None:
+            raise AlbumError(problem)
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         return ShotFiles(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
 
     def keep(self, place: ShotFiles, picture: Prepared, taken: Taken) -> CameraPhoto:
-        """Keep a picture; it is on the disk when this returns. Raises `AlbumError`."""
+        """Keep a picture; it is on the disk when this returns. Raises OSError."""
         leaves = picture.leaves
         photo = CameraPhoto(
             f"{self.device}:{int(taken.time * 1000):013d}-{picture.sha256[:10]}",
@@ -187,13 +192,11 @@ class Album:
             leaves.greenness,
         )  # fmt: skip
         target = self.file_of(photo)
-        with self._keeping():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(target.with_suffix(".json"), msgspec.json.encode(photo))
-            place.small.replace(self.file_of(photo, small=True))
-            place.target.replace(target)
-            sync_folder(target.parent)
-        self.problem = None
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(target.with_suffix(".json"), msgspec.json.encode(photo))
+        place.small.replace(self.file_of(photo, small=True))
+        place.target.replace(target)
+        sync_folder(target.parent)
         if photo.id not in self._by_id:
             bisect.insort(self._photos, photo, key=lambda each: each.id)
             self.size += photo.room
@@ -216,7 +219,9 @@ class Album:
             file = self.file_of(photo)
             file.unlink(missing_ok=True)
             self.file_of(photo, small=True).unlink(missing_ok=True)
-            self.gone[photo.id] = file.with_suffix(".json").replace(file.with_suffix(_GONE))
+            self.gone[photo.id] = file.with_suffix(_GONE)
+            with contextlib.suppress(FileNotFoundError):  # somebody has deleted it
+                file.with_suffix(".json").replace(file.with_suffix(_GONE))
             del self._by_id[photo.id]
             self.size -= photo.room
         self._photos = [photo for photo in self._photos if photo.id in self._by_id]
@@ -227,19 +232,17 @@ class Album:
             self.gone[each].unlink(missing_ok=True)
             del self.gone[each]
 
-    @contextlib.contextmanager
-    def _keeping(self) -> Iterator[None]:
-        """Remember an error of the body as `problem`; OSError becomes `AlbumError`."""
-        try:
-            try:
-                yield
-            except OSError as error:
-                where = "" if error.filename is None else f" in {error.filename}"
-                words = error.strerror or type(error).__name__
-                raise AlbumError(f"can't be kept{where}: {words}") from error
-        except AlbumError as error:
-            self.problem = str(error)
-            raise
+    def _make_room(self, now: float) -> None:
+        """Thin photos when it is due. Raises `AlbumError` if there is no room then, and OSError."""
+        self.path.mkdir(exist_ok=True)
+        room = self.options.budget_mb * 1e6
+        if self.size > room or not 0 <= now - self._thinned < _THINNED_S:
+            self.thin(now)
+        if self.size > room:
+            raise AlbumError("the photos of runs take all of [photos] budget_mb: make it larger")
+        usage = shutil.disk_usage(self.path)
+        if usage.free < min(FREE_BYTES, usage.total / 20):
+            raise AlbumError(f"only {usage.free / 1e6:.0f} MB of the disk are free: make room")
 
     def _files(self) -> Iterator[Path]:
         for folder, folders, names in os.walk(self.path):
@@ -262,6 +265,12 @@ def photos_of_run(data: Path, environment: str, run: str, start: float, end: flo
         (photo for photo in found if photo is not None and photo.recipe_run == run),
         key=lambda photo: photo.id,
     )
+
+
+def words_of(error: OSError) -> str:
+    """What happened, and to which file."""
+    words = error.strerror or str(error) or type(error).__name__
+    return words if error.filename is None else f"{error.filename}: {words}"
 
 
 def _read(file: Path) -> CameraPhoto | None:

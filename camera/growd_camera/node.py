@@ -17,8 +17,9 @@ from growd.control.topics import commanded, measured
 from growd.recipes.position import time_of_day
 from growd.runtime.sentence import Sentence
 from growd.runtime.worker import WorkerError
+from growd.status.notices import CAMERA
 from growd.variables import CANOPY_COVER, CANOPY_GREENNESS
-from growd_camera.album import AlbumError, Taken
+from growd_camera.album import AlbumError, Taken, words_of
 from growd_camera.shots import ShotError
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ class CameraNode:
                 raise
             except _OF_CAMERA as error:
                 self._outcome = error
-                self._health.failed(Sentence(_words(error), "device_camera"))
+                self._health.failed(Sentence(_words(error), CAMERA))
                 raise
             self._health.succeeded()
         for publisher, value in zip(self._leaves, (photo.canopy_cover, photo.canopy_greenness), strict=False):
@@ -183,7 +184,7 @@ class CameraNode:
             return {"success": False, "message": f"{self._camera.name} took no photo: {_words(error)}"}
         return {
             "success": True,
-            "message": f"took the photo {photo.id}",
+            "message": f"{self._camera.name} took a photo",
             "photo": msgspec.to_builtins(photo),
         }
 
@@ -210,4 +211,4 @@ class CameraNode:
 
 
 def _words(error: BaseException) -> str:
-    return (error.strerror if isinstance(error, OSError) else "") or str(error) or type(error).__name__
+    return words_of(error) if isinstance(error, OSError) else str(error)

@@ -10,6 +10,7 @@ import http.client
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 from contextlib import closing
@@ -21,6 +22,8 @@ import msgspec
 
 from growd_camera.picture import PictureError, Prepared, prepare
 
+LIMIT_S: Final = 30
+"""How long a photo may take, in real seconds."""
 MOST_BYTES: Final = 64 << 20
 """Of the file that a camera writes or sends."""
 _MEMORY: Final = 1 << 30  # of addresses: libraries take a part of it
@@ -123,6 +126,8 @@ def _login(user: str | None, password: str | None) -> dict[str, str]:
 def main() -> None:
     """Read the order, and print the `Shot`."""
     os.nice(15)
+    signal.signal(signal.SIGALRM, lambda *_: os.killpg(0, signal.SIGKILL))  # the program of the camera, too
+    signal.alarm(LIMIT_S + 5)  # should growd have been killed meanwhile
     resource.setrlimit(resource.RLIMIT_FSIZE, (MOST_BYTES, MOST_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=ShotOrder)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
-from growd_camera.program import Shot, ShotOrder
+from growd_camera.program import LIMIT_S, Shot, ShotOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from growd.config.camera import Camera
     from growd_camera.picture import Prepared
 
-LIMIT_S: Final = 30.0
-"""How long a photo may take, in real seconds."""
 _RPICAM: Final = ("--nopreview", "--timeout", "2000", "--encoding", "jpg", "--quality", "95", "--output")
 """Two seconds, in which the camera finds exposure and white balance (rpicam-still --help)."""
 _MOST_DRAWN: Final = 1_920  # pixels; growd itself draws, and a picture takes memory

@@ -181,6 +181,7 @@ def film(
         if not photos:
             refuse("there is no such photo")
         shown = [each for each in reversed(photos) if each.camera == photos[0].camera]
+        missing = 0
         fps = fps or min(24.0, max(4.0, len(shown) / 10))
         try:
             with (
@@ -190,10 +191,17 @@ def film(
                 ) as bar,
             ):
                 for photo in bar:
-                    made.add(client.page("photo", photo.id))
+                    try:
+                        made.add(client.page("photo", photo.id))
+                    except NotFoundError:
+                        missing += 1
         except FilmError as error:
             path.unlink(missing_ok=True)
             refuse(error)
+    if not made.frames:
+        refuse("growd has the documents of these photos, but not their files")
+    if missing:
+        echo_text(f"growd: left out {counted(missing, 'photo')} whose file is gone", err=True)
     echo_text(f"growd: {path} has {counted(made.frames, 'photo')}, {made.frames / fps:.1f} s", err=True)
 
 

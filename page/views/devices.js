@@ -58,7 +58,7 @@ function Device({ environment, device, status }) {
     <summary>
       <span class="row spread"><h3>${device.name}</h3>
         <span class=${`badge ${kind}`}>${kind === "bad" ? "✕ " : kind ? "! " : "✓ "}${t(`devices_${state?.state ?? "starting"}`)}</span></span>
-      <span class="row spread"><span class="faint small">${part} · ${place}</span>${kind !== "bad" && html`<${isOutput ? Written : Measured} environment=${environment} device=${device} />`}</span>
+      <span class="row spread"><span class="faint small">${part} · ${place}</span>${kind !== "bad" && !isCamera && html`<${isOutput ? Written : Measured} environment=${environment} device=${device} />`}</span>
       ${guides && !isOpen && html`<span class="small guides">${guides}</span>`}
       ${kind && html`<span class=${`small ${kind}`}><${Said} of=${{ code: state?.code, fields: { device: name }, text: state?.message ?? "" }} /></span>`}
     </summary>

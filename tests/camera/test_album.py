@@ -117,6 +117,25 @@ def test_a_deleted_photo_is_remembered_until_it_is_forgotten(album):
     assert album().gone == {}
 
 
+def test_photos_that_somebody_deleted_stop_no_camera(album, tmp_path):
+    some = album(keep_days=0, hourly_days=0)
+    photos = [take(some, START + 600 * number) for number in range(4)]
+    for file in tmp_path.glob("photos/*/*/*/*"):
+        file.unlink()
+    some.thin(START + DAY_S * 10)
+    assert take(some, START + DAY_S * 10) in some.all()
+    assert len(some.gone) == len(photos) - 1
+
+
+def test_the_same_picture_twice_in_a_second_is_two_photos(album):
+    some = album()
+    for at in (START + 0.25, START + 0.75):
+        take(some, at)
+    one, other = some.all()
+    assert one.sha256 == other.sha256
+    assert some.file_of(one) != some.file_of(other)
+
+
 def test_a_run_is_found_by_the_short_form_of_its_id(album):
     some = album()
     run = f"{DEVICE}:1772323200000-0a1b2c3d4e"

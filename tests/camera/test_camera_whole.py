@@ -182,6 +182,25 @@ async def test_a_folder_that_cannot_be_written_is_named(tmp_path):
         assert (await read(session, "node/environment_1/camera/top"))["device"]["state"] == "starting"
 
 
+async def test_a_camera_whose_folder_cannot_be_written_has_failed_and_the_others_go_on(tmp_path):
+    config = CHAMBER.replace('kind = "http"\nurl = "http://127.0.0.1:1/snap.jpg"', 'kind = "simulated"')
+    (tmp_path / "data/photos/environment_1").mkdir(parents=True)
+    (tmp_path / "data/photos/environment_1/gone").write_text("no folder")
+    async with running(tmp_path, config) as session:
+
+        async def states():
+            names = ("top", "gone")
+            nodes = [await read(session, f"node/environment_1/camera/{name}") for name in names]
+            found = [node["device"]["state"] for node in nodes]
+            if "starting" in found:
+                raise LookupError
+            return found
+
+        assert await until_found(states, LookupError) == ["ok", "failed"]
+        device = (await read(session, "node/environment_1/camera/gone"))["device"]
+        assert str(tmp_path / "data/photos/environment_1/gone") in device["message"]
+
+
 async def test_who_asks_while_a_photo_is_taken_gets_that_one(tmp_path):
     async with running(tmp_path) as session:
         await until_found(lambda: _first(session), LookupError)
@@ -212,6 +231,10 @@ mode = "users"
         ('kind = "rpicam"\n[[sensor]]\nname = "top"\nkind = "bh1750"', "name"),
         ('kind = "v4l2"\ndevice = "/dev/../etc/passwd"', "device"),
         ('kind = "rpicam"\nbegin = "25:00"', "begin"),
+        ('kind = "http"\nurl = "http://camera/a b"', "url"),
+        ('kind = "v4l2"\n[[camera]]\nname = "side"\nkind = "v4l2"', "kind"),
+        ('kind = "rpicam"\n[[camera]]\nname = "side"\nkind = "rpicam"', "kind"),
+        ('kind = "rpicam"\n[photos]\nkeep_days = 90', "keep_days"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(tmp_path, said, options, path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 from contextlib import asynccontextmanager
@@ -16,8 +17,9 @@ from PIL import Image
 
 from growd.config.camera import Camera
 from growd_camera.program import Shot, ShotOrder
-from growd_camera.shots import Shooting, ShotError, ShotFiles
+from growd_camera.shots import Shooting, ShotError, ShotFiles, programs_of
 from growd_hwsim.camera import picture
+from support.waiting import wait_until
 
 JPEG = picture(0.4, {"white": 200.0}, 640)
 """Made here: the event loop of a test may not wait for it."""
@@ -168,6 +170,19 @@ async def test_a_simulated_camera_draws_no_larger_picture_than_it_needs(place):
     camera = Camera(name="top", kind="simulated", width=8_000)
     await Shooting(lambda _, width: asked.append(width) or JPEG).take(camera, "e", place)
     assert asked == [1_920]
+
+
+def test_a_photo_ends_with_its_program_although_growd_was_killed(rpicam, place, tmp_path):
+    camera = rpicam("sleep 1000 & echo $! > child; wait")
+    programs = [[name, *rest] for name, *rest in programs_of(camera, str(place.source))]
+    order = ShotOrder(*map(str, place), width=320, quality=85, rotation=0, programs=programs)
+    program = "import growd_camera.program as p; p.LIMIT_S = -4; p.main()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    )
+    process.communicate(msgspec.json.encode(order))
+    assert process.returncode == -signal.SIGKILL
+    wait_until(lambda: not _runs(int((tmp_path / "pid").read_text())))
 
 
 def test_a_photo_of_12_megapixels_takes_bounded_memory(place):

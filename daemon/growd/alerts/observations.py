@@ -11,7 +11,7 @@ from growd.alerts.rules import Level, band_level
 from growd.bus.errors import counted
 from growd.bus.messages import Quality
 from growd.host.hold import Holder
-from growd.status.notices import CHECK_DEVICE, MAKE_ROOM
+from growd.status.notices import CAMERA, CHECK_DEVICE, MAKE_ROOM
 from growd.variables import VARIABLES, hysteresis_of_band
 
 if TYPE_CHECKING:
@@ -167,7 +167,8 @@ def _device_failed(rule: AlertOptions, status: Status) -> Iterator[Observation]:
             place = Place(environment=environment, device=device)
             subject = f"{environment}/diagnostics/{device}"
             level = _level(is_raised=each.has_failed)
-            yield Observation(subject, level, text, place, remedy=CHECK_DEVICE)
+            remedy = "" if each.code == CAMERA else CHECK_DEVICE
+            yield Observation(subject, level, text, place, remedy=remedy)
 
 
 def _interlock(rule: AlertOptions, status: Status) -> Iterator[Observation]:

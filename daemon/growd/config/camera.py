@@ -15,6 +15,7 @@ from growd.runtime.addresses import without_login
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from growd.config.findings import OptionPath
     from growd.config.root import Config
 
 
@@ -94,20 +95,33 @@ class PhotoOptions(Section, frozen=True):
 
 def faults_of_cameras(config: Config) -> Iterator[Finding]:
     """Options of cameras that do not go together."""
+    photos = config.photos
+    if photos.keep_days > photos.hourly_days:
+        reason = f"must be at most hourly_days ({photos.hourly_days:g}), got {photos.keep_days:g}"
+        yield Finding(("photos", "keep_days"), reason)
+    taken: dict[str, str] = {}  # cameras by what only one can use
     for environment, options in config.chambers().items():
+        sensors, outputs = ([each.name for each in part] for part in (options.sensor, options.output))
         for number, camera in enumerate(options.camera):
             place = (*config.path(environment, "camera"), number)
-            sensors, outputs = ([each.name for each in part] for part in (options.sensor, options.output))
             if camera.name in {"light", *sensors, *outputs}:
                 yield Finding((*place, "name"), f"{camera.name} is the name of another device")
-            if camera.kind == "http" and (fault := _fault_of(camera.url)):
-                yield Finding((*place, "url"), f"of the camera {camera.name} {fault}")
-            if camera.kind != "http" and camera.url:
-                yield Finding((*place, "url"), f"is for the kind http, and {camera.name} is {camera.kind}")
-            if camera.kind == "simulated" and not config.simulator.enabled:
-                yield Finding((*place, "kind"), "simulated needs [simulator] enabled = true")
+            if camera.kind in {"rpicam", "v4l2"}:
+                user = taken.setdefault(camera.place, camera.name)
+                if user != camera.name:
+                    yield Finding((*place, "kind"), f"{camera.place} is the camera {user} already")
             if camera.light is not None and not options.light.enabled:
                 yield Finding((*place, "light"), "needs a lamp, and the environment has no [light]")
+            yield from _faults_of_kind(config, camera, place)
+
+
+def _faults_of_kind(config: Config, camera: Camera, place: OptionPath) -> Iterator[Finding]:
+    if camera.kind == "http" and (fault := _fault_of(camera.url)):
+        yield Finding((*place, "url"), f"of the camera {camera.name} {fault}")
+    if camera.kind != "http" and camera.url:
+        yield Finding((*place, "url"), f"is for the kind http, and {camera.name} is {camera.kind}")
+    if camera.kind == "simulated" and not config.simulator.enabled:
+        yield Finding((*place, "kind"), "simulated needs [simulator] enabled = true")
 
 
 def _fault_of(url: str) -> str:
@@ -115,6 +129,7 @@ def _fault_of(url: str) -> str:
     try:
         parts = urlsplit(url)
         is_sound = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        is_sound = is_sound and url.isascii() and url.isprintable() and " " not in url
     except ValueError:
         is_sound = False
     return "" if is_sound else f"must be http://host/path or https://host/path, got {without_login(url)!r}"

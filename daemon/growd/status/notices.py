@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from growd.status.model import InterlockStatus, OpenAlert, Severity, Status
 
 CHECK_DEVICE: Final = "Check its plug, its cable and its power."
+CAMERA: Final = "device_camera"
+"""The code of a failed camera, whose reason says what to check."""
 MAKE_ROOM: Final = "Delete files that nobody needs, or use a larger disk."
 SEVERITIES: Final = ("failure", "warning", "note")
 _ALERT_SEVERITIES: Final[dict[str, Severity]] = {"critical": "failure", "warning": "warning", "info": "note"}
@@ -190,15 +192,17 @@ def _of_devices(status: Status, people: People) -> Iterator[Notice]:
             why = device.counters.last_error or device.message
             fields = {"device": people.place(device.name), "message": why, "line": device.line}
             fields["cause"] = device.code
+            is_camera = device.code == CAMERA
+            words = "takes no photos" if is_camera else f"has failed: {why}"
             yield Notice(
                 "failure",
                 "device",
-                f"{people.place(device.name)} has failed: {why}",
+                f"{people.place(device.name)} {words}",
                 device.name,
                 device.since,
                 code="device_failed",
                 fields=fields,
-                remedy=CHECK_DEVICE,
+                remedy=f"{why[:1].upper()}{why[1:]}." if is_camera else CHECK_DEVICE,
                 environment=device.name.partition("/")[0],
                 variables=device.variables,
             )

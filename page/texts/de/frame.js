@@ -196,6 +196,7 @@ export const TEXTS = {
   said_clock_not_synchronised: "Die Uhr des Rechners ist nicht synchronisiert",
   remedy_clock_not_synchronised: "Den Rechner mit einem Netz verbinden, das einen Zeitserver hat.",
   said_stuck: "Ein Teil von growd steht: {component}",
+  remedy_device_camera: "{message}",
   said_device_camera: "{device} macht keine Fotos",
   said_device_missing: "{device} antwortet nicht",
   said_device_transfer: "{device} antwortet fehlerhaft",

@@ -170,6 +170,7 @@ export const TEXTS = {
   said_photos_not_kept: "No photo is kept: {reason}",
   said_photos_refused: "The database refuses photos: {reason}",
   said_device_failed: "{device} does not work",
+  remedy_device_camera: "{message}",
   said_device_camera: "{device} takes no photos",
   said_device_missing: "{device} does not answer",
   said_device_transfer: "{device} does not answer properly",
