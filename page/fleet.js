@@ -1,10 +1,11 @@
 /** The page of a fleet: all devices of a receiver on one screen. */
 import { duration } from "./lib/format.js";
 import { measureBars } from "./lib/frame.js";
-import { html, render, useEffect, useRef, useState } from "./lib/html.js";
+import { html, useEffect, useRef, useState } from "./lib/html.js";
 import { load, t } from "./lib/i18n.js";
 import { begin, fleet, logIn, login, logOut } from "./lib/fleet_list.js";
 import { useSignal } from "./lib/signal.js";
+import { render } from "./vendor/preact.js";
 import { Devices } from "./views/fleet_devices.js";
 import { LogIn } from "./views/login.js";
 

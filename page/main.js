@@ -1,12 +1,13 @@
 /** The frame of the page: header, navigation, the verdict, and one view. */
+import { beginApp } from "./lib/app.js";
 import { clock, isAbroad } from "./lib/format.js";
 import { closeMenus, keepFocus, measureBars } from "./lib/frame.js";
-import { html, render, useEffect, useRef, useState } from "./lib/html.js";
-import { load, t } from "./lib/i18n.js";
+import { html, useEffect, useRef, useState } from "./lib/html.js";
+import { t } from "./lib/i18n.js";
 import { Icon } from "./lib/icons.js";
 import { begin, chambers, connection, growdTime, needsLogin, status } from "./lib/live.js";
 import { chamberName } from "./lib/names.js";
-import { Loaded, Notices, notify, showInDialogs } from "./lib/parts.js";
+import { imported, Loaded, Notices, notify, showInDialogs } from "./lib/parts.js";
 import { href, route } from "./lib/route.js";
 import { askSession, session } from "./lib/session.js";
 import { useSignal } from "./lib/signal.js";
@@ -15,24 +16,23 @@ import { Outdated } from "./views/connection.js";
 import { News, Notes, Title } from "./views/notes.js";
 import { Now } from "./views/now.js";
 import { Verdict } from "./views/verdict.js";
-
-const texts = () => load("views"); // those of the other views
+import { render } from "./vendor/preact.js";
 
 /** The views in the order of the navigation. All but the first are loaded when they are opened. */
 const VIEWS = {
   now: async () => Now,
-  charts: async () => (await texts(), await import("./views/charts.js")).Charts,
-  recipes: async () => (await texts(), await import("./views/recipes.js")).Recipes,
-  devices: async () => (await texts(), await import("./views/devices.js")).Devices,
-  journal: async () => (await texts(), await import("./views/journal.js")).Journal,
-  data: async () => (await texts(), await import("./views/data.js")).Data,
+  charts: imported(() => import("./views/charts.js"), "Charts"),
+  recipes: imported(() => import("./views/recipes.js"), "Recipes"),
+  devices: imported(() => import("./views/devices.js"), "Devices"),
+  journal: imported(() => import("./views/journal.js"), "Journal"),
+  data: imported(() => import("./views/data.js"), "Data"),
 };
 const MORE = {
-  settings: async () => (await import("./views/settings.js")).Settings,
-  log: async () => (await import("./views/log.js")).Log,
+  settings: imported(() => import("./views/settings.js"), "Settings"),
+  log: imported(() => import("./views/log.js"), "Log"),
 };
-const logIn = async () => (await import("./views/login.js")).LogIn;
-const user = async () => (await import("./views/login.js")).User;
+const logIn = imported(() => import("./views/login.js"), "LogIn");
+const user = imported(() => import("./views/login.js"), "User");
 const SESSION_MS = 60_000; // a login ends without a request of its own
 const ALL = "all"; // in place of an environment: the overview of all
 
@@ -93,8 +93,8 @@ function Clock() {
 }
 
 const isEmpty = (name) => chambers.value.some(({ environment, devices }) => environment === name && !devices.length);
-const firstSteps = async () => (await texts(), await import("./views/setup.js")).FirstSteps;
-const overview = async () => (await texts(), await import("./views/overview.js")).Overview;
+const firstSteps = imported(() => import("./views/setup.js"), "FirstSteps");
+const overview = imported(() => import("./views/overview.js"), "Overview");
 
 /** Whether the status has come once: the strip above a view comes with it, and moves nothing then. */
 function useKnown() {
@@ -136,6 +136,6 @@ async function ask() {
 }
 ask();
 begin();
-import("./lib/app.js").then(({ beginApp }) => beginApp());
+beginApp();
 connection.follow(({ isConnected }) => isConnected && ask());
 setInterval(() => session.value?.access === "couchdb" && connection.value.isConnected && ask(), SESSION_MS);

@@ -30,7 +30,7 @@ function tell(status) {
   const failures = problemsOf(status).filter(({ severity }) => severity === "failure").map((each) => sentence(each));
   const come = failures.filter((text) => known && !known.includes(text));
   known = failures;
-  if (document.hidden && notifications() && come.length) navigator.serviceWorker.ready.then((worker) => worker.showNotification("growd", { body: come.join("\n"), tag: "failure", icon: new URL("../icon_192.png", import.meta.url).href }));
+  if (document.hidden && notifications() && come.length) navigator.serviceWorker.ready.then((worker) => worker.showNotification("growd", { body: come.join("\n"), tag: "failure", icon: document.querySelector("link[rel=apple-touch-icon]").href }));
 }
 
 /** Switch notifications; whether they are on then. The browser asks its user. */

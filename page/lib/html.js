@@ -2,6 +2,5 @@
 import { h } from "../vendor/preact.js";
 import htm from "../vendor/htm.js";
 
-export { render } from "../vendor/preact.js";
 export * from "../vendor/hooks.js";
 export const html = htm.bind(h);

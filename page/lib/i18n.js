@@ -7,7 +7,7 @@ const texts = {};
 
 document.documentElement.lang = wanted;
 
-/** Load the texts of parts of the page, files of `texts/`; modules await it at their top. */
+/** Load texts of the page, files of `texts/`. */
 export const load = async (...parts) => {
   for (const { TEXTS } of await Promise.all(parts.map((part) => import(`../texts/${wanted}/${part}.js`)))) Object.assign(texts, TEXTS);
 };

@@ -2,7 +2,7 @@
 import { Refusal } from "./api.js";
 import { number, parseNumber, typed } from "./format.js";
 import { html, useEffect, useRef, useState } from "./html.js";
-import { t, variableName } from "./i18n.js";
+import { load as loadTexts, t, variableName } from "./i18n.js";
 import { alone, connection, refresh } from "./live.js";
 import { askSession, mayAdminister, mayOperate } from "./session.js";
 import { Signal, useSignal } from "./signal.js";
@@ -74,6 +74,9 @@ export function Action({ run, confirm: question, admin = false, class: style = "
       <button onClick=${() => setAsking(false)}>${t("cancel")}</button></div>
     <//>`}`;
 }
+
+/** For `load` of `Loaded`: what imports the component `name` of a module, with the texts of all views but the first. */
+export const imported = (load, name) => async () => (await Promise.all([load(), loadTexts("views")]))[0][name];
 
 /**
  * A component that `load` imports; without it a sentence, and another try with the next connection.

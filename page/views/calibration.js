@@ -2,15 +2,13 @@
 import { call, get } from "../lib/api.js";
 import { duration, moment, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, t } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
 import { guideName, guideOf } from "./guides.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
 import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { Said } from "../lib/verdict.js";
-
-await load("calibration");
 
 const POLL_MS = 2_000;
 const FRESH_AIR_PPM = 420;

@@ -2,7 +2,7 @@
 import { get } from "../lib/api.js";
 import { clock, dated, day, decimals, duration, number, second, shown } from "../lib/format.js";
 import { html, useEffect, useMemo, useRef, useState } from "../lib/html.js";
-import { load, t, variableName } from "../lib/i18n.js";
+import { t, variableName } from "../lib/i18n.js";
 import { connection, growdTime, useChamber, variableOf } from "../lib/live.js";
 import { levelText } from "../lib/reading.js";
 import { useSignal } from "../lib/signal.js";
@@ -10,8 +10,6 @@ import { Entry, unitOf } from "./entries.js";
 import { Event } from "./event.js";
 import { Film } from "./film.js";
 import { Plots } from "./plots.js";
-
-await load("charts");
 
 export const MOST_LINES = 4;
 const MOST_ROWS = 300;

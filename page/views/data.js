@@ -2,11 +2,9 @@
 import { call, database, databaseAddress, DESIGN, get, key } from "../lib/api.js";
 import { bytes, duration, local, moment, number, unix } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, t, variableName } from "../lib/i18n.js";
+import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus } from "../lib/live.js";
 import { Action, Facts } from "../lib/parts.js";
-
-await load("charts");
 
 const POINTS = "environmental_data_point";
 const EVENTS = "environmental_event";

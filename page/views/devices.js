@@ -4,14 +4,13 @@ import { bytes, decimals, decimalsIn, difference, duration, moment, number, perc
 import { html, useState } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { growdNow, useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
-import { Action, Facts, Loaded } from "../lib/parts.js";
+import { Action, Facts, imported, Loaded } from "../lib/parts.js";
 import { Age, levelText, useWritten } from "../lib/reading.js";
 import { guideName } from "./guides.js";
 import { SelfTest } from "./self_test.js";
 import { Add, Change, Documentation, FirstSteps } from "./setup.js";
-import { readable } from "../lib/names.js";
+import { interlockName, readable } from "../lib/names.js";
 import { reasonOf, Said, sentence } from "../lib/verdict.js";
-import { interlockName } from "./wrong.js";
 
 export function Devices({ environment }) {
   const status = useStatus();
@@ -31,8 +30,8 @@ export function Devices({ environment }) {
     </div>`;
 }
 
-const calibration = async () => (await import("./calibration.js")).Calibration;
-const faults = async () => (await import("./faults.js")).Faults;
+const calibration = imported(() => import("./calibration.js"), "Calibration");
+const faults = imported(() => import("./faults.js"), "Faults");
 
 const lasted = (time) => duration(growdNow() - time);
 

@@ -2,10 +2,8 @@
 import { get } from "../lib/api.js";
 import { moment, second } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, t } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
 import { growdTime, status } from "../lib/live.js";
-
-await load("settings");
 
 const EVERY_MS = 15_000;
 

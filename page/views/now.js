@@ -1,10 +1,10 @@
 /** The first view: the verdict, the recipe in a line, a tile for each value, the outputs, and a chart where there is room. */
 import { moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, t, variableName } from "../lib/i18n.js";
+import { t, variableName } from "../lib/i18n.js";
 import { Age, levelText, useWritten } from "../lib/levels.js";
 import { useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
-import { Loaded } from "../lib/parts.js";
+import { imported, Loaded } from "../lib/parts.js";
 import { href, open as openOver, route } from "../lib/route.js";
 import { useSignal } from "../lib/signal.js";
 import { choiceOf, tilesOf } from "../lib/tiles.js";
@@ -61,11 +61,10 @@ export function Now({ environment }) {
   </div>`;
 }
 
-const withTexts = async (loading) => (await Promise.all([loading, load("views")]))[0];
-const sheet = async () => (await withTexts(import("./sheet.js"))).VariableSheet;
-const arrange = async () => (await import("./arrange.js")).Arrange;
-const panel = async () => (await withTexts(import("./panel.js"))).Panel;
-const aside = async () => (await withTexts(import("./aside.js"))).Aside;
+const sheet = imported(() => import("./sheet.js"), "VariableSheet");
+const arrange = imported(() => import("./arrange.js"), "Arrange");
+const panel = imported(() => import("./panel.js"), "Panel");
+const aside = imported(() => import("./aside.js"), "Aside");
 
 /** Whether values are there, so that what follows does not delay them. A sheet is then fetched before it is asked for. */
 function useReady(status) {

@@ -6,7 +6,7 @@ import { t, variableName } from "../lib/i18n.js";
 import { read, written } from "../lib/json_text.js";
 import { growdTime, useChamber, useStatus, useTopic } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
-import { Action, Loaded, notify, NumberInput } from "../lib/parts.js";
+import { Action, imported, Loaded, notify, NumberInput } from "../lib/parts.js";
 import { href, route } from "../lib/route.js";
 import { author, mayOperate } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
@@ -24,8 +24,8 @@ const MOST_DAYS = 100; // of a simulation
 /** Call a service of the environment in the name of who uses the page. */
 const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: author() });
 
-const editor = async () => (await import("./recipe_editor.js")).Editor;
-const oneRun = async () => (await import("./run.js")).Run;
+const editor = imported(() => import("./recipe_editor.js"), "Editor");
+const oneRun = imported(() => import("./run.js"), "Run");
 const go = (environment, query) => (location.hash = href(environment, "recipes", query));
 const useTold = (environment) => useStatus()?.recipes.find((each) => each.environment === environment);
 

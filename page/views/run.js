@@ -2,15 +2,13 @@
 import { address, get } from "../lib/api.js";
 import { duration, moment, number, percent, quantity, shown, symbol } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, t, variableName } from "../lib/i18n.js";
+import { t, variableName } from "../lib/i18n.js";
 import { useStatus, variableOf } from "../lib/live.js";
 import { Facts } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { Entries, measuredText } from "./entries.js";
 import { Rows } from "./recipe_plan.js";
 import { chartsOf, endOf, facts, Name, short } from "./runs.js";
-
-await load("charts");
 
 const AGAIN_MS = 15_000; // growd makes the figures some seconds after the end
 

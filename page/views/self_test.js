@@ -2,11 +2,9 @@
 import { call } from "../lib/api.js";
 import { moment } from "../lib/format.js";
 import { html, useState } from "../lib/html.js";
-import { load, t } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
-
-await load("self_test");
 
 const MARKS = { passed: ["", "✓"], failed: ["bad", "✕"], not_tested: ["warn", "–"] };
 

@@ -1,12 +1,10 @@
 /** The settings of this browser: language, units, colours, the app and its notifications. */
 import { html, useState } from "../lib/html.js";
-import { load, t } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
 import { install, maySend, notifications, setNotifications } from "../lib/app.js";
 import { href } from "../lib/route.js";
 import { CHOICES, setSettings, settings } from "../lib/settings.js";
 import { useSignal } from "../lib/signal.js";
-
-await load("settings");
 
 export function Settings({ environment }) {
   return html`<section class="card settings">

@@ -2,18 +2,14 @@
 import { get, post } from "../lib/api.js";
 import { decimals, number, quantity } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, nameVariables, t, variableName } from "../lib/i18n.js";
+import { nameVariables, t, variableName } from "../lib/i18n.js";
 import { chambers, refresh } from "../lib/live.js";
 import { Action, NumberInput, notify, Sheet } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { mayAdminister } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 
-await load("setup");
-
 const POLL_MS = 1_000;
-
-document.head.append(Object.assign(document.createElement("link"), { rel: "stylesheet", href: new URL("../setup.css", import.meta.url) }));
 
 async function askSetup() {
   const setup = await get("setup");

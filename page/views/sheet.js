@@ -2,7 +2,7 @@
 import { html } from "../lib/html.js";
 import { t, variableName } from "../lib/i18n.js";
 import { useChamber, useStatus, useTopic, variableOf } from "../lib/live.js";
-import { Loaded, Sheet } from "../lib/parts.js";
+import { imported, Loaded, Sheet } from "../lib/parts.js";
 import { Age, Commander, Level, SetPoint, Trend, useVariable, Value } from "../lib/reading.js";
 import { href, leave } from "../lib/route.js";
 import { sentence } from "../lib/verdict.js";
@@ -27,8 +27,8 @@ export function VariableSheet({ environment, name, kept }) {
   <//>`;
 }
 
-const chart = async () => (await import("./chart.js")).Chart;
-const calibration = async () => (await import("./calibration.js")).Calibration;
+const chart = imported(() => import("./chart.js"), "Chart");
+const calibration = imported(() => import("./calibration.js"), "Calibration");
 
 /** The calibrations of a device, folded. */
 function Guides({ environment, device }) {

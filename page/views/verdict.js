@@ -2,10 +2,10 @@
 import { call } from "../lib/api.js";
 import { duration, moment } from "../lib/format.js";
 import { html, useEffect, useState } from "../lib/html.js";
-import { load, t } from "../lib/i18n.js";
+import { t } from "../lib/i18n.js";
 import { connection, useNow, useStatus } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
-import { Action, act, Loaded } from "../lib/parts.js";
+import { Action, act, imported, Loaded } from "../lib/parts.js";
 import { mayOperate } from "../lib/session.js";
 import { useSignal } from "../lib/signal.js";
 import { problemsOf, sentence } from "../lib/verdict.js";
@@ -45,7 +45,7 @@ export function Verdict({ environment, isSlim = false }) {
     ${isOpen && html`<${Loaded} load=${problems} environment=${environment} onClose=${() => setOpen(false)} />`}`;
 }
 
-const problems = async () => (await Promise.all([import("./wrong.js"), load("views")]))[0].ProblemSheet;
+const problems = imported(() => import("./wrong.js"), "ProblemSheet");
 
 /** {head, more}: the sentence of the strip, and what helps. */
 function words(state, { verdict, hold, unsafe, failure, isConnected }) {

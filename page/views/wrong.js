@@ -9,8 +9,6 @@ import { href } from "../lib/route.js";
 import { readable } from "../lib/names.js";
 import { problemsOf, reasonOf, sentence } from "../lib/verdict.js";
 
-export { interlockName } from "../lib/names.js";
-
 const isEnglish = () => document.documentElement.lang === "en";
 const SHAPES = { failure: "✖\ufe0e", warning: "▲" };
 const VIEWS = { device: "devices", line: "devices", variable: "devices", interlock: "devices", database: "data", replication: "data", store: "data" };

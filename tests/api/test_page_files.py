@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import posixpath
 import re
 import tomllib
 
@@ -21,13 +20,13 @@ from support.daemon import serving
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 OWN = {
-    "main.js": 'import { h } from "./vendor/preact.js";\n',
+    "api.js": "api();\n",
     "style.css": "body {}\n",
-    "views/now.js": "1;\n",
+    "texts/en/frame.js": "1;\n",
 }
 API_PAGE = {"api.html", "api.css", "api.js", "vendor/rapidoc.js"}
-FLEET = {"fleet.html", "fleet.css", "fleet.js", "texts/en/fleet.js", "lib/fleet_list.js"}
-FLEET_PAGE = FLEET | {"views/fleet_devices.js"}
+FLEET_PAGE = {"fleet.html", "fleet.css", "fleet.js", "texts/en/fleet.js"}
+MAIN = 'import { Now } from "./views/now.js";\nimport("./views/data.js");\n'
 INDEX = '<script type="module" src="page/main.js"></script><link href="page/style.css"><a href="api/">x</a>'
 
 
@@ -37,6 +36,9 @@ def folder(tmp_path):
     files = {
         **OWN,
         "index.html": INDEX,
+        "main.js": MAIN,
+        "views/now.js": 'import { h } from "../vendor/preact.js";\nexport const Now = h;\n',
+        "views/data.js": 'import { Now as Other } from "./now.js";\nexport function Data() {}\n',
         "worker.js": "self;\n",
         "api.html": '<script src="../page/main.js"></script>',
         "fleet.html": "",
@@ -172,17 +174,17 @@ async def test_a_file_of_another_edition_is_not_found(site):
 
 
 async def test_the_compressed_file_goes_to_those_who_accept_it(site):
-    address = await site.folder() + "main.js"
+    address = await site.folder() + "api.js"
     async with site.daemon.session.get(
         site.daemon.origin + address, headers={"Accept-Encoding": "br, gzip;q=0.5"}
     ) as answer:
         assert (answer.headers["Content-Encoding"], answer.headers["Vary"]) == ("gzip", "Accept-Encoding")
-        assert await answer.text() == OWN["main.js"]
-        assert int(answer.headers["Content-Length"]) == len(gzip.compress(OWN["main.js"].encode(), 9))
+        assert await answer.text() == OWN["api.js"]
+        assert int(answer.headers["Content-Length"]) == len(gzip.compress(OWN["api.js"].encode(), 9))
     for accepted in ("identity", "gzip;q=0", "br"):
         answer = await site.get(address, Accept_Encoding=accepted)
         assert "Content-Encoding" not in answer.headers
-        assert int(answer.headers["Content-Length"]) == len(OWN["main.js"])
+        assert int(answer.headers["Content-Length"]) == len(OWN["api.js"])
 
 
 async def test_what_a_browser_has_is_not_sent_again(site):
@@ -197,12 +199,31 @@ async def test_what_a_browser_has_is_not_sent_again(site):
 
 async def test_an_edited_file_appears_at_the_next_load(site, folder):
     before = await site.folder()
-    (folder / "main.js").write_text("edited")
+    (folder / "views/now.js").write_text("edited();\n")
     after = await site.folder()
     assert before != after
     await site.get(after + "main.js")
-    assert site.text == "edited"
+    assert "edited();" in site.text
     assert (await site.get(before + "main.js")).status == 404
+
+
+async def test_modules_are_joined_into_those_of_the_first_view_and_the_rest(site, folder):
+    pages = await site.folder()
+    await site.get(pages + "main.js")
+    assert re.findall(r'modules\["([^"]+)"\] =', site.text) == [
+        "vendor/preact.js",
+        "views/now.js",
+        "main.js",
+    ]
+    assert 'const { Now } = modules["views/now.js"];' in site.text
+    assert 'later("views/data.js");' in site.text
+    await site.get(pages + "main.rest.js")
+    assert 'const { Now: Other } = modules["views/now.js"];' in site.text
+    assert "return { Data };" in site.text
+    assert (await site.get(pages + "views/now.js")).status == 404
+    (folder / "views/now.js").write_text("export default 1;\n")
+    answer = await site.get("/_svc/")
+    assert (answer.status, "views/now.js: " in site.text) == (503, True)
 
 
 async def test_an_installed_page_does_not_change(folder):
@@ -282,33 +303,23 @@ def shipped():
 
 def test_the_first_view_takes_at_most_50_kb(shipped):
     """What a browser loads until it shows the view Now, compressed, in units of 1000 bytes."""
-    static = re.compile(r'(?m)^(?:import|export)\b[^;]*?\bfrom\s*"([^"]+)"|^import "([^"]+)"')
-    loaded, waiting = {"index.html", "style.css", "icon.svg"}, ["main.js"]
-    while waiting:
-        name = waiting.pop()
-        if name not in loaded:
-            loaded.add(name)
-            imported = map("".join, static.findall(shipped[name].content.decode()))
-            waiting += [
-                posixpath.normpath(f"{posixpath.dirname(name)}/{path}".lstrip("/")) for path in imported
-            ]
-    loaded.add("texts/en/frame.js")  # chosen by the language
-    assert "views/now.js" in loaded
-    assert "vendor/preact.js" in loaded
-    assert_at_most(50_000, shipped, loaded)
-    named = re.findall(
+    first = shipped["main.js"].content.decode()
+    imported = {path.removeprefix("./") for path in re.findall(r'(?m)^import .*"([^"]+)";$', first)}
+    imported.add("texts/en/frame.js")  # chosen by the language
+    assert 'modules["views/now.js"] = ' in first
+    assert "vendor/preact.js" in imported
+    assert_at_most(50_000, shipped, {"index.html", "style.css", "icon.svg", "main.js", *imported})
+    preloaded = re.findall(
         r'<link rel="modulepreload" href="page/\w+/([^"]+)"', shipped["index.html"].content.decode()
     )
-    assert {*named, "main.js"} == {name for name in loaded if name.endswith(".js")}, (
-        "index.html preloads others"
-    )
+    assert {*preloaded} == imported
 
 
-def test_all_views_take_at_most_142_kb(shipped):
+def test_all_views_take_at_most_120_kb(shipped):
     """With libraries and one language, without API page, page of a fleet, and icons of the app."""
     icons = {name for name in shipped if name.endswith(".png")}
     others = {name for name in shipped if name.startswith("texts/de/")}
-    assert_at_most(142_000, shipped, shipped.keys() - API_PAGE - FLEET_PAGE - icons - others)
+    assert_at_most(120_000, shipped, shipped.keys() - API_PAGE - FLEET_PAGE - icons - others)
 
 
 def test_both_languages_have_the_same_texts(shipped):
@@ -326,23 +337,6 @@ def assert_at_most(limit, shipped, names):
     sizes = {name: len(shipped[name].compressed) for name in names}
     table = "\n".join(f"{size:6} {name}" for name, size in sorted(sizes.items(), key=lambda each: -each[1]))
     assert sum(sizes.values()) <= limit, f"{sum(sizes.values())} bytes:\n{table}"
-
-
-def test_what_a_module_imports_is_served(shipped):
-    imports = re.compile(r'(?m)(?:^(?:import|export)\b[^;]*?\bfrom\s*|\bimport\()"([^"]+)"')
-    modules = {n: f for n, f in shipped.items() if f.content_type.startswith("text/javascript")}
-    found = {
-        (name, imported)
-        for name in modules.keys() - API_PAGE
-        for imported in imports.findall(modules[name].content.decode())
-    }
-    assert ("views/now.js", "../lib/html.js") in found
-    missing = [
-        each
-        for each in found
-        if posixpath.normpath(posixpath.join(posixpath.dirname(each[0]), each[1])) not in modules
-    ]
-    assert missing == []
 
 
 def test_each_kind_of_fault_has_a_text(shipped):

@@ -14,6 +14,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, needs_browser, opened
+from support.page import module
 from support.program import started
 from support.waiting import until_found
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 T = 1_790_000_000
-MODULE = "document.querySelector('script[type=module]').src.replace('main.js', 'views/timeline.js')"
 NOTHING: dict[str, Any] = {"before": None} | {
     key: [] for key in ("time", "min", "mean", "max", "last", "count")
 }
@@ -95,8 +95,8 @@ def event(kind: str, second: int) -> dict[str, Any]:
 async def columns_of(page: Page, answer: dict[str, Any], *messages: tuple[str, int, Any]) -> dict[str, Any]:
     """The columns that a chart makes of a history and of later messages (category, minute, value)."""
     script = f"""async ([answer, messages]) => {{
-        const {{ Timeline }} = await import({MODULE});
-        const {{ growdTime }} = await import({MODULE}.replace("views/timeline", "lib/live"));
+        const {{ Timeline }} = await {module("views/timeline.js")};
+        const {{ growdTime }} = await {module("lib/live.js")};
         while (!growdTime.value) await new Promise((done) => setTimeout(done, 20));
         const line = new Timeline(["air_temperature"], answer);
         for (const [category, minute, value] of messages) {{

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from support.browser import needs_browser, opened
+from support.page import module
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page
@@ -17,14 +18,13 @@ if TYPE_CHECKING:
 pytestmark = [needs_browser, pytest.mark.timeout(180)]
 
 
-async def computed(page: Page, module: str, function: str, *arguments: Any) -> list[Any]:
+async def computed(page: Page, name: str, function: str, *arguments: Any) -> list[Any]:
     """What a function of a module of the page returns for each argument."""
-    script = """async ([module, name, values]) => {
-        const main = document.querySelector("script[type=module]").src;
-        const {[name]: compute} = await import(new URL(module, main));
+    script = f"""async ([name, values]) => {{
+        const {{[name]: compute}} = await {module(name)};
         return values.map(value => compute(value));
-    }"""
-    found: list[Any] = await page.evaluate(script, [module, function, [*arguments]])
+    }}"""
+    found: list[Any] = await page.evaluate(script, [function, [*arguments]])
     return found
 
 

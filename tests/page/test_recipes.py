@@ -12,6 +12,7 @@ import pytest
 from playwright.async_api import expect
 
 from support.browser import DESK, needs_browser, opened
+from support.page import module
 from support.waiting import until_found
 
 if TYPE_CHECKING:
@@ -303,18 +304,17 @@ async def test_json_is_read_as_the_browser_reads_it(growd: Program, browser: Bro
     """A key that appears twice is an error here: the first value would be lost."""
     async with recipes(growd, browser) as page:
         found = await page.evaluate(
-            """async (texts) => {
-              const main = document.querySelector("script[type=module]").src;
-              const { read, written } = await import(new URL("lib/json_text.js", main));
-              const attempt = (work) => {
-                try { return JSON.stringify(work()); } catch (error) { return error.name; }
-              };
-              return [...texts, '{"a": 1, "a": 2}'].map((text) => [
+            f"""async (texts) => {{
+              const {{ read, written }} = await {module("lib/json_text.js")};
+              const attempt = (work) => {{
+                try {{ return JSON.stringify(work()); }} catch (error) {{ return error.name; }}
+              }};
+              return [...texts, '{{"a": 1, "a": 2}}'].map((text) => [
                 () => JSON.parse(text),
                 () => read(text).value,
                 () => JSON.parse(written(read(text).value)),
               ].map(attempt));
-            }""",
+            }}""",
             TEXTS,
         )
         *same, (_, repeated, _) = found

@@ -10,7 +10,7 @@ import aiohttp
 from playwright.async_api import expect
 
 from support.browser import DESK, opened
-from support.page import address, connected, in_browser
+from support.page import address, connected, in_browser, module
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, Page, Route
@@ -40,8 +40,7 @@ async def choose(page: Page, name: str, option: str) -> None:
 
 async def computed(page: Page, call: str) -> Any:
     """A call of a function of lib/format.js."""
-    module = "document.querySelector('script[type=module]').src.replace('main.js', 'lib/format.js')"
-    return await page.evaluate(f"import({module}).then((format) => format.{call})")
+    return await page.evaluate(f"{module('lib/format.js')}.then((format) => format.{call})")
 
 
 async def test_language_units_and_colours_are_chosen_and_kept(shared: Program, browser: Browser) -> None:

@@ -37,6 +37,12 @@ def address(program: Program, view: str = "now", query: str = "", environment: s
     return f"{program.address}/_svc/#{environment}/{view}{query and f'?{query}'}"
 
 
+def module(name: str) -> str:
+    """An expression of JavaScript: a promise of a module of the page, such as "lib/format.js"."""
+    main = "document.querySelector('script[type=module]').src"
+    return f"import({main}).then(({{ later }}) => later({name!r}))"
+
+
 @dataclass
 class Client:
     """Another client of the same growd."""

@@ -22,6 +22,7 @@ from growd.bus.errors import shown
 from growd.runtime.npm import npm_command
 from growd.server.accept import weights
 from growd.server.errors import ApiError
+from growd.server.joined_modules import joined
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,11 +46,15 @@ POLICY: Final = (
 _API_POLICY: Final = f"{POLICY}; style-src 'self' 'unsafe-inline'"  # RapiDoc writes style elements
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
 _DOCUMENTS: Final = {"index.html": POLICY, "api.html": _API_POLICY, "fleet.html": POLICY, "worker.js": POLICY}
+_ENTRIES: Final = ("main.js", "fleet.js")
+"""Modules with which a page begins. They are joined with those that they import."""
+_ALONE: Final = ("vendor/", "texts/", "api.js", "worker.js", *_ENTRIES)
+"""Modules that are files of their own."""
 _REFERENCE: Final = re.compile(rb'(\b(?:src|href)="(?:\.\./)?page/)')
 _MAP: Final = re.compile(rb"\n//# sourceMappingURL=\S*\s*$")
 _BLOCK: Final = re.compile(rb"^[ \t]*/\*.*?\*/[ \t]*$", re.DOTALL | re.MULTILINE)
 _REMARK: Final = re.compile(rb"(?:^|[ \t])//[ \t][^`\"'\n]*$", re.MULTILINE)
-_INDENT: Final = re.compile(rb"^[ \t]+", re.MULTILINE)
+_INDENT: Final = re.compile(rb"^\s+", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class ServedPage:
                 f"Run {npm_command(self._folder)}. All else of growd works without it.\n"
             )
             return web.Response(text=sentence, status=503)
+        except ValueError as error:
+            return web.Response(text=f"The page can't be shown: {error}.\n", status=503)
         headers = {"Content-Security-Policy": _DOCUMENTS[name], hdrs.CACHE_CONTROL: "no-cache"}
         return await _answer(request, edition, name, headers)
 
@@ -124,13 +131,16 @@ class ServedPage:
 
 
 def read_page(folder: Path, known: PageEdition | None = None) -> PageEdition:
-    """The files in `folder`; the `known` ones if they are the same. Raises OSError if one is missing."""
+    """The files in `folder`; the `known` ones if they are the same.
+
+    Raises OSError if one is missing, and ValueError if modules cannot be joined.
+    """
     sources = dict(_sources(folder))
     times = {name: path.stat() for name, path in sources.items()}
     state = frozenset((name, stat.st_mtime_ns, stat.st_size) for name, stat in times.items())
     if known is not None and known.state == state:
         return known
-    contents = {name: _as_sent(name, path.read_bytes()) for name, path in sources.items()}
+    contents = _joined({name: _as_sent(name, path.read_bytes()) for name, path in sources.items()})
     whole = hashlib.sha256()
     for name, content in sorted(contents.items()):
         whole.update(f"{name}\0{len(content)}\0".encode() + content)
@@ -156,6 +166,19 @@ def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
         yield f"vendor/{name}", folder / "node_modules" / path
 
 
+def _joined(contents: dict[str, bytes]) -> dict[str, bytes]:
+    """The files with joined modules in the place of single ones."""
+    modules = {name: content.decode() for name, content in contents.items() if name.endswith(".js")}
+    files = {name: content for name, content in contents.items() if not _is_joined(name)}
+    for entry in filter(contents.__contains__, _ENTRIES):
+        files |= {name: text.encode() for name, text in joined(modules, entry).items()}
+    return files
+
+
+def _is_joined(name: str) -> bool:
+    return name.endswith(".js") and not name.startswith(_ALONE)
+
+
 def _as_sent(name: str, content: bytes) -> bytes:
     if not name.startswith("vendor/"):
         return _without_remarks(content) if name.endswith((".js", ".css")) else content
@@ -166,12 +189,11 @@ def _as_sent(name: str, content: bytes) -> bytes:
 
 
 def _without_remarks(content: bytes) -> bytes:
-    """A module or style sheet without most of its comments and indentation; its lines keep their numbers.
+    """A module or style sheet without most of its comments, empty lines and indentation.
 
     They are a seventh of what a browser loads. A comment with a quotation mark may be a text, and stays.
     """
-    content = _BLOCK.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
-    return _INDENT.sub(b"", _REMARK.sub(b"", content))
+    return _INDENT.sub(b"", _REMARK.sub(b"", _BLOCK.sub(b"", content)))
 
 
 async def _answer(
