@@ -21,6 +21,7 @@ const STATUS_MS = 5_000;
 const STATUS_TIMEOUT_MS = 8_000; // less than the browser's six connections are ever in use: "all safe" needs one
 const LONGEST_PAUSE_MS = 15_000;
 const EVENT_MS = 200; // several events come at once
+const TOGETHER_MS = 1_000; // messages of this time are shown together: a drawing costs more than all of them
 
 /** What `GET node/status` answered last, null before; see daemon/growd/status/model.py. */
 export const status = new Signal(null);
@@ -51,6 +52,8 @@ let statusAt = 0;
 let hasBegun = false; // it was connected once
 let isRecalled = false; // what is shown comes from the browser
 let asking = null;
+let arrived = []; // messages that are not shown yet
+let shownAt = 0;
 let pause = 1_000;
 let retry = 0;
 let lent = 0; // requests for which the stream gave its connection away
@@ -222,12 +225,19 @@ function open() {
   openedAt = now();
   mine.onmessage = (event) => {
     if (stream !== mine) return;
-    const message = JSON.parse(event.data);
     heard();
-    topic(message.topic).value = message;
+    if (!arrived.length) setTimeout(showArrived, Math.max(0, 1_000 * (shownAt - now()) + TOGETHER_MS));
+    arrived.push(JSON.parse(event.data));
   };
   mine.addEventListener("heartbeat", () => stream === mine && heard());
   mine.onerror = () => stream === mine && again(); // growd may have others topics after a restart
+}
+
+function showArrived() {
+  const messages = arrived;
+  arrived = [];
+  shownAt = now();
+  for (const message of messages) topic(message.topic).value = message;
 }
 
 function heard() {

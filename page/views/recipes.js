@@ -149,7 +149,7 @@ function Library({ environment }) {
     }
     edit(id, text);
   };
-  return html`<section class="card">
+  return html`<section class=${`card ${recipes || problem ? "" : "loads"}`}>
     <div class="row spread"><h2>${t("recipe_library")}</h2>
       ${mayOperate() && html`<div class="row"><button onClick=${() => edit("", written(blank(chamber)))}>${t("recipe_new")}</button>
         <button onClick=${() => file.current.click()}>${t("recipe_from_file")}</button>
@@ -175,7 +175,7 @@ function Entry({ environment, recipe }) {
   const { _id: id, name, author, format } = recipe;
   return html`<a href=${href(environment, "recipes", { recipe: id })}>
     <span><b>${facts(name) || id}</b><br /><span class="faint small">${facts(name && id, author, format, check?.duration > 0 && duration(check.duration))}</span></span>
-    <span>${check && html`<span class=${`badge ${check.valid ? "" : "bad"}`}>${check.valid ? "✓" : "✕"} ${t(check.valid ? "recipe_valid" : "recipe_invalid")}</span>`}
+    <span><span class=${`badge ${!check ? "unseen" : check.valid ? "" : "bad"}`}>${check?.valid === false ? "✕" : "✓"} ${t(check?.valid === false ? "recipe_invalid" : "recipe_valid")}</span>
       <span class="faint" aria-hidden="true">›</span></span>
   </a>`;
 }

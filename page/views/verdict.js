@@ -12,7 +12,7 @@ import { problemsOf, sentence } from "../lib/verdict.js";
 
 const SHAPES = { well: "✓", attention: "▲", trouble: "✖\ufe0e", held: "◼", starting: "…", lost: "⇹" };
 
-/** The strip; `isSlim`: only if there is something to say, for the other views. */
+/** The strip; `isSlim`: only if there is something to say, for the other views. It comes with them, so that nothing moves. */
 export function Verdict({ environment, isSlim = false }) {
   const status = useStatus();
   const verdict = status?.verdict;
@@ -25,7 +25,7 @@ export function Verdict({ environment, isSlim = false }) {
   const [hold] = status?.holds ?? [];
   const unsafe = status?.notices.find(({ kind, severity }) => kind === "hold" && severity === "failure");
   const failure = problemsOf(status).find((each) => each.severity === "failure" && each !== unsafe);
-  const state = isLost ? "lost" : !verdict || !isConnected ? "starting" : hold ? (unsafe ? "trouble" : "held") : verdict.state;
+  const state = isLost ? "lost" : !verdict || !(isConnected || isSlim) ? "starting" : hold ? (unsafe ? "trouble" : "held") : verdict.state;
   const isQuiet = ["well", "starting"].includes(state);
   const count = problemsOf(status).length;
   const said = words(state, { verdict, hold, unsafe, failure, isConnected });

@@ -292,8 +292,7 @@ async def test_years(growd: Program, browser: Browser) -> None:
         first, last = map(int, re.findall(r"\b\d{4}\b", await moment(page).inner_text()))
         assert last - first == 10
         call = "[366, 31, 1].map((days) => timeLabel(1767268800, days * 86400))"
-        module = MODULE.replace("timeline", "drawing")
-        labels = await page.evaluate(f"import({module}).then(({{ timeLabel }}) => {call})")
+        labels = await page.evaluate(f"{module('views/drawing.js')}.then(({{ timeLabel }}) => {call})")
         assert labels == ["2026", "Jan 2026", "1 Jan"]
 
 

@@ -1,8 +1,8 @@
 """Modules of a page joined into two files: those of the first view, and those that are imported later.
 
 A browser then needs few requests, and two large files are a fifth smaller than many small ones when they are
-compressed. Each module becomes a function that returns its exports, and is called once, after the modules that
-it imports. Libraries (`vendor/`) and texts, which are chosen by the language, stay files of their own.
+compressed. Each module becomes a function that returns its exports, and is called once, after the modules
+that it imports. Libraries (`vendor/`) and texts, which are chosen by the language, stay files of their own.
 """
 
 from __future__ import annotations
