@@ -1,5 +1,5 @@
 /** What growd judges: the verdict over all, the problems, and the state of each variable. */
-import { decimalsIn, duration, number, quantity, shown } from "./format.js";
+import { decimalsIn, difference, duration, number, quantity, shown } from "./format.js";
 import { html } from "./html.js";
 import { t, variableName } from "./i18n.js";
 import { useStatus } from "./live.js";
@@ -37,8 +37,8 @@ const isText = (key) => t(key) !== key;
 /** The same, else as growd writes it, in English. */
 export const sentence = (said, what) => translated(said, what) || readable(said.text);
 
-/** The same, marked as English where it is. */
-export const Said = ({ of }) => translated(of) || html`<span lang="en">${readable(of.text)}</span>`;
+/** The same, marked as English where it is; topics call the text `message`. */
+export const Said = ({ of: { message = "", ...of } }) => translated(of) || html`<span lang="en">${readable(of.text ?? message)}</span>`;
 
 /** Why an interlock has tripped; "" if only growd's English says more than its name. */
 export const reasonOf = (lock) => translated(lock) || (document.documentElement.lang === "en" ? readable(lock.reason) : "");
@@ -46,6 +46,7 @@ export const reasonOf = (lock) => translated(lock) || (document.documentElement.
 function wordsOf(name, value, fields) {
   if (value?.code !== undefined) return sentence(value);
   if (Array.isArray(value)) return value.map((each) => wordsOf(name, each, fields)).join(", ");
+  if (name === "change") return difference(value, fields.unit);
   if (typeof value === "number") return fields.unit === "s" ? duration(value) : fields.unit ? quantity(value, fields.unit, Math.min(1, decimalsIn(shown(value, fields.unit)) ?? 1)) : number(value, decimalsIn(value) ?? 1);
   const names = { interlock: interlockName, environment: chamberName, variable: variableName, holds: variableName, outputs: deviceName, device: deviceName, devices: deviceName, by: authorName };
   return names[name]?.(value) ?? value ?? "";

@@ -8,7 +8,7 @@ import { useStatus, useTopic } from "../lib/live.js";
 import { authorName } from "../lib/names.js";
 import { Action, NumberInput } from "../lib/parts.js";
 import { href } from "../lib/route.js";
-import { Said } from "../lib/verdict.js";
+import { Said, sentence } from "../lib/verdict.js";
 
 const POLL_MS = 2_000;
 const FRESH_AIR_PPM = 420;
@@ -48,7 +48,7 @@ function AtReference({ environment, device, service, name }) {
       <${Action} admin class="primary" disabled=${Boolean(reason) || Number.isNaN(value)} confirm=${says("question")}
         run=${() => call(service, range ? { reference: isAir ? Math.round(value) : value } : {})}>${t("calibration_calibrate")}<//></div>
       ${isAir && html`<span class="faint small">${t("calibration_ceiling")}</span>`}</li>
-    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} <span lang="en">${last.message}</span></b> ${isDone && isAir && t("calibration_after")}</li>`}
+    ${last && html`<li role="status">${moment(last.time)}: <b class=${isDone ? "" : "bad"}>${isDone ? "✓" : "✕"} <${Said} of=${last} /></b> ${isDone && isAir && t("calibration_after")}</li>`}
   </ol>`;
 }
 
@@ -90,8 +90,8 @@ function PumpSession({ environment, device, service }) {
       ${doses.map((dose, index) => dose.ran_s !== null && html`<${Dose} key=${`${session.since} ${index} ${dose.ran_s}`} dose=${dose} number=${index + 1} enter=${(ml) => step("measured", { ml, dose: index + 1 })} />`)}
       ${isDosing ? html`<p role="status">${t("pump_runs", { device: device.name })}</p>` : html`<div class="row"><${Action} admin class=${reason ? "primary" : ""} run=${() => step("dose")}>${t("pump_dose", { time: number(session.next_s, 1) })}<//>
         ${simulated > 0 && html`<span class="small faint">${t("pump_simulated", { ml: number(simulated, 2) })}</span>`}</div>`}
-      ${note && html`<p class="small warn">${note}</p>`}</li>
-    <li aria-current=${reason ? null : "step"}><p role="status" class="small">${reason || `✓ ${gives(fit.ml_min, fit.dead_s)}`}</p>
+      ${note && html`<p class="small warn"><${Said} of=${session.note_said} /></p>`}</li>
+    <li aria-current=${reason ? null : "step"}><p role="status" class="small">${reason ? html`<${Said} of=${{ ...session, text: reason }} />` : `✓ ${gives(fit.ml_min, fit.dead_s)}`}</p>
       <div class="row"><${Action} admin class="primary" disabled=${Boolean(reason) || isDosing} run=${() => step("save")}>${t("save")}<//>
         <${Action} class="bad" run=${() => step("cancel")}>${t("calibration_stop")}<//>
         <span class="small faint">${t("pump_ends", { time: duration(session.left_s) })}</span></div></li>
@@ -123,13 +123,13 @@ function Experiment({ environment, device, service, name }) {
     <li aria-current=${isRunning ? "step" : null}>${says("does")}
       ${isRunning
         ? html`<progress max="1" value=${now.progress} aria-label=${t("calibration_progress")} />
-          <p role="status" class="row spread"><span>${now.message}</span> <span>${t("calibration_left", { time: duration(now.left) })}</span></p>
+          <p role="status" class="row spread"><span><${Said} of=${now} /></span> <span>${t("calibration_left", { time: duration(now.left) })}</span></p>
           <${Action} class="bad" run=${stop}>${t("calibration_stop")}<//>`
         : html`<div class="row"><${Action} admin class="primary" disabled=${others.length > 0} confirm=${says("confirm", { device: device.name })} run=${() => call(service)}>${t("calibration_start")}<//>
           ${recipe && html`<a href=${href(environment, "recipes")}>${t("calibration_recipe", { id: recipe.recipe_id })}</a>`}
-          ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: each.name })}</span>`)}</div>`}</li>
+          ${others.map((each) => html`<span class="small warn">${t("calibration_other", { name: sentence({ ...each, text: each.name }) })}</span>`)}</div>`}</li>
     ${now && html`<li role="status">${now.curve?.length > 0 && html`<${Curve} points=${now.curve} />`}
-      ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} <span lang="en">${now.message}</span></b>`}
+      ${!isRunning && html`<b class=${now.state === "done" ? "" : "bad"}>${now.state === "done" ? "✓" : "✕"} <${Said} of=${now} /></b>`}
       ${kind === "autotune" && now.state === "done" && now.rise > 0 && html`<p class="small">${t("calibration_response", { rise: number(now.rise, 2), lag: duration(now.lag), loss: number(now.loss, 2) })}</p>`}</li>`}
   </ol>`;
 }

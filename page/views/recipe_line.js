@@ -8,6 +8,7 @@ import { growdNow, useNow, useStatus, useTopic, variableOf } from "../lib/live.j
 import { Action } from "../lib/parts.js";
 import { href } from "../lib/route.js";
 import { mayOperate } from "../lib/session.js";
+import { Said } from "../lib/verdict.js";
 
 const DAY = 86_400;
 const LIGHTS = ["light_ppfd", "light_illuminance", "light_intensity_white"];
@@ -17,7 +18,7 @@ export function RecipeLine({ environment }) {
   const plan = usePlan(environment, run);
   const experiments = (useStatus()?.experiments ?? []).filter((each) => each.environment === environment);
   if (experiments.length) {
-    return html`<section class="recipe_line">${experiments.map(({ name, text }) => html`<p key=${name} class="what" lang="en"><strong>${name}</strong> <span class="small faint">${text}</span></p>`)}</section>`;
+    return html`<section class="recipe_line">${experiments.map(({ name, text, stage, ...each }) => html`<p key=${name} class="what"><strong><${Said} of=${{ ...each, text: name }} /></strong> <span class="small faint"><${Said} of=${{ ...stage, text }} /></span></p>`)}</section>`;
   }
   if (!run || run.state === "idle") {
     return html`<section class="recipe_line"><p class="what"><span class="faint">${run ? t("run_idle") : "…"}</span></p>

@@ -5,6 +5,7 @@ import { html, useState } from "../lib/html.js";
 import { t } from "../lib/i18n.js";
 import { useStatus, useTopic } from "../lib/live.js";
 import { Action } from "../lib/parts.js";
+import { Said } from "../lib/verdict.js";
 
 const MARKS = { passed: ["", "✓"], failed: ["bad", "✕"], not_tested: ["warn", "–"] };
 
@@ -17,11 +18,11 @@ export function SelfTest({ environment, devices }) {
   return html`<section class="card"><h3>${t("test")}</h3><p class="faint small">${t("test_about")}</p>
     ${now?.state === "running"
       ? html`<progress max="1" value=${now.progress} aria-label=${t("test_progress")} />
-        <p class="row spread"><span lang="en">${now.message}</span><${Action} class="bad" run=${() => call(`${environment}/self_test/stop`)}>${t("test_stop")}<//></p>`
+        <p class="row spread"><span><${Said} of=${now} /></span><${Action} class="bad" run=${() => call(`${environment}/self_test/stop`)}>${t("test_stop")}<//></p>`
       : html`${asked.length > 0 && html`<p class="row small">${t("test_include")} ${asked.map(({ name }) => html`<label key=${name}><input type="checkbox" name=${name} onChange=${choose} /> ${name}</label>`)}</p>`}
         <${Action} admin class="primary" disabled=${others.length > 0} confirm=${t("test_question")} run=${() => call(`${environment}/self_test/begin`, { include })}>${t("test_begin")}<//>`}
-    ${now && html`<p class="small" role="status">${now.ended > 0 && `${moment(now.ended)}: ${now.state === "stopped" ? t("test_stopped") : ""} `}${now.ended > 0 && html`<span lang="en">${now.message}</span>`}</p>
-      <ul class="plain">${now.results.map(({ name, outcome, reason }) => html`<li key=${name}><div class="row spread"><b>${name}</b>
-        <span class=${`badge ${MARKS[outcome][0]}`}>${MARKS[outcome][1]} ${t(`test_${outcome}`)}</span></div><div class="small" lang="en">${reason}</div></li>`)}</ul>`}
+    ${now && html`<p class="small" role="status">${now.ended > 0 && html`${moment(now.ended)}: ${now.state === "stopped" ? `${t("test_stopped")} ` : ""}<${Said} of=${now} />`}</p>
+      <ul class="plain">${now.results.map(({ name, outcome, reason, code, fields }) => html`<li key=${name}><div class="row spread"><b>${name}</b>
+        <span class=${`badge ${MARKS[outcome][0]}`}>${MARKS[outcome][1]} ${t(`test_${outcome}`)}</span></div><div class="small"><${Said} of=${{ code, fields, text: reason }} /></div></li>`)}</ul>`}
   </section>`;
 }

@@ -11,7 +11,8 @@ from growd.bus.errors import BusError, UnknownNameError
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.relay import LONGEST_S, RelayTest, TuneError
-from growd.control.topics import OUTPUT_LEVEL, commanded, desired, measured, output_level
+from growd.control.topics import OUTPUT_LEVEL, SENTENCE, commanded, desired, measured, output_level, said
+from growd.runtime.sentence import Sentence, code_of, document, reworded, told
 from growd.variables import CARBON_DIOXIDE, VARIABLES
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def _message_type(variable: str) -> MessageType:
         "growd/Autotune",
         (
             Field("state", Kind.STRING),
-            Field("message", Kind.STRING),
+            *SENTENCE,
             Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
             Field("rise", Kind.FLOAT64, 0, unit=f"{VARIABLES[variable].unit}/s"),
             Field("lag", Kind.FLOAT64, 0, unit="s"),
@@ -100,7 +101,8 @@ class Autotuner:
         self._output = self.node.advertise(f"{environment}/autotune/{variable}", _message_type(variable))
         self._requested = asyncio.Event()
         self._is_running = self._is_saving = False
-        self._stage = self._stopped = ""  # why it ends early
+        self._stage: str = ""
+        self._stopped: str = ""  # why it ends early
         self.node.describe("experiments", self._information)
         self.node.serve(
             f"{self._gains}/autotune",
@@ -133,19 +135,23 @@ class Autotuner:
     @property
     def running(self) -> str:
         """What runs now, in words, or ""."""
-        return f"the autotune of {self._variable}" if self._is_running or self._requested.is_set() else ""
+        if not (self._is_running or self._requested.is_set()):
+            return ""
+        return Sentence(f"the autotune of {self._variable}", "autotune", variable=self._variable)
 
     def _information(self) -> list[dict[str, Any]]:
         """For `growd status`."""
-        about = {"environment": self._environment, "text": self._stage, "variable": self._variable}
-        return [about | {"name": self.running}] if self.running else []
+        about: dict[str, Any] = {"environment": self._environment, "text": str(self._stage)}
+        about["variable"] = self._variable
+        about |= {"name": str(self.running), **code_of(self.running), "stage": document(self._stage)}
+        return [about] if self.running else []
 
     async def _stop(self, who: str) -> dict[str, Any]:
         if not self.running:
             return {"success": False, "message": "no autotune is running"}
         if self._is_saving:
             return {"success": False, "message": "the autotune has ended; its result is being saved"}
-        self._stopped = f"it was stopped by {who}"
+        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
         return {"success": True, "message": "the autotune ends; nothing changes"}
 
     async def _start(self) -> dict[str, Any]:
@@ -161,7 +167,7 @@ class Autotuner:
             reason = f"minimum_on is above {self._most_on_s:g} s, the longest time on"
         if reason:
             return {"success": False, "message": f"no autotune: {reason}"}
-        self._stage = "starts"
+        self._stage = Sentence("starts", "starts")
         self._requested.set()
         return {"success": True, "message": f"autotune has started; see the topic {self._output.topic.name}"}
 
@@ -170,7 +176,7 @@ class Autotuner:
         if self._stopped:
             return self._stopped
         if self._controller.measured_value is None:
-            return f"{self._name} is unknown"
+            return Sentence(f"{self._name} is unknown", "variable_unknown", variable=self._variable)
         others = tuple(each for each in self._outputs if not each.is_tested)
         return next(self._taken(), "") or self._on(others) or self._why_held()
 
@@ -181,10 +187,12 @@ class Autotuner:
             set_point = self._bus.topics.get(desired(self._environment, variable)).last
             if set_point is not None and set_point.quality is Quality.OK:
                 command = f"growd topic release {desired(self._environment, variable)}"
-                yield f"{name} has a set point; stop the recipe, or release it: {command}"
+                text = f"{name} has a set point; stop the recipe, or release it: {command}"
+                yield Sentence(text, "has_set_point", variable=variable)
             if self._number(variable, "override_left") > 0:
                 command = f"growd topic release {commanded(self._environment, variable)}"
-                yield f"{name} has an override; release it: {command}"
+                text = f"{name} has an override; release it: {command}"
+                yield Sentence(text, "has_override", variable=variable)
 
     def _minimum_on(self) -> float:
         return max(self._number(each.variable, "minimum_on") for each in self._tested)
@@ -206,7 +214,7 @@ class Autotuner:
         for output in outputs:
             lasts = (self._bus.topics.get(topic).last for topic in self._levels[output])
             if any(last is not None and last.quality is Quality.OK and last.value for last in lasts):
-                return f"the {output.name} is on"
+                return Sentence(f"the {output.name} is on", "is_on", variable=output.variable)
         return ""
 
     async def _tune(self) -> None:
@@ -214,11 +222,11 @@ class Autotuner:
             response = await self._experiment()
             await self._apply(response)
         except (TuneError, BusError, OSError) as error:
-            self._report("failed", f"{error}; nothing has changed")
+            self._report("failed", reworded(f"{error}; nothing has changed", told(error)))
             logger.warning("%s: autotune failed: %s", self.node.name, error)
         else:
             found = {"rise": response.rise, "lag": response.lag_s, "loss": response.loss_per_h}
-            self._report("done", str(response), **found)
+            self._report("done", Sentence(str(response), "tuned"), **found)
             logger.info("%s: autotune found %s", self.node.name, response)
 
     async def _experiment(self) -> Response:
@@ -234,7 +242,7 @@ class Autotuner:
                     raise TuneError(reason)
                 self._controller.experiment(float(test.wants_on(now)), HELD_S)
                 stage, progress = test.stage(now), test.progress(now)
-                self._stage = f"{stage}, {progress:.0%}"
+                self._stage = reworded(f"{stage}, {progress:.0%}", stage)
                 self._report("running", stage, progress=progress, left=test.left_s(now))
                 await self._clock.sleep(PERIOD_S)
         if self._stopped:  # in the last second
@@ -269,4 +277,4 @@ class Autotuner:
 
     def _report(self, state: str, message: str, **found: float) -> None:
         nothing = {"progress": 1.0, "rise": 0.0, "lag": 0.0, "loss": 0.0, "left": 0.0}
-        self._output.publish({"state": state, "message": message, **nothing, **found})
+        self._output.publish({"state": state, **said(message), **nothing, **found})

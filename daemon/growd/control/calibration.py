@@ -10,6 +10,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from growd.runtime.sentence import Sentence
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -52,11 +54,14 @@ class Calibration:
         most = max(MOST_BELOW_PPM, MOST_BELOW_SHARE * self.reading)
         if self.reading - self.reference <= most:
             return ""
-        return (
+        first = math.ceil(self.reading - most)
+        text = (
             f"the sensor reads {self.reading:.0f} ppm; a reference of {self.reference:g} ppm is more than "
             f"{most:.0f} ppm lower: use air whose CO2 is known; if the sensor really is that far off, "
-            f"calibrate it in steps, first to {math.ceil(self.reading - most)} ppm"
+            f"calibrate it in steps, first to {first} ppm"
         )
+        fields = {"reading": round(self.reading), "reference": self.reference, "first": first, "unit": "ppm"}
+        return Sentence(text, "reference_too_low", **fields)
 
 
 @dataclass(frozen=True, slots=True)

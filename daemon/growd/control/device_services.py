@@ -12,7 +12,7 @@ from growd.control.calibration_log import CalibrationRecord
 from growd.control.calls import DeviceCalls
 from growd.control.errors import DEVICE_ERRORS, DeviceTimeoutError
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.runtime.sentence import code_of
+from growd.runtime.sentence import Sentence, code_of, of_error, reworded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -140,8 +140,13 @@ class DeviceServices:
 
     async def _serve(self, service: DeviceService, *, who: str, **arguments: Any) -> dict[str, Any]:
         answer = await self._answer(service, arguments, who)
-        self._ends[service.name] = {"time": self._clock.time(), **arguments, **answer}
-        return answer
+        self._ends[service.name] = {
+            "time": self._clock.time(),
+            **arguments,
+            **answer,
+            **code_of(answer["message"]),
+        }
+        return {**answer, "message": str(answer["message"])}
 
     async def _answer(self, service: DeviceService, arguments: dict[str, Any], who: str) -> dict[str, Any]:
         if self._is_busy or self._calls.is_pending:
@@ -152,14 +157,20 @@ class DeviceServices:
         try:
             refusal, message = await self._done(service, arguments, who)
         except DeviceTimeoutError as error:
-            return _refused(f"{error}; the device may still carry it out")
+            said = of_error(error)
+            return _refused(
+                reworded(f"{error}; the device may still carry it out", said, device=self._device)
+            )
         except DEVICE_ERRORS as error:
-            return _refused(str(error) or type(error).__name__)
+            said = of_error(error)
+            return _refused(reworded(said, said, device=self._device))
         finally:
             self._is_busy = False
         if refusal:
             return _refused(refusal)
         logger.info("%s: %s", self._node.name, message)
+        if service.calibrates is not None:
+            message = Sentence(message, "calibrated", device=self._device)
         return {"success": True, "message": message}
 
     async def _done(self, service: DeviceService, arguments: dict[str, Any], who: str) -> tuple[str, str]:
@@ -235,10 +246,11 @@ def _too_far(kind: CalibrationKind, reading: float, reference: float) -> str:
     """Why a reference is probably a mistake, or ""."""
     if abs(reading - reference) <= kind.most_off:
         return ""
-    return (
+    text = (
         f"the sensor reads {reading:.4g} {kind.unit}, and {reference:g} {kind.unit} is more than "
         f"{kind.most_off:g} away: check the solution and the probe"
     )
+    return Sentence(text, "reference_too_far", reading=reading, reference=reference, unit=kind.unit)
 
 
 def _refused(message: str) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Final
 
+from growd.runtime.sentence import Sentence
 from growd.variables import (
     ACIDITY,
     CARBON_DIOXIDE,
@@ -18,6 +19,10 @@ from growd.variables import (
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+WATCHING: Final = Sentence("watching before the test", "watching_before")
+EFFECT: Final = Sentence("watching the effect", "watching_effect")
+"""Stages of a test."""
 
 WINDOW_S: Final = 60.0  # of the readings before
 LEAST_S: Final = 30.0

@@ -14,7 +14,8 @@ from growd.control.calibration_log import CalibrationRecord
 from growd.control.errors import ControlError
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.light_curve import problem_of
-from growd.control.topics import commanded, desired, raw
+from growd.control.topics import SENTENCE, commanded, desired, raw, said
+from growd.runtime.sentence import Sentence, code_of, document, reworded, told
 from growd.variables import ILLUMINANCE
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ CALIBRATION: Final = MessageType(
     "growd/LightCalibration",
     (
         Field("state", Kind.STRING),
-        Field("message", Kind.STRING),
+        *SENTENCE,
         Field("curve", Kind.JSON),
         Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
         Field("left", Kind.FLOAT64, 0, unit="s"),
@@ -105,7 +106,7 @@ class LightCalibration:
             bus.topics.get(commanded(environment, f"light_intensity_{name}")) for name in channels
         ]
         self._asked = asyncio.Event()
-        self._stage = ""
+        self._stage: str = ""
         self._stopped = ""  # why it ends early
         self._is_saving = False
         self.node.describe("experiments", self._information)
@@ -142,7 +143,7 @@ class LightCalibration:
     @property
     def running(self) -> str:
         """What runs now, in words, or ""."""
-        return "the calibration of the lamp" if self._asked.is_set() else ""
+        return Sentence("the calibration of the lamp", "lamp_calibration") if self._asked.is_set() else ""
 
     def _information(self) -> list[dict[str, Any]]:
         """For `growd status`."""
@@ -152,7 +153,9 @@ class LightCalibration:
             {
                 "environment": self._environment,
                 "name": self.running,
-                "text": self._stage,
+                **code_of(self.running),
+                "text": str(self._stage),
+                "stage": document(self._stage),
                 "variable": ILLUMINANCE,
             }
         ]
@@ -171,7 +174,7 @@ class LightCalibration:
             self._refuse_unless_ok(self._raw.last)
         except CalibrationError as error:
             return {"success": False, "message": str(error)}
-        self._stage = "starts"
+        self._stage = Sentence("starts", "starts")
         self._asked.set()
         return {
             "success": True,
@@ -183,18 +186,18 @@ class LightCalibration:
             return {"success": False, "message": "no calibration of the lamp is running"}
         if self._is_saving:
             return {"success": False, "message": "the calibration has ended; its curve is being saved"}
-        self._stopped = f"it was stopped by {who}"
+        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
         return {"success": True, "message": "the calibration ends; nothing changes"}
 
     async def _calibrate(self) -> None:
-        self._report("running", "the calibration has started")
+        self._report("running", Sentence("the calibration has started", "starts"))
         try:
             points = await self._measured()
             self._is_saving = True
             before = self._controller.full_lux
             await self._controller.save_curve(points)
         except (CalibrationError, BusError, OSError) as error:
-            self._report("failed", f"{error}; nothing has changed")
+            self._report("failed", reworded(f"{error}; nothing has changed", told(error)))
         else:
             await self._record(before, points)
         finally:
@@ -213,7 +216,9 @@ class LightCalibration:
         except SAVE_ERRORS as error:
             self._report("failed", f"the curve is saved, but not the record of the calibration: {error}")
         else:
-            self._report("done", f"full light is {full:g} lux", points)
+            self._report(
+                "done", Sentence(f"full light is {full:g} lux", "full_light", light=full, unit="lux"), points
+            )
 
     def _report(self, state: str, message: str, points: list[list[float]] | None = None) -> None:
         self._publish(state, message, points or [], 0 if state == "running" else _STEPS)
@@ -224,7 +229,7 @@ class LightCalibration:
         step_s = POLL_S + (2 + READINGS) * max(self._interval, POLL_S)
         progress, left = done / _STEPS, (_STEPS - done) * step_s + self._ramp * (done < _STEPS)
         self._output.publish(
-            {"state": state, "message": message, "curve": points, "progress": progress, "left": left}
+            {"state": state, **said(message), "curve": points, "progress": progress, "left": left}
         )
 
     async def _measured(self) -> list[list[float]]:
@@ -232,13 +237,14 @@ class LightCalibration:
         lit: list[float] = []
         for done, level in enumerate(LEVELS, 1):
             so_far = [[at, round(light - before, 1)] for at, light in zip(LEVELS, lit, strict=False)]
-            self._publish("running", f"lamp at {level:.0%}", so_far, done)
+            self._publish("running", _lamp_at(level), so_far, done)
             lit.append(await self._light_at(level))
         after = await self._light_at(0.0)
         top = lit[-1] - (before + after) / 2
         if abs(after - before) > DRIFT_SHARE * abs(top):
+            text = f"other light changed from {before:.0f} to {after:.0f} lux during the calibration"
             raise CalibrationError(
-                f"other light changed from {before:.0f} to {after:.0f} lux during the calibration"
+                Sentence(text, "other_light_changed", before=before, after=after, unit="lux")
             )
         steps = len(LEVELS) + 1
         points = []
@@ -248,18 +254,22 @@ class LightCalibration:
         while len(points) > 1 and points[0][1] < DARK_SHARE * top:
             del points[0]
         if problem := problem_of(points, DARK_SHARE * top / 2):
-            raise CalibrationError(f"the measured light is not a curve: {problem}")
+            raise CalibrationError(
+                Sentence(f"the measured light is not a curve: {problem}", "no_light_curve")
+            )
         return points
 
     async def _light_at(self, level: float) -> float:
         """The mean of `READINGS` readings in lux, after lamp and sensor have settled at this level."""
-        self._stage = f"lamp at {level:.0%}"
+        self._stage = _lamp_at(level)
         self._controller.drive(level)
         limit = self._clock.monotonic() + self._ramp + self._patience
         while not self._controller.is_followed():
             self._refuse_if_driven()
             if self._clock.monotonic() > limit:
-                raise CalibrationError(f"the lamp does not reach level {level:g}")
+                raise CalibrationError(
+                    Sentence(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
+                )
             await self._clock.sleep(POLL_S)
         settled = self._clock.monotonic() + 2 * self._interval + POLL_S  # a reading may have begun before
         while (left := settled - self._clock.monotonic()) > 0:
@@ -277,32 +287,40 @@ class LightCalibration:
             await self._clock.sleep(POLL_S)
             self._refuse_if_driven()
             if not self._controller.is_followed():
-                raise CalibrationError(f"the lamp did not stay at level {level:g}")
+                raise CalibrationError(
+                    Sentence(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
+                )
             last = self._raw.last
             if last is not None and last.number > seen and last.node.startswith(self._sensors):
                 self._refuse_unless_ok(last)
                 value: float = last.value
                 return value
-        raise CalibrationError("the light sensor gives no reading")
+        raise CalibrationError(Sentence("the light sensor gives no reading", "no_light_reading"))
 
     def _refuse_unless_ok(self, last: Message | None) -> None:
         if last is None or last.quality is not Quality.OK:
-            raise CalibrationError("the light sensor has failed")
+            raise CalibrationError(Sentence("the light sensor has failed", "no_light_reading"))
         if self._clock.time() - last.time > self._stale_after:
-            raise CalibrationError("the light sensor has had no recent reading")
+            raise CalibrationError(Sentence("the light sensor has had no recent reading", "no_light_reading"))
 
     def _refuse_if_driven(self) -> None:
         if self._stopped:
             raise CalibrationError(self._stopped)
         if why := self._why_held():
-            raise CalibrationError(f"the lamp is held: {why}")
+            raise CalibrationError(Sentence(f"the lamp is held: {why}", "lamp_held", why=document(why)))
         wanted = self._recipe_topic.last
         if wanted is not None and wanted.node == self._recipe_node and wanted.quality is Quality.OK:
-            raise CalibrationError("a recipe drives the light; stop it first")
+            raise CalibrationError(Sentence("a recipe drives the light; stop it first", "recipe_runs"))
         if self._controller.is_overridden:
             release = f"growd topic release {self._command_topic}"
-            raise CalibrationError(f"an override drives the light; release it: {release}")
+            text = f"an override drives the light; release it: {release}"
+            raise CalibrationError(Sentence(text, "has_override", variable=ILLUMINANCE))
         for topic in self._channels:
             if topic.last is not None and topic.last.quality is Quality.OK:
                 release = f"release it: growd topic release {topic.name}"
-                raise CalibrationError(f"{topic.name} has a command of its own; {release}")
+                text = f"{topic.name} has a command of its own; {release}"
+                raise CalibrationError(Sentence(text, "has_override", variable=topic.name.rpartition("/")[2]))
+
+
+def _lamp_at(level: float) -> Sentence:
+    return Sentence(f"lamp at {level:.0%}", "lamp_at", level=100 * level, unit="percent")

@@ -7,9 +7,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.control.effect_course import EffectCourse, Watched
+from growd.control.effect_course import EFFECT, WATCHING, EffectCourse, Watched
 from growd.control.health import LEVELS, State
 from growd.control.topics import commanded, diagnostics, feedback, measured
+from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ BRIEFLY_S: Final = 5.0  # for an output without a sensor
 WRITTEN_S: Final = 30.0  # an interlock or the device may delay it
 PAUSE_S: Final = 900.0  # the longest pause of an interlock, such as that of the mixing tank
 FED_S: Final = 2.0  # messages carry wall time, which may step; they are not older than this
+
+SWITCHING_ON: Final = Sentence("switching on", "switching_on")
+IS_ON: Final = Sentence("it is on", "output_on")
+SWITCHING_OFF: Final = Sentence("switching off", "switching_off")
 
 
 class TrialOutcome(StrEnum):
@@ -112,6 +117,15 @@ class Found:
     reason: str
 
     @property
+    def sentence(self) -> Sentence:
+        """The reason; without a code of its own it has that of the finding."""
+        return (
+            self.reason
+            if isinstance(self.reason, Sentence)
+            else Sentence(self.reason, f"test_{self.finding}")
+        )
+
+    @property
     def outcome(self) -> TrialOutcome:
         """What follows from it."""
         if self.finding is Reason.WORKS:
@@ -178,7 +192,7 @@ class OutputTrial:
 
     async def _settle(self) -> None:
         """Wait until the readings say how the variables go on by themselves."""
-        stage = "watching before the test"
+        stage = WATCHING
         if self._courses:
             await self._until(
                 lambda: all(each.is_steady() for each in self._courses.values()), STEADY_S, stage
@@ -196,7 +210,7 @@ class OutputTrial:
         """Command it until it is written."""
         output = self._output
         began = self._clock.monotonic()
-        while not await self._until(self._is_written, PERIOD_S, "switching on", is_on=True):
+        while not await self._until(self._is_written, PERIOD_S, SWITCHING_ON, is_on=True):
             self._raise_device_failure("it could not be switched on")
             waited = self._clock.monotonic() - began
             holder = self._holder()
@@ -215,9 +229,9 @@ class OutputTrial:
         output = self._output
         seen = self._is_seen if self._courses and not output.is_dose else bool
         on_s = output.on_s if self._courses else BRIEFLY_S
-        await self._until(lambda: seen() or not self._is_written(), on_s, "it is on", is_on=True)
+        await self._until(lambda: seen() or not self._is_written(), on_s, IS_ON, is_on=True)
         for sensor in output.feedback:
-            await self._confirmed(sensor, "it is on", wanted=bool(output.level), is_on=True)
+            await self._confirmed(sensor, IS_ON, wanted=bool(output.level), is_on=True)
         if not self._is_written() and not output.is_dose and not self._is_seen():
             self._raise_device_failure("it failed while it was on")
             self._raise_held()
@@ -228,12 +242,12 @@ class OutputTrial:
         for course in self._courses.values():
             course.switched_off(self._clock.monotonic())
         began = self._clock.monotonic()
-        while not await self._until(lambda: self._level() == self._output.safe, PERIOD_S, "switching off"):
+        while not await self._until(lambda: self._level() == self._output.safe, PERIOD_S, SWITCHING_OFF):
             self._raise_device_failure("it could not be switched off, and may be on")
             if self._clock.monotonic() - began > PAUSE_S:
                 self._raise_held()
         for sensor in self._output.feedback:
-            await self._confirmed(sensor, "switching off", wanted=bool(self._output.safe))
+            await self._confirmed(sensor, SWITCHING_OFF, wanted=bool(self._output.safe))
 
     async def _watched_after(self) -> Found:
         """Whether the effect comes, and ends."""
@@ -243,7 +257,7 @@ class OutputTrial:
         await self._until(
             lambda: any(each.runs_away or self._has_worked(each) for each in courses) and not output.is_dose,
             output.after_s,
-            "watching the effect",
+            EFFECT,
         )
         self._raise_device_failure("it could not be switched off, and may be on")
         works = [each for each in courses if self._has_worked(each) and not each.runs_away]
@@ -325,7 +339,8 @@ class OutputTrial:
                     ago = max(0.0, min(FED_S, self._clock.time() - message.time))
                     self._courses[message.topic].take(now - ago, message.value)
             elif not message.node.startswith(self._own):
-                raise StoppedError(f"{self._output.name} was commanded by {message.node}")
+                words = f"{self._output.name} was commanded by {message.node}"
+                raise StoppedError(Sentence(words, "commanded_by_other", output=self._output.name))
 
     def _is_seen(self) -> bool:
         return any(each.is_seen for each in self._courses.values())
@@ -394,9 +409,10 @@ class OutputTrial:
         raise _EarlyError(Reason.HELD, words)
 
 
-def _moved(course: EffectCourse) -> str:
+def _moved(course: EffectCourse) -> Sentence:
     """A change in words, in the direction of the variable."""
     change = course.moved if abs(course.moved) > course.most or not course.is_seen else course.most
     change = change if course.watched.raises else -change
     variable = VARIABLES[course.watched.variable]
-    return f"{variable.name} changed by {change:+.{variable.precision}f} {variable.unit}".rstrip()
+    text = f"{variable.name} changed by {change:+.{variable.precision}f} {variable.unit}".rstrip()
+    return Sentence(text, "changed", variable=variable.name, change=change, unit=variable.unit)

@@ -16,6 +16,7 @@ from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.pump_fit import FitPoint, PumpFit, PumpFitError, fitted
 from growd.control.pumps import SERVICE
 from growd.control.topics import commanded
+from growd.runtime.sentence import Sentence, code_of, document, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -201,7 +202,10 @@ class PumpCalibration:
     @property
     def running(self) -> str:
         """What runs now, in words, or ""."""
-        return "" if self._session is None else f"the calibration of {self._session.pump.name}"
+        if self._session is None:
+            return ""
+        name = self._session.pump.name
+        return Sentence(f"the calibration of {name}", "pump_calibration", device=name)
 
     def _serve(self) -> None:
         def serve(
@@ -344,7 +348,7 @@ class PumpCalibration:
         try:
             return fitted(session.points, self._flow(session).configured)
         except PumpFitError as error:
-            return str(error)
+            return told(error)
 
     def _record(self, session: _Session, fit: PumpFit, who: str) -> PumpRecord:
         litres, flow = self._litres(session.pump.name), self._flow(session)
@@ -373,12 +377,14 @@ class PumpCalibration:
         guesses = pump.times.guesses
         ran_s, held = await self._run_pump(pump, dose.seconds)
         if pump.times.guesses > guesses:
-            session.note = f"{pump.name} may have stopped early, so the dose does not count: give another one"
+            text = f"{pump.name} may have stopped early, so the dose does not count: give another one"
+            session.note = Sentence(text, "dose_unsure", device=pump.name)
             return
         if ran_s >= LEAST_RUN * dose.seconds:
             dose.ran_s = ran_s
         if ran_s < LEAST_WHOLE * dose.seconds:
-            session.note = f"{pump.name} ran for {ran_s:.2f} of {dose.seconds:.2f} s{_because(held)}"
+            text = f"{pump.name} ran for {ran_s:.2f} of {dose.seconds:.2f} s{_because(held)}"
+            session.note = Sentence(text, "dose_short", device=pump.name)
         self._touch()
 
     async def _run_pump(self, pump: CalibratedPump, seconds: float) -> tuple[float, str]:
@@ -433,8 +439,9 @@ class PumpCalibration:
         if session is None:
             return []
         text = f"{counted(len(session.points), 'dose')} measured, by {session.by}"
-        variable = session.pump.variable
-        return [{"environment": self._environment, "name": self.running, "text": text, "variable": variable}]
+        stage = document(Sentence(text, "doses_measured", doses=len(session.points), by=session.by))
+        about = {"environment": self._environment, "text": text, "variable": session.pump.variable}
+        return [about | {"name": str(self.running), **code_of(self.running), "stage": stage}]
 
     def _session_now(self) -> dict[str, Any] | None:
         session = self._session
@@ -454,8 +461,10 @@ class PumpCalibration:
             "waits_for_ml": not is_dosing and bool(session.doses) and session.doses[-1].is_unmeasured,
             "doses": [asdict(each) for each in session.doses],
             "fit": None if isinstance(fit, str) else asdict(fit),
-            "reason": fit if isinstance(fit, str) else "",
-            "note": session.note,
+            "reason": str(fit) if isinstance(fit, str) else "",
+            **code_of(fit if isinstance(fit, str) else ""),
+            "note": str(session.note),
+            "note_said": document(session.note),
             "simulated_ml": None if self._cylinder is None or is_dosing else self._cylinder.ml(),
         }
 

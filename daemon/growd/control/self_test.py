@@ -11,7 +11,8 @@ from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.control.output_trial import Found, OutputTrial, Reason, StoppedError, TrialOutcome
-from growd.control.topics import commanded, desired, measured
+from growd.control.topics import SENTENCE, commanded, desired, measured, said
+from growd.runtime.sentence import Sentence, code_of, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -28,7 +29,7 @@ SELF_TEST: Final = MessageType(
     "growd/SelfTest",
     (
         Field("state", Kind.STRING),
-        Field("message", Kind.STRING),
+        *SENTENCE,
         Field("progress", Kind.FLOAT64, 0, 1, "fraction"),
         Field("begun", Kind.FLOAT64, 0, unit="s"),
         Field("ended", Kind.FLOAT64, 0, unit="s"),
@@ -37,7 +38,7 @@ SELF_TEST: Final = MessageType(
     ),
 )
 """`state` is running, done or stopped. Times are UNIX seconds, `ended` 0 before the end. `results` has for
-each output `name`, `variable`, `outcome`, `finding` and `reason`."""
+each output `name`, `variable`, `outcome`, `finding`, and `reason` with its `code` and `fields`."""
 
 
 class SelfTest:
@@ -116,7 +117,7 @@ class SelfTest:
     @property
     def running(self) -> str:
         """What runs now, in words, or ""."""
-        return "the self-test of the outputs" if self._requested.is_set() else ""
+        return Sentence("the self-test of the outputs", "self_test") if self._requested.is_set() else ""
 
     # services
 
@@ -131,7 +132,7 @@ class SelfTest:
         self._chosen = [*chosen, *(each for each in included if each not in chosen)] if chosen else []
         self._chosen = self._chosen or list(self._outputs)
         self._report = {"begun": self._clock.time(), "ended": 0.0, "by": who, "results": []}
-        self._publish("running", "starts")
+        self._publish("running", Sentence("starts", "starts"))
         self._requested.set()
         name = self._topic.topic.name
         return {"success": True, "message": f"the self-test has begun; see the topic {name}"}
@@ -139,7 +140,7 @@ class SelfTest:
     async def _stop(self, who: str) -> dict[str, Any]:
         if not self.running:
             return {"success": False, "message": "no self-test is running"}
-        self._stopped = f"it was stopped by {who}"
+        self._stopped = Sentence(f"it was stopped by {who}", "stopped_by", by=who)
         return {"success": True, "message": "the self-test ends; all outputs are released"}
 
     def _named(self, names: Any, argument: str) -> list[OutputUnderTest]:
@@ -155,12 +156,15 @@ class SelfTest:
         """For `growd status`."""
         if not self.running or self._report is None:
             return []
-        return [{"environment": self._environment, "name": self.running, "text": self._report["message"]}]
+        stage = {"text": self._report["message"], **{name: self._report[name] for name in ("code", "fields")}}
+        about = {"environment": self._environment, "name": self.running, **code_of(self.running)}
+        return [{**about, "text": self._report["message"], "stage": stage}]
 
     # the whole test
 
     async def _test_all(self) -> None:
-        state, message = "stopped", "it was interrupted"
+        state = "stopped"
+        message: str = Sentence("it was interrupted", "interrupted")
         try:
             waiting = list(self._chosen)
             while waiting:
@@ -174,9 +178,10 @@ class SelfTest:
             failed = sum(each["outcome"] == TrialOutcome.FAILED for each in self._results)
             passed = sum(each["outcome"] == TrialOutcome.PASSED for each in self._results)
             rest = len(self._results) - passed - failed
-            state, message = "done", f"{passed} passed, {failed} failed, {rest} not tested"
+            text = f"{passed} passed, {failed} failed, {rest} not tested"
+            state, message = "done", Sentence(text, "test_done", passed=passed, failed=failed, rest=rest)
         except StoppedError as error:
-            message = str(error)
+            message = told(error)
         finally:
             self._end(state, message)
         await self._save()
@@ -188,7 +193,9 @@ class SelfTest:
 
     def _note(self, output: OutputUnderTest, found: Found) -> None:
         result = {"name": output.name, "variable": output.variable, "outcome": str(found.outcome)}
-        self._results.append({**result, "finding": str(found.finding), "reason": found.reason})
+        self._results.append(
+            {**result, "finding": str(found.finding), "reason": str(found.reason), **code_of(found.sentence)}
+        )
         level = logging.WARNING if found.outcome is TrialOutcome.FAILED else logging.INFO
         logger.log(level, "%s: %s %s: %s", self.node.name, output.name, found.outcome, found.reason)
 
@@ -201,7 +208,7 @@ class SelfTest:
 
     def _publish(self, state: str, message: str, progress: float = 0.0) -> None:
         assert self._report is not None  # noqa: S101
-        self._report |= {"state": state, "message": message, "progress": progress}
+        self._report |= {"state": state, **said(message), "progress": progress}
         self._topic.publish(dict(self._report))
 
     async def _restore(self) -> None:
@@ -209,7 +216,7 @@ class SelfTest:
         try:
             saved = await self._memory.state(self.node.name)
             if self._last is None and saved is not None:
-                self._topic.publish({**saved, "progress": 1.0})
+                self._topic.publish({"code": "", "fields": {}, **saved, "progress": 1.0})
                 self._last = saved
         except (*SAVE_ERRORS, ValueError, TypeError) as error:
             logger.warning("%s: cannot read the last result: %s", self.node.name, error)
@@ -239,12 +246,15 @@ class SelfTest:
             raise StoppedError(reason)
         recipe = self._last_of(f"{self._environment}/recipe_state")
         if recipe is not None and recipe.value["state"] in ("running", "paused"):
-            raise StoppedError(f"the recipe {recipe.value['recipe_id']} is running; stop it first")
+            running = recipe.value["recipe_id"]
+            text = f"the recipe {running} is running; stop it first"
+            raise StoppedError(Sentence(text, "recipe_runs", recipe=running))
         for variable in self._set_points:
             topic = desired(self._environment, variable)
             last = self._last_of(topic)
             if last is not None and last.quality is Quality.OK:
-                raise StoppedError(f"{variable} has a set point; release it: growd topic release {topic}")
+                text = f"{variable} has a set point; release it: growd topic release {topic}"
+                raise StoppedError(Sentence(text, "has_set_point", variable=variable))
 
     def _last_of(self, topic: str) -> Message | None:
         return self._bus.topics.get(topic).last if topic in self._bus.topics else None
@@ -270,7 +280,8 @@ class SelfTest:
 
     def _proceed(self, output: OutputUnderTest, stage: str) -> None:
         self._refuse_if_disturbed()
-        self._publish("running", f"{output.name}: {stage}", len(self._results) / len(self._chosen))
+        text = Sentence(f"{output.name}: {stage}", "trial", output=output.name, stage=stage)
+        self._publish("running", text, len(self._results) / len(self._chosen))
 
 
 def _oppose(one: OutputUnderTest, other: OutputUnderTest) -> bool:

@@ -26,12 +26,11 @@ SWITCH_STATE: Final = FLOAT64.within(0, 1, "switch")
 
 OUTPUT_LEVEL: Final = FLOAT64.within(0, 1, "fraction")
 
+SENTENCE: Final = (Field("message", Kind.STRING), Field("code", Kind.STRING), Field("fields", Kind.JSON))
+"""Fields of a message with a sentence, for `said`."""
+
 EVENT: Final = MessageType(
-    "growd/Event",
-    (
-        *(Field(name, Kind.STRING) for name in ("kind", "source", "message", "code")),
-        Field("fields", Kind.JSON),
-    ),
+    "growd/Event", (Field("kind", Kind.STRING), Field("source", Kind.STRING), *SENTENCE)
 )
 """A fault, a recovery, an interlock or a note, with its source, and the code and fields of its message."""
 
@@ -47,7 +46,12 @@ RESERVED: Final = frozenset({
 
 def event(kind: str, source: str, message: str) -> dict[str, Any]:
     """A message of the type `EVENT`; a `Sentence` gives its code and fields."""
-    return {"kind": kind, "source": source, "message": str(message), **code_of(message)}
+    return {"kind": kind, "source": source, **said(message)}
+
+
+def said(message: str) -> dict[str, Any]:
+    """The fields `SENTENCE`; a `Sentence` gives its code and fields."""
+    return {"message": str(message), **code_of(message)}
 
 
 def raw(environment: str, variable: str, device: str = "") -> str:

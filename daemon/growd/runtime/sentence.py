@@ -67,6 +67,12 @@ def reworded(text: str, like: str, **more: Any) -> Sentence:
     return Sentence(text, found["code"], **found["fields"], **more)
 
 
+def told(error: BaseException) -> str:
+    """What an error says, as the sentence with which it was raised."""
+    first = error.args[0] if error.args else ""
+    return first if isinstance(first, Sentence) else str(error) or type(error).__name__
+
+
 def of_error(error: BaseException) -> Sentence:
     """What an error says. The code is the name of its class: "device_missing" of DeviceMissingError."""
     name = type(error).__name__

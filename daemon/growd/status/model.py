@@ -253,12 +253,18 @@ class AttainmentStatus(msgspec.Struct, frozen=True):
 
 
 class ExperimentStatus(msgspec.Struct, frozen=True):
-    """A running autotune or calibration of the lamp: its progress in words, the variable that it drives."""
+    """A running autotune, calibration or self-test: its progress in words, the variable that it drives.
+
+    `code` and `fields` are those of `name`; `stage` has those of `text`.
+    """
 
     environment: str
     name: str
     text: str
     variable: str = ""
+    code: str = ""
+    fields: dict[str, Any] = {}
+    stage: dict[str, Any] = {}
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -304,7 +310,10 @@ class SensorsApart(msgspec.Struct, frozen=True):
 
 
 class OpenAlert(msgspec.Struct, frozen=True):
-    """An alert that has not ended: `since` in ISO 8601; `acknowledged_by` is None until somebody does."""
+    """An alert that has not ended: `since` in ISO 8601; `acknowledged_by` is None until somebody does.
+
+    `value` and `limit` are in `unit`, for what the alert is about.
+    """
 
     id: str
     rule: str
@@ -314,6 +323,11 @@ class OpenAlert(msgspec.Struct, frozen=True):
     acknowledged_by: str | None
     kind: str = ""
     subject: str = ""
+    variable: str = ""
+    device: str = ""
+    value: float | None = None
+    limit: float | None = None
+    unit: str = ""
 
 
 class Notice(msgspec.Struct, frozen=True):

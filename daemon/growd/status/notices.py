@@ -131,7 +131,10 @@ def _with_alerts(found: list[Notice], alerts: list[OpenAlert], people: People) -
 def _of_alert(alert: OpenAlert, people: People) -> Notice:
     """An alert as a notice; a mere note once it is acknowledged."""
     since = datetime.fromisoformat(alert.since).timestamp()
-    text, fields = people.said(alert.text), {"rule": alert.rule, "kind": alert.kind, "text": alert.text}
+    text = people.said(alert.text)
+    about = {name: getattr(alert, name) for name in ("variable", "device", "value", "limit", "unit")}
+    condition = {"code": f"alert_{alert.kind}", "fields": about, "text": text}
+    fields = {"rule": alert.rule, "kind": alert.kind, "text": alert.text, "condition": condition}
     of_alert = partial(Notice, kind="alert", text=text, name=alert.id, since=since, fields=fields)
     if alert.acknowledged_by is not None:
         return of_alert("note", code="alert_acknowledged")

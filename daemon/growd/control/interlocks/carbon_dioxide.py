@@ -94,11 +94,12 @@ class CarbonDioxideCeiling(PersistentInterlock):
         """Why a sensor may not be calibrated like this, or ""."""
         if not calibration.lowers or self._correction(device).after(calibration).is_within():
             return ""
-        return (
+        text = (
             f"all calibrations of {device} together would lower its readings by more than {MOST_PPM:g} ppm "
             "or by half, or they are unknown: replace the sensor, and give the new one another name in "
             "[[sensor]]"
         )
+        return Sentence(text, "calibrated_too_far", device=device)
 
     def calibrated(self, device: str, calibration: Calibration) -> None:
         """Record that a sensor was calibrated, or may have been."""
@@ -268,10 +269,11 @@ class DosePerHour(UseLimit):
         state = f"has been closed for {shut:.0f} s"
         if self._times.is_on:
             state = "is open" if self._times.doubt(now) > 0 else "may be open (its output failed)"
-        return (
+        text = (
             f"the valve {state}, and a calibration needs steady air for {SHUT_S:.0f} s: "
             "stop the recipe or release the set point, and wait"
         )
+        return Sentence(text, "valve_not_shut", needed=SHUT_S, unit="s")
 
     @property
     def _is_unlimited(self) -> bool:
