@@ -17,6 +17,7 @@ import { Verdict } from "./verdict.js";
 
 const WITH_CHART = "(min-width: 48rem)";
 const WITH_ASIDE = "(min-width: 100rem)";
+const BEFORE_PHOTO = 4; // tiles; a phone then shows the photo without scrolling
 const ARRANGE = "arrange"; // in place of a variable in the address
 
 export function Now({ environment }) {
@@ -39,13 +40,14 @@ export function Now({ environment }) {
   const outputs = devices.filter((each) => each.role === "output");
   const contacts = variables.filter((each) => each.measured && each.unit === "switch");
   const open = (of) => openOver(href(environment, "now", { of }));
+  const tiles = shown.map(({ variable, isWide }) => html`<${Tile} key=${variable.variable} environment=${environment} variable=${variable} day=${day} isWide=${isWide}
+    kept=${variable.manual ? lastOf(day?.series[variable.variable]) : undefined} onOpen=${() => open(variable.variable)} />`);
+  if (!hasAside) tiles.splice(BEFORE_PHOTO, 0, html`<${NewestPhoto} key="photo" environment=${environment} />`);
   return html`<div class=${`first ${hasAside ? "with_aside" : ""}`}>
     <${Verdict} environment=${environment} />
     <${RecipeLine} environment=${environment} />
     <section class="tiles" aria-label=${t("now_values")}>
-      ${shown.map(({ variable, isWide }) => html`<${Tile} key=${variable.variable} environment=${environment} variable=${variable} day=${day} isWide=${isWide}
-        kept=${variable.manual ? lastOf(day?.series[variable.variable]) : undefined} onOpen=${() => open(variable.variable)} />`)}
-      ${hasAside || html`<${NewestPhoto} environment=${environment} />`}
+      ${tiles}
       ${shown.length > 0 && html`<button class="arrange wide_only" onClick=${() => open(ARRANGE)}>${t("tiles_arrange")}</button>`}
       ${variables.length > 0 && !shown.length && html`<p class="nothing">${t("now_nothing")} <a href=${href(environment, "devices")}>${t("devices")}</a></p>`}
     </section>

@@ -20,6 +20,7 @@ const LARGEST_FILE = 4_000_000; // bytes
 const AGAIN_MS = 30_000;
 const PROGRESS_MS = 2_000;
 const MOST_DAYS = 100; // of a simulation
+const STUDY = ["cultivar", "treatment", "replicate", "unit"]; // what a start may say of an experiment
 
 /** Call a service of the environment in the name of who uses the page. */
 const service = (environment, name, args) => () => call(`${environment}/${name}`, { ...args, by: author() });
@@ -225,19 +226,21 @@ function Recipe({ environment, id }) {
         <${Action} class="bad" confirm=${t("recipe_delete_sure", { name: id })} run=${remove}>${t("recipe_delete")}<//>
       </div>`}
     </section>
-    ${plan && mayOperate() && html`<${Start} ...${{ environment, id, plan, at, offset, pick, setAt: (at) => setBegin({ at, offset }) }} />`}
+    ${plan && mayOperate() && html`<${Start} ...${{ environment, id, plan, known: recipe?.study ?? {}, at, offset, pick, setAt: (at) => setBegin({ at, offset }) }} />`}
     ${plan && mayOperate() && html`<${Trial} ...${{ environment, id, plan }} />`}
     ${plan && html`<section class="card"><h2>${t("recipe_plan")}</h2>
       ${isByClock(plan) && !at && html`<p class="faint small">${t("recipe_plan_if_now")}</p>`}
       <${Plan} ...${{ plan, picked: offset || null, onPick: mayOperate() && pick }} /></section>`}`;
 }
 
-function Start({ environment, id, plan, at, offset, pick, setAt }) {
+function Start({ environment, id, plan, known, at, offset, pick, setAt }) {
   const told = useTold(environment);
   const isTaken = Boolean(told) && told.state !== "idle";
   const [size, unit] = plan.duration < 10_800 ? [60, "minutes"] : plan.duration < 345_600 ? [3_600, "hours"] : [86_400, "days"];
+  const [study, setStudy] = useState({});
   const start = async () => {
-    const answer = await service(environment, "start_recipe", { recipe_id: id, offset, at })();
+    const given = Object.entries(study).map(([name, text]) => [name, text.trim()]).filter(([, text]) => text);
+    const answer = await service(environment, "start_recipe", { recipe_id: id, offset, at, study: Object.fromEntries(given) })();
     go(environment);
     return answer;
   };
@@ -253,6 +256,9 @@ function Start({ environment, id, plan, at, offset, pick, setAt }) {
       <label>${t("recipe_offset", { unit: t(`recipe_${unit}`) })}<br /><${NumberInput} value=${offset / size} least=${0} onNumber=${(place) => place >= 0 && pick(place * size)} /></label>
     </div>
     <p class="faint small">${t("recipe_pick")}</p>
+    <details><summary>${t("study")}</summary>
+      <div class="fields">${STUDY.map((name) => html`<label key=${name}>${t(`study_${name}`)}<input maxlength="200" placeholder=${known[name]} value=${study[name] ?? ""} onInput=${({ target }) => setStudy({ ...study, [name]: target.value })} /></label>`)}</div>
+      <p class="faint small">${t("study_about")}</p></details>
     <div class="row"><${Action} class="primary" disabled=${isTaken} run=${start}>${t("recipe_start")}<//>
       ${at ? moment(at) : t("recipe_now")}${offset > 0 && t("recipe_start_says", { place: exact(offset) })}</div>
   </section>`;

@@ -73,7 +73,8 @@ function Record({ run }) {
   const revised = ({ time, recipe_id: id, recipe_rev: revision, by }) => [t("recipe_revised", { when: moment(time), name: `${id} ${short(revision)}` }), by && t("recipe_by", { by })];
   const json = (name, value) => value && html`<details><summary>${t(name)}</summary><pre class="small scrolled" tabindex="0">${JSON.stringify(value, null, 1)}</pre></details>`;
   return html`<section class="card"><h2>${t("runs_record")}</h2>
-    <${Facts} of=${[[t("recipe"), `${run.recipe_id} ${short(run.recipe_rev)}`], ["growd", run.growd], [t("runs_id"), run._id], [t("runs_offset"), run.offset > 0 && duration(run.offset)]]} />
+    <${Facts} of=${[[t("recipe"), `${run.recipe_id} ${short(run.recipe_rev)}`], ["growd", run.growd], [t("runs_id"), run._id], [t("runs_offset"), run.offset > 0 && duration(run.offset)],
+      ...Object.entries(run.study ?? {}).map(([name, text]) => [t(`study_${name}`), text])]} />
     ${run.revisions?.map((each) => html`<p class="small">${facts(...revised(each))}</p>`)}
     ${json("recipe", run.recipe)}${json("runs_configuration", run.configuration)}${json("runs_calibrations", run.calibrations)}
   </section>`;

@@ -21,8 +21,8 @@ export function SelfTest({ environment, devices }) {
         <p class="row spread"><span><${Said} of=${now} /></span><${Action} class="bad" run=${() => call(`${environment}/self_test/stop`)}>${t("test_stop")}<//></p>`
       : html`${asked.length > 0 && html`<p class="row small">${t("test_include")} ${asked.map(({ name }) => html`<label key=${name}><input type="checkbox" name=${name} onChange=${choose} /> ${name}</label>`)}</p>`}
         <${Action} admin class="primary" disabled=${others.length > 0} confirm=${t("test_question")} run=${() => call(`${environment}/self_test/begin`, { include })}>${t("test_begin")}<//>`}
-    ${now && html`<p class="small" role="status">${now.ended > 0 && html`${moment(now.ended)}: ${now.state === "stopped" ? `${t("test_stopped")} ` : ""}<${Said} of=${now} />`}</p>
-      <ul class="plain">${now.results.map(({ name, outcome, reason, code, fields }) => html`<li key=${name}><div class="row spread"><b>${name}</b>
+    ${now && html`<p class="small" role="status">${now.ended > 0 && html`${moment(now.ended)}: <${Said} of=${now} />`}</p>
+      <ul class="plain">${now.results.map(({ name, outcome, reason, code, fields }) => html`<li key=${name}><div class="row spread"><b translate="no">${name}</b>
         <span class=${`badge ${MARKS[outcome][0]}`}>${MARKS[outcome][1]} ${t(`test_${outcome}`)}</span></div><div class="small"><${Said} of=${{ code, fields, text: reason }} /></div></li>`)}</ul>`}
   </section>`;
 }

@@ -67,7 +67,9 @@ async def test_the_newest_photo_is_on_the_first_view_and_leads_to_the_film(
 ) -> None:
     async with opened(browser, address(seeing), viewport=viewport) as tab:
         await is_drawn(tab.page, "Photo of")
-        await tab.page.get_by_role("link", name="Photo of").click()
+        photo = tab.page.get_by_role("link", name="Photo of")
+        await expect(photo).to_be_in_viewport(ratio=0.9)
+        await photo.click()
         await expect(tab.page.get_by_role("region", name="Photos")).to_be_visible()
         await is_drawn(tab.page, "Photo of")
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
+import aiohttp
 from playwright.async_api import expect
 
+from growd.config.profiles import profile_path
 from support.browser import DESK, opened
-from support.page import PLACE, VIEWS, address, connected, in_browser, sheet
+from support.page import PLACE, VIEWS, Client, address, connected, in_browser, sheet
+from support.program import started
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from playwright.async_api import Browser
 
-    from support.page import Client
     from support.program import Program
 
 pytestmark = in_browser
@@ -42,7 +46,7 @@ SPOKEN = """() => {
     for (const part of parts) {
         const walker = document.createTreeWalker(part, NodeFilter.SHOW_TEXT);
         while (walker.nextNode())
-            if (!walker.currentNode.parentElement.closest(".faults, select, h3"))
+            if (!walker.currentNode.parentElement.closest(".faults, select, h3, [translate=no]"))
                 found.push(walker.currentNode.data.trim());
     }
     return [...new Set(found)];
@@ -121,3 +125,39 @@ async def test_a_fault_a_trip_and_a_hold_are_told_in_german(
         await look("charts")
     await client.call("simulator/clear_faults")
     assert bad == []
+
+
+async def test_tests_calibrations_and_alerts_are_told_in_german(tmp_path: Path, browser: Browser) -> None:
+    config = tmp_path / "growd.toml"
+    alert = (
+        '[[alert]]\nname = "warm"\nkind = "out_of_band"\nseverity = "critical"\n'
+        'variable = "air_temperature"\nabove = 10\nfor_s = 1\n'
+    )
+    config.write_text(profile_path("sim").read_text(encoding="utf-8") + alert, encoding="utf-8")
+    async with (
+        started(tmp_path / "data", "--config", str(config), "--speed", "60") as program,
+        aiohttp.ClientSession() as session,
+        opened(browser, address(program), locale="de-DE", viewport=DESK) as tab,
+    ):
+        page, client = tab.page, Client(program, session)
+
+        async def begun_and_ended(begin: str, end: str = "") -> None:
+            await client.call(f"{PLACE}/{begin}")
+            if end:
+                await client.call(f"{PLACE}/{end}")
+            await client.until(client.status, lambda status: not status["experiments"])
+
+        await begun_and_ended("controllers/light_illuminance/calibrate_light")
+        co2 = "controllers/air_carbon_dioxide"
+        await begun_and_ended(f"{co2}/autotune", f"{co2}/stop_autotune")
+        await client.call(f"{PLACE}/self_test/begin")
+        strip = page.get_by_role("region", name="Gesamtzustand")
+        await expect(strip).to_contain_text(re.compile(r"Lufttemperatur ist \d+,\d °C; Grenze 10"))
+        await page.goto(address(program, "devices"))
+        await expect(page.get_by_text(re.compile(r"\d bestanden, "))).to_be_visible(timeout=120_000)
+        for name in ("light", "valve", "scd30_1"):
+            await page.get_by_role("heading", name=name, exact=True).click()
+        await expect(page.get_by_text(re.compile("volles Licht: "))).to_be_visible()
+        await expect(page.get_by_text(re.compile(r"✕ abgebrochen \("))).to_be_visible()
+        await expect(page.get_by_text("Wird geladen")).to_have_count(0)
+        assert [text for text in await page.evaluate(SPOKEN) if ENGLISH.search(text)] == []

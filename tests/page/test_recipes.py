@@ -69,6 +69,8 @@ async def as_json(page: Page) -> str:
 async def test_a_recipe_runs_pauses_skips_and_stops(growd: Program, browser: Browser) -> None:
     async with recipes(growd, browser) as page:
         await page.get_by_role("link", name="Lettuce, 41 days by the clock").click()
+        await page.get_by_text("Experiment", exact=True).click()
+        await page.get_by_label("Cultivar").fill("Rex")
         await press(page, "Start")
         await expect(page.get_by_text("Phase 1 of 4: germination")).to_be_visible()
         await press(page, "Pause")
@@ -82,6 +84,7 @@ async def test_a_recipe_runs_pauses_skips_and_stops(growd: Program, browser: Bro
         await confirm(page)
         await expect(page.get_by_text("No recipe is running")).to_be_visible()
         await page.get_by_role("link", name=re.compile("lettuce_days stopped")).click()
+        await expect(page.get_by_text("Cultivar").locator("..")).to_contain_text("Rex")
         await page.get_by_role("link", name="Charts: plan and measured values").click()
         await expect(page).to_have_url(re.compile(r"/charts\?range=any&start=\d+&end=\d+"))
 

@@ -53,5 +53,5 @@ async def test_it_can_be_stopped_and_is_shown_in_german(
         await test.get_by_role("button", name="Ausgänge testen").click()
         await sure(tab.page, "Ausgänge testen")
         await test.get_by_role("button", name="Abbrechen").click()
-        await expect(test.get_by_role("status")).to_contain_text("Abgebrochen")
+        await expect(test.get_by_role("status")).to_contain_text("abgebrochen (")
         assert not (await client.status())["experiments"]

@@ -520,7 +520,6 @@ export const TEXTS = {
   test_begin: "Ausgänge testen",
   test_progress: "Fortschritt des Selbsttests",
   test_stop: "Abbrechen",
-  test_stopped: "Abgebrochen",
   test_passed: "bestanden",
   test_failed: "durchgefallen",
   test_not_tested: "nicht getestet",
@@ -634,7 +633,7 @@ export const TEXTS = {
   devices_limit_mixing: "Durchmischung",
 
   // growd's sentences about tests and calibrations, by their codes
-  said_stopped_by: "von {by} abgebrochen",
+  said_stopped_by: "abgebrochen ({by})",
   said_interrupted: "unterbrochen",
   said_recipe_runs: "ein Rezept läuft; erst beenden",
   said_has_set_point: "{variable} hat einen Sollwert; erst freigeben",
@@ -681,4 +680,16 @@ export const TEXTS = {
   said_flow_unlike: "der Förderstrom {flow} ist weit von {configured} der Konfiguration: Mengen prüfen, oder flow_ml_min berichtigen",
   said_dose_unsure: "die Pumpe hielt vielleicht zu früh an: diese Dosis zählt nicht, noch eine geben",
   said_dose_short: "die Pumpe lief kürzer als befohlen",
+
+  // what a run is in an experiment
+  study: "Versuch",
+  study_about: "Für das Protokoll des Laufs. Was leer bleibt, gilt wie im Rezept.",
+  study_title: "Titel des Versuchs",
+  study_material: "Saatgut",
+  study_organism: "Art",
+  study_cultivar: "Sorte",
+  study_factor: "Faktor",
+  study_treatment: "Behandlung",
+  study_replicate: "Wiederholung",
+  study_unit: "Beobachtungseinheit",
 };

@@ -520,7 +520,6 @@ export const TEXTS = {
   test_begin: "Test outputs",
   test_progress: "Progress of the self-test",
   test_stop: "Stop",
-  test_stopped: "Stopped",
   test_passed: "passed",
   test_failed: "failed",
   test_not_tested: "not tested",
@@ -632,4 +631,16 @@ export const TEXTS = {
   setup_remove_question: "Remove {name} from the configuration? growd restarts. What it measured stays stored.",
   setup_back: "Back",
   devices_limit_mixing: "mixing",
+
+  // what a run is in an experiment
+  study: "Experiment",
+  study_about: "For the record of the run. What stays empty is as the recipe has it.",
+  study_title: "Study",
+  study_material: "Seed lot",
+  study_organism: "Species",
+  study_cultivar: "Cultivar",
+  study_factor: "Factor",
+  study_treatment: "Treatment",
+  study_replicate: "Replicate",
+  study_unit: "Observation unit",
 };
