@@ -39,7 +39,7 @@ async def test_outputs_are_tested_and_the_results_survive_a_reload(tmp_path: Pat
         await expect(test.get_by_role("progressbar")).to_be_visible()
         await expect(test.get_by_role("button", name="Test outputs")).to_be_visible(timeout=120_000)
         lamp = test.get_by_role("listitem").filter(has_text="light white")
-        await expect(lamp).to_contain_text(re.compile("passed.*light_illuminance changed by", re.DOTALL))
+        await expect(lamp).to_contain_text(re.compile("passed.*Light changed by", re.DOTALL))
         await expect(test.get_by_role("listitem").filter(has_text="valve")).not_to_contain_text("ask for it")
         await tab.page.reload()
         await expect(lamp).to_contain_text("passed")
