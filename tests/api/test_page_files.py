@@ -24,6 +24,7 @@ OWN = {
     "style.css": "body {}\n",
     "texts/en/frame.js": "1;\n",
 }
+VENDOR = {"preact.js": "preact/p.mjs", "hooks.js": "preact/h.mjs", "rapidoc.js": "rapidoc/r.js"}
 API_PAGE = {"api.html", "api.css", "api.js", "vendor/rapidoc.js"}
 FLEET_PAGE = {"fleet.html", "fleet.css", "fleet.js", "texts/en/fleet.js"}
 MAIN = 'import { Now } from "./views/now.js";\nimport("./views/data.js");\n'
@@ -44,7 +45,8 @@ def folder(tmp_path):
         "fleet.html": "",
         "README.md": "not served",
         ".main.js": "not served",
-        "package.json": json.dumps({"vendor": {"preact.js": "preact/p.mjs", "hooks.js": "preact/h.mjs"}}),
+        "package.json": json.dumps({"vendor": VENDOR}),
+        "node_modules/rapidoc/r.js": "1;\n",
         "node_modules/preact/p.mjs": "export const h = 1;\n//# sourceMappingURL=p.mjs.map\n",
         "node_modules/preact/h.mjs": 'import{h as a}from"preact";\n//# sourceMappingURL=h.mjs.map',
         "node_modules/preact/other.js": "not served",
@@ -249,6 +251,18 @@ async def test_missing_libraries_are_named_until_they_are_installed(site, folder
     assert (await site.get("/_svc/")).status == 200
 
 
+async def test_only_the_api_page_needs_rapidoc_which_the_wheel_does_not_have(folder):
+    (library := folder / "node_modules/rapidoc/r.js").unlink()
+    async with serving() as daemon:
+        PageFiles(daemon.api, folder, is_edited=False)
+        site = Site(daemon)
+        assert (await site.get("/_svc/")).status == 200
+        assert (await site.get("/_svc/api/")).status == 503
+        assert f"npm ci --omit=dev --prefix {folder}" in site.text
+        library.write_text("1;")
+        assert (await site.get("/_svc/api/")).status == 200
+
+
 @pytest.mark.parametrize("path", ["", "/"])
 async def test_programs_get_the_addresses_of_all_resources(site, path):
     answer = await site.daemon.ask("GET", path)
@@ -361,7 +375,5 @@ def test_the_wheel_takes_what_is_served():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]
     served = json.loads((ROOT / "page/package.json").read_text())["vendor"].values()
     packed = {name.removeprefix("page/node_modules/") for name in build["artifacts"]}
-    assert {name for name in packed if "LICENSE" not in name} == {*served}
-    assert {name.partition("/")[0] for name in packed if "LICENSE" in name} == {
-        name.partition("/")[0] for name in served
-    }
+    assert {name for name in packed if "LICENSE" not in name} == {*served} - {"rapidoc/dist/rapidoc-min.js"}
+    assert {name.partition("/")[0] for name in packed if "LICENSE" in name} == {"htm", "preact"}

@@ -17,7 +17,7 @@ from growd import __version__
 from support.checkout import ROOT
 from support.package_index import index_error
 
-WHEEL_BYTES = 2_600_000
+WHEEL_BYTES = 2 << 20
 
 
 @pytest.mark.long

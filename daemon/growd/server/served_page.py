@@ -9,9 +9,11 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from errno import ENOENT
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
@@ -45,6 +47,7 @@ POLICY: Final = (
 
 _API_POLICY: Final = f"{POLICY}; style-src 'self' 'unsafe-inline'"  # RapiDoc writes style elements
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
+_RAPIDOC: Final = "vendor/rapidoc.js"  # a wheel does not have it
 _DOCUMENTS: Final = {"index.html": POLICY, "api.html": _API_POLICY, "fleet.html": POLICY, "worker.js": POLICY}
 _ENTRIES: Final = ("main.js", "fleet.js")
 """Modules with which a page begins. They are joined with those that they import."""
@@ -95,7 +98,9 @@ class ServedPage:
     async def document(self, name: str, request: web.BaseRequest) -> web.StreamResponse:
         """A page such as "index.html", or its service worker; 503 if files are missing."""
         try:
-            edition = await self._read(fresh=self._is_edited)
+            edition = await self._read(fresh=self._is_edited or name == "api.html")
+            if name == "api.html" and _RAPIDOC not in edition.files:
+                raise FileNotFoundError(ENOENT, os.strerror(ENOENT), _RAPIDOC)
         except OSError as error:
             sentence = (
                 f"The page can't be shown: {error.filename}: {error.strerror}.\n"
@@ -163,7 +168,9 @@ def _sources(folder: Path) -> Iterator[tuple[str, Path]]:
                     yield path.relative_to(folder).as_posix(), path
     vendor = json.loads((folder / "package.json").read_bytes())["vendor"]
     for name, path in vendor.items():
-        yield f"vendor/{name}", folder / "node_modules" / path
+        file = folder / "node_modules" / path
+        if f"vendor/{name}" != _RAPIDOC or file.exists():
+            yield f"vendor/{name}", file
 
 
 def _joined(contents: dict[str, bytes]) -> dict[str, bytes]:

@@ -167,12 +167,12 @@ def merge(packages: Path, library: Path) -> None:
 
 
 def _complete_page(tools: PackageTools, page: Path) -> None:
-    """Add the libraries of the page, with their licences, if the source does not contain them."""
+    """Add the libraries of the page, with their licences, if the source does not contain all of them."""
     modules = page / "node_modules"
-    if modules.is_dir():
+    served = {modules / name for name in json.loads((page / "package.json").read_bytes())["vendor"].values()}
+    if all(file.exists() for file in served):
         return
     tools.install_npm("the libraries of the page", page)
-    served = {modules / name for name in json.loads((page / "package.json").read_bytes())["vendor"].values()}
     packages = {modules / file.relative_to(modules).parts[0] for file in served}
     for path in sorted(modules.rglob("*"), reverse=True):  # what is in a folder before it
         is_licence = path.name.endswith(("LICENSE", "LICENSE.txt")) and not packages.isdisjoint(path.parents)
