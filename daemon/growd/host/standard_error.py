@@ -41,7 +41,9 @@ class MarkedErrors(io.TextIOWrapper):
         self._is_in_line = False
 
     def write(self, text: str) -> int:
-        """Write a text of any number of lines, or a part of one."""
+        """Write a text of any number of lines, or a part of one. Raises TypeError on bytes."""
+        if not text:
+            return super().write(text)  # click writes b"" to learn whether a stream takes bytes
         for line in text.splitlines(keepends=True):
             super().write(line if self._is_in_line else _ERR + line)
             self._is_in_line = not line.endswith("\n")
