@@ -281,7 +281,7 @@ def test_only_a_change_restarts_the_service(fresh: Fresh, tmp_path: Path, monkey
     fresh.commands.clear()
     fresh.install(wheel(tmp_path, "1.2.0" if is_same else "1.3.0"))
     starts = [command[1] for command in fresh.commands if command[-1] == "growd.service"]
-    assert starts == ["start" if is_same else "restart"]
+    assert starts == ["reset-failed", "start" if is_same else "restart"]
 
 
 def test_uninstall_removes_no_folder_in_the_place_of_a_file(fresh: Fresh, tmp_path: Path):

@@ -114,7 +114,10 @@ def test_a_service_that_does_not_answer_is_an_error(tmp_path: Path):
 
 
 def test_a_service_that_does_not_start_is_an_error_with_its_cause(tmp_path: Path, said: Said):
+    commands = []
+
     def fail(command: list[str]) -> None:
+        commands.append(command[1])
         raise ProgramError(command, "Job failed. See journalctl")
 
     def ask(command: list[str]) -> str:
@@ -123,3 +126,4 @@ def test_a_service_that_does_not_start_is_an_error_with_its_cause(tmp_path: Path
 
     with said.raises(InstallError):
         start_service(Machine(tmp_path, fail, ask), restart=True)
+    assert commands == ["reset-failed", "restart"]

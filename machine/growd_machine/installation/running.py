@@ -9,6 +9,7 @@ import time
 import tomllib
 import urllib.error
 import urllib.request
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -44,6 +45,8 @@ def address_in(text: str) -> str:
 def start_service(machine: Machine, *, restart: bool) -> None:
     """Start the service. Raises `InstallError` with what growd said of its end."""
     began = time.time()
+    with suppress(InstallError):  # systemd does not know it yet
+        machine.run(["systemctl", "reset-failed", SERVICE])  # else it refuses what failed too often
     try:
         machine.run(["systemctl", "restart" if restart else "start", SERVICE])
     except InstallError:
