@@ -16,12 +16,13 @@ from growd.config.camera import PhotoOptions
 from growd.runtime.clock import RealClock
 from growd.runtime.pauses import Pauses
 from growd.runtime.worker import Worker
+from growd.store.attachments import Attachment
 from growd.store.database import Database
 from growd.store.errors import CouchRefusedError
 from growd.store.replication import ReplicationPace, Replicator
 from growd_camera.album import Album, Taken
 from growd_camera.picture import Leaves, Prepared
-from growd_camera.records import PICTURE, PhotoRecords
+from growd_camera.records import PICTURE, PhotoRecords, document_of
 from support.running import in_tasks
 from support.waiting import until_found
 
@@ -201,6 +202,53 @@ async def test_photos_are_replicated_only_with_their_pictures_and_deletions_stay
         await worker.close()
         await Replicator(Bus(RealClock()), database, Replication(), DEVICE, trust=None).run()
         await database.couch.delete(far)
+
+
+async def test_a_server_that_lets_nothing_be_changed_gets_each_photo_with_its_picture(
+    database, database_server, tmp_path
+):
+    """As one without receivers, with couchdb/cloud/design/guard.json."""
+    album = await asyncio.to_thread(opened, tmp_path)
+    old = await asyncio.to_thread(take, album, START)
+    await database.prepare()
+    couch = database.couch
+    await couch.put(database.names.photos, document_of(old))  # before photos were replicated
+    prefix = f"cloud_{secrets.token_hex(6)}_"
+    far = f"{prefix}environmental_photo"
+    await couch.create(far)
+    guard = "function (newDoc, oldDoc) { if (oldDoc) { throw({forbidden: 'a point is not changed'}); } }"
+    await couch.put(far, {"_id": "_design/guard", "language": "javascript", "validate_doc_update": guard})
+    wanted = Replication(
+        url=database_server.url, prefix=prefix, points="off", events="off", recipes="off", photos="up"
+    )
+    pace = ReplicationPace(look_s=0.1, probe_s=0.3, restarts=Pauses(0.2, 1.0))
+    replication = Replicator(
+        Bus(RealClock()), database, wanted, DEVICE, credentials=database_server.auth, trust=None, pace=pace
+    )
+    worker = Worker("photos")
+    records = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
+
+    async def has(*photos):
+        if {*await documents(couch, far)} != {photo.id for photo in photos}:
+            raise LookupError
+        return True
+
+    async def pieces():
+        yield JPEG
+
+    try:
+        async with in_tasks(replication):
+            new = await asyncio.to_thread(take, album, START + 600)
+            picture = Attachment(PICTURE, "image/jpeg", len(JPEG), pieces)
+            await couch.put_whole(database.names.photos, document_of(new), [picture])
+            await until_found(lambda: has(new), LookupError)
+            async with in_tasks(records.work):
+                await until_found(lambda: has(old, new), LookupError)
+                assert await _picture(couch, far, old.id) == JPEG
+    finally:
+        await worker.close()
+        await Replicator(Bus(RealClock()), database, Replication(), DEVICE, trust=None).run()
+        await couch.delete(far)
 
 
 async def _picture(couch, name, document_id):

@@ -20,6 +20,8 @@ _TIMEOUT_MS: Final = 30_000  # CouchDB's default
 # Without design documents, which would run on the other server, and without deletions: a device that makes
 # room on its card must not delete points from the collection.
 _POINTS: Final[Document] = {"environment": {"$exists": True}, "_deleted": {"$exists": False}}
+# A document without its picture waits for it: the other server may not let it be changed later.
+_WITH_PICTURE: Final[Document] = {"_attachments": {"$exists": True}}
 # With deletions, which have no member but the id, and without design documents.
 _RECIPES: Final[Document] = {"_id": {"$regex": "^[^_]"}}
 
@@ -95,10 +97,10 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
     """The replications that the configuration asks for; none without `url`."""
     if not options.url:
         return []
-    series = (
-        ("points", options.points, names.points, "environmental_data_point"),
-        ("events", options.events, names.events, "environmental_event"),
-        ("photos", options.photos, names.photos, "environmental_photo"),
+    series: tuple[tuple[str, str, str, str, Document], ...] = (
+        ("points", options.points, names.points, "environmental_data_point", {}),
+        ("events", options.events, names.events, "environmental_event", {}),
+        ("photos", options.photos, names.photos, "environmental_photo", _WITH_PICTURE),
     )
     jobs = [
         ReplicationJob(
@@ -107,9 +109,9 @@ def configured_jobs(options: Replication, names: Databases, device: str) -> list
             goes_up=True,
             local=local,
             remote=options.prefix + remote,
-            selector=_of_environments(options.environments),
+            selector=_of_environments(options.environments) | further,
         )
-        for name, direction, local, remote in series
+        for name, direction, local, remote, further in series
         if direction == "up"
     ]
     remote = f"{options.prefix}recipes"
