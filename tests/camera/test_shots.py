@@ -147,7 +147,7 @@ async def test_a_hanging_rpicam_is_killed_with_its_children(rpicam, place, tmp_p
         await shooting(limit_s=3.0).take(rpicam("sleep 1000 & echo $! > child; wait"), "e", place)
     for name in ("pid", "child"):
         number = int(await asyncio.to_thread((tmp_path / name).read_text))
-        assert not await asyncio.to_thread(_runs, number)
+        await asyncio.to_thread(wait_until, lambda each=number: not _runs(each))
 
 
 async def test_a_program_that_is_not_installed_is_named(place, monkeypatch, tmp_path):
