@@ -5,7 +5,6 @@ import tomllib
 from pathlib import Path
 
 import msgspec
-import pytest
 
 from growd.config import Config, load
 from growd.config.options import groups
@@ -15,7 +14,6 @@ DOCS = Path(__file__).parents[2] / "docs" / "configuration.md"
 GROUPS = [group for outer in groups(Config) for group in outer.all()]
 SAMPLE, REFERENCE = sample(), reference()
 OF_ANY_SIZE = {"seed", "below", "above", "confirm_above"}
-OPTIONS = [(group, option) for group in GROUPS for option in group.options]
 
 
 def test_the_sample_changes_nothing(tmp_path: Path):
@@ -40,27 +38,30 @@ def test_the_uncommented_sample_has_the_defaults(tmp_path: Path):
     assert len(tomllib.loads(file.read_text())) > 10
 
 
-@pytest.mark.parametrize(("group", "option"), OPTIONS, ids=[f"{g.header}{o.name}" for g, o in OPTIONS])
-def test_every_option_has_a_description_a_range_and_a_unit(group, option):
-    assert len(option.doc) > 8, f"{group.header} {option.name} says nothing"
-    assert option.doc.endswith(".")
-    assert option.words not in {"", "a table"}
-    if option.words.startswith("a number") and option.name.endswith(("_s", "_ppm", "_lux", "_hz", "_degc")):
-        assert option.unit
-    if option.words.startswith(("a number", "a whole number")) and option.name not in OF_ANY_SIZE:
-        assert re.search(r"from|above|to", option.words), f"{option.name} has no range"
-    if not option.is_required and option.default is not None:
-        written = tomllib.loads(f"value = {toml(msgspec.to_builtins(option.default))}")["value"]
-        assert msgspec.convert(written, option.kind) == option.default
+def test_every_option_has_a_description_a_range_and_a_unit():
+    for name, option in ((f"{group.header} {each.name}", each) for group in GROUPS for each in group.options):
+        assert len(option.doc) > 8, f"{name} says nothing"
+        assert option.doc.endswith("."), name
+        assert option.words not in {"", "a table"}, name
+        is_number = option.words.startswith(("a number", "a whole number"))
+        if option.words.startswith("a number") and option.name.endswith(
+            ("_s", "_ppm", "_lux", "_hz", "_degc")
+        ):
+            assert option.unit, name
+        if is_number and option.name not in OF_ANY_SIZE:
+            assert re.search(r"from|above|to", option.words), f"{name} has no range"
+        if not option.is_required and option.default is not None:
+            written = tomllib.loads(f"value = {toml(msgspec.to_builtins(option.default))}")["value"]
+            assert msgspec.convert(written, option.kind) == option.default, name
 
 
-@pytest.mark.parametrize("group", GROUPS, ids=[group.header for group in GROUPS])
-def test_every_section_and_option_is_in_the_sample_and_the_reference(group):
-    assert f"#{group.header}" in SAMPLE
-    assert f"### `{group.header}`" in REFERENCE
-    for option in group.options:
-        assert f"| `{option.name}` |" in REFERENCE
-        assert re.search(rf"^# ?{option.name} =", SAMPLE, re.MULTILINE)
+def test_every_section_and_option_is_in_the_sample_and_the_reference():
+    for group in GROUPS:
+        assert f"#{group.header}" in SAMPLE
+        assert f"### `{group.header}`" in REFERENCE
+        for option in group.options:
+            assert f"| `{option.name}` |" in REFERENCE
+            assert re.search(rf"^# ?{option.name} =", SAMPLE, re.MULTILINE), option.name
 
 
 def test_the_documentation_ends_with_the_reference():

@@ -62,7 +62,7 @@ async def test_a_heater_holds_the_temperature():
     assert values[-360:] == pytest.approx([26.0] * 360, abs=1.3)  # a dose of 4 s is 1.3 K of air
 
 
-@pytest.mark.parametrize("lamps", [0.0, 1.0])
+@pytest.mark.parametrize("lamps", [pytest.param(0.0, marks=pytest.mark.nightly), 1.0])
 async def test_a_heater_and_a_cooler_do_not_alternate(lamps):
     loop = ClimateLoop(climate_config([TEMPERATURE], [HEATER, COOLER]))
     async with loop.running():

@@ -7,7 +7,6 @@ import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from msgspec import structs
 
 from growd.variables import VARIABLES
@@ -45,7 +44,7 @@ def messages(*, commands: bool = True, recipes: tuple[str, ...] = ("lettuce",)) 
 
 
 COMPONENTS = [
-    (message, key, each)
+    (key, each)
     for message in (*messages().values(), *messages(commands=False).values())
     for key, each in message["components"].items()
 ]
@@ -87,31 +86,31 @@ def test_names_are_unique_within_a_device():
         assert len(names) == len(set(names))
 
 
-@pytest.mark.parametrize("variable", VARIABLES)
-def test_the_unit_of_each_variable_is_one_of_its_device_class(variable: str):
-    device_class = device_class_of(variable)
-    assert not device_class or unit_of(variable) in UNITS[device_class]
-    assert state_class_of(variable) in {"measurement", "total_increasing"}
+def test_the_unit_of_each_variable_is_one_of_its_device_class():
+    for variable in VARIABLES:
+        device_class = device_class_of(variable)
+        assert not device_class or unit_of(variable) in UNITS[device_class], variable
+        assert state_class_of(variable) in {"measurement", "total_increasing"}, variable
 
 
-@pytest.mark.parametrize(("message", "key", "component"), COMPONENTS, ids=[each[1] for each in COMPONENTS])
-def test_each_component_is_complete(message: dict[str, Any], key: str, component: dict[str, Any]):
-    platform = component["platform"]
-    assert re.fullmatch(r"[a-zA-Z0-9_-]+", key)
-    assert ("state_topic" in component) == (platform != "button")
-    assert ("command_topic" in component) == (platform in {"number", "button", "select", "switch"})
-    assert ("expire_after" in component) == (platform in {"sensor", "binary_sensor"})
-    unit = component.get("unit_of_measurement", "")
-    if platform == "sensor" and (device_class := component.get("device_class")):
-        assert unit in UNITS[device_class]
-    if platform == "number":
-        assert component["min"] <= component["max"]
-        assert component["step"] >= 0.001
-        assert len(str(component["max"]).partition(".")[2]) <= 2
-    if "options" in component and platform == "sensor":
-        assert "state_class" not in component
-    for option in ("state_topic", "command_topic", "json_attributes_topic"):
-        assert component.get(option, TOPICS("")).startswith(TOPICS(""))
+def test_each_component_is_complete():
+    for key, component in COMPONENTS:
+        platform = component["platform"]
+        assert re.fullmatch(r"[a-zA-Z0-9_-]+", key)
+        assert ("state_topic" in component) == (platform != "button"), key
+        assert ("command_topic" in component) == (platform in {"number", "button", "select", "switch"}), key
+        assert ("expire_after" in component) == (platform in {"sensor", "binary_sensor"}), key
+        unit = component.get("unit_of_measurement", "")
+        if platform == "sensor" and (device_class := component.get("device_class")):
+            assert unit in UNITS[device_class], key
+        if platform == "number":
+            assert component["min"] <= component["max"], key
+            assert component["step"] >= 0.001, key
+            assert len(str(component["max"]).partition(".")[2]) <= 2, key
+        if "options" in component and platform == "sensor":
+            assert "state_class" not in component, key
+        for option in ("state_topic", "command_topic", "json_attributes_topic"):
+            assert component.get(option, TOPICS("")).startswith(TOPICS("")), key
 
 
 def test_every_state_topic_is_published():

@@ -23,6 +23,7 @@ from growd.host.logs import (
     timed_by,
 )
 from growd.runtime.text import excerpt, printable
+from support.clock import Time
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,14 +61,6 @@ def _fields(data: bytes) -> dict[str, str]:
             assert stream.read(1) == b"\n"
         fields[name.decode()] = value.decode()
     return fields
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

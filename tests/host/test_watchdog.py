@@ -23,7 +23,7 @@ from growd.runtime.supervisor import Supervisor
 from growd.runtime.worker import Worker
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
-from support.clock import ManualClock
+from support.clock import ManualClock, Time
 from support.freezing import LOOPS
 from support.outbox import opened_at
 from support.program import PATIENCE_S, home_on, processes_that_name
@@ -45,14 +45,6 @@ LAMP = Light(channel=(ChannelOptions(name="red", pin=4),))
 VALVE = Output(name="valve", pin=21, variable="air_carbon_dioxide_valve_on")
 
 pytestmark = pytest.mark.timeout(240)
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 # what counts as stuck

@@ -14,20 +14,30 @@ from support.page import SIMULATED, Client
 from support.program import started
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Generator
 
     from playwright.async_api import Browser
 
     from support.program import Program
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_pycollect_makemodule() -> Generator[None, pytest.Module, pytest.Module]:
+    """Run these tests on the loop of the browser.
+
+    pytest-asyncio looks for the mark while it makes the tests: one that comes later ends the loop, and with
+    it the browser and `shared`, after each test.
+    """
+    module = yield
+    module.add_marker(pytest.mark.asyncio(loop_scope="session"))
+    return module
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run these tests on the loop of the browser; those that start a growd of their own are slow."""
+    """Tests that start a growd of their own are slow."""
     for item in items:
-        if isinstance(item, pytest.Function) and item.path.parent == Path(__file__).parent:
-            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
-            if "shared" not in item.fixturenames:
-                item.add_marker(pytest.mark.browser)
+        if item.path.parent == Path(__file__).parent and "shared" not in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.browser)
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -99,7 +99,8 @@ async def test_an_interlock_that_waits_for_a_reset_gets_one_after_a_question(
         await expect(chip).to_contain_text("Held by an interlock")  # also while nothing commands it
         item = await problem(tab.page, "rise")
         await item.get_by_role("button", name="Reset").click()
-        await tab.page.get_by_role("dialog").last.get_by_role("button", name="Reset", exact=True).last.click()
+        question = tab.page.get_by_role("dialog", name=re.compile(r"^Reset\?"))
+        await question.get_by_role("button", name="Reset", exact=True).click()
         await expect(item).to_have_count(0)
         locks = {each["name"]: each for each in (await client.status())["interlocks"]}
         assert not locks[name]["tripped"]

@@ -115,7 +115,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=3 * settings.default.max_examples)
 @given(STEPS, st.sampled_from([300_000, 60]))
 def test_every_answer_is_that_of_all_points_at_the_time_of_the_question(steps, most):
     async def run():

@@ -98,12 +98,6 @@ async def assert_right(past):
         assert_alike(await past.ask(T + start * DAY, T + end * DAY, points=number), expected)
 
 
-async def test_answers_from_rollups_are_those_from_points(past):
-    await assert_right(past)
-    past.history.buckets.read_rows = 0
-    await assert_right(past)  # from memory, in part
-
-
 async def test_years_read_no_points_but_those_of_the_last_hours(past):
     answer = await past.ask(T - 3_600 * DAY, NOW, WARMTH)
     (series,) = answer["series"]
@@ -115,8 +109,13 @@ async def test_years_read_no_points_but_those_of_the_last_hours(past):
     assert (past.history.buckets.read_rows, past.history.buckets.read_rollups) == before
 
 
-async def test_new_and_late_points_are_in_the_next_answer_and_after_they_are_rolled_up(past):
+async def test_answers_from_rollups_are_those_from_points(past):
     await assert_right(past)
+    await assert_right(past)  # from memory, in part
+    # new and late ones, also of another program
+    foreign = {"environment": "environment_1", "variable": WARMTH, "is_desired": False, "is_manual": False}
+    document = {"_id": "mine", **foreign, "value": 99.5, "timestamp": T + 3 * DAY}
+    await past.store_documents(past.names.points, [document])
     await past.store(
         measured(WARMTH, -40, NOW - 10),
         measured(WARMTH, 99, T + 12 * DAY + 7),
@@ -126,19 +125,12 @@ async def test_new_and_late_points_are_in_the_next_answer_and_after_they_are_rol
     past.now += 2 * HOUR
     await past.feed.catch_up()
     await assert_right(past)
-    past.now += 31 * DAY
-    await past.feed.catch_up()
-    await assert_right(past)
-
-
-async def test_a_point_of_another_program_that_changed_or_went_is_in_the_next_answer_once_rolled_up(past):
-    foreign = {"environment": "environment_1", "variable": WARMTH, "is_desired": False, "is_manual": False}
-    document = {"_id": "mine", **foreign, "value": 99.5, "timestamp": T + 3 * DAY}
-    await past.store_documents(past.names.points, [document])
-    await past.feed.catch_up()
-    await assert_right(past)
+    # one that changed
     stored = await past.couch.get(past.names.points, "mine")
     await past.store_documents(past.names.points, [{**stored, "value": 98.5}])
+    await past.feed.catch_up()
+    await assert_right(past)
+    past.now += 31 * DAY
     await past.feed.catch_up()
     await assert_right(past)
 
@@ -159,6 +151,7 @@ class TestRetired:
     async def test_the_answers_stay(self, past):
         ranges = [one for one in RANGES if (one[1] - one[0]) / one[2] * DAY > 300 or one[0] > 31]
         before = [await of_points(past, T + start * DAY, T + end * DAY, n) for start, end, n in ranges]
+        narrow = await of_points(past, T + 30 * DAY, T + 30 * DAY + 6 * HOUR, 72)
         await past.ask(T + 12 * DAY, T + 13 * DAY, points=3_000)  # remembered in narrow buckets
         await past.retire(self.UNTIL)
         for (start, end, number), expected in zip(ranges, before, strict=True):
@@ -166,13 +159,10 @@ class TestRetired:
             assert answer["retired_until"] == self.UNTIL
             assert (answer["start"], answer["bucket_s"]) == (expected["start"], expected["bucket_s"])
             assert_alike(answer, expected)
-
-    async def test_narrow_buckets_of_retired_points_are_five_minutes(self, past):
-        expected = await of_points(past, T + 30 * DAY, T + 30 * DAY + 6 * HOUR, 72)
-        await past.retire(self.UNTIL)
+        # narrow buckets of retired points are five minutes
         answer = await past.ask(T + 30 * DAY, T + 30 * DAY + 6 * HOUR, points=3_000)
         assert answer["bucket_s"] == 300
-        assert_alike(answer, expected)
+        assert_alike(answer, narrow)
         answer = await past.ask(self.UNTIL, self.UNTIL + 6 * HOUR, points=3_000)
         assert answer["bucket_s"] == 10
 
@@ -212,19 +202,15 @@ class TestRetired:
             await buckets.read(reader, key, grid, coverage, NOW)  # it knows no better
             assert_alike(await past.ask(start, start + 6 * HOUR, points=72), expected)
 
-    async def test_a_series_without_points_is_known(self, past):
+    async def test_a_series_without_points_and_late_points_are_known(self, past):
         await past.retire(self.UNTIL)
         answer = await past.ask(T, NOW)
         assert "gone" in [one["variable"] for one in answer["series"]]
         (gone,) = (await past.ask(T + DAY, NOW, "gone"))["series"]
         assert gone["commanded"]["before"] == {"time": T + 12.5, "value": 7}
-
-    async def test_a_late_point_is_in_the_answer_once_it_is_rolled_up(self, past):
-        await past.retire(self.UNTIL)
-        await past.ask(T, NOW, WARMTH)
         await past.store(measured(WARMTH, 1_000, T + 20 * DAY + 5))
         await past.ask(T, NOW, WARMTH)
-        await past.feed.catch_up()
+        await past.feed.catch_up()  # from then on
         for points in (300, 10):
             (series,) = (await past.ask(T, NOW, WARMTH, points=points))["series"]
             assert max(value for value in series["measured"]["max"] if value is not None) == 1_000

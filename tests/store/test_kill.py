@@ -59,7 +59,7 @@ async def own_databases(client: Client) -> AsyncIterator[tuple[str, ...]]:
 
 
 @pytest.mark.kill
-@rounds(50, 200)
+@rounds(20, 200)
 async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
     tmp_path: Path, database_server: DatabaseServer, number: int
 ):
@@ -86,7 +86,7 @@ async def test_the_store_killed_at_any_moment_loses_nothing_and_stores_nothing_t
 
 
 @pytest.mark.kill
-@rounds(15, 50)
+@rounds(6, 50)
 async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothing_twice(
     tmp_path: Path, database_server: DatabaseServer, number: int
 ):
@@ -103,7 +103,7 @@ async def test_the_database_killed_at_any_moment_loses_nothing_and_stores_nothin
 
 
 @pytest.mark.kill
-@rounds(8, 20)
+@rounds(4, 20)
 async def test_both_killed_at_any_moment_lose_nothing_and_store_nothing_twice(
     tmp_path: Path, database_server: DatabaseServer, number: int
 ):

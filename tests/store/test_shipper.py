@@ -27,7 +27,7 @@ from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFullError
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
-from support.clock import ManualClock
+from support.clock import ManualClock, Time
 from support.outbox import add_durably, opened_at
 from support.running import in_tasks
 
@@ -477,14 +477,6 @@ async def test_a_rejection_that_can_not_be_written_causes_no_busy_loop(rig, monk
         await add_durably(rig.outbox, points(range(3, 5)))
         await rig.clock.until(lambda: rig.outbox.undelivered == 0)
     assert (rig.written(), rig.outbox.rejected_count) == ([3, 4], 3)
-
-
-class Time:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.mark.long

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 SETTLED_AFTER = 10_000  # rounds of the loop; code that is still busy then never rests
 
 
+class Time:
+    """A function that returns `now`, in place of `time.monotonic`."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
 class _Timer:
     """A callback that waits for its time; cancelling it needs no turn of the loop."""
 

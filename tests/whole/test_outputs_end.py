@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
-LIBRARIES = ("gpiod", "RPi.GPIO")
+LIBRARIES = ("gpiod", pytest.param("RPi.GPIO", marks=pytest.mark.nightly))
+"""`tests/drivers/test_kept_pins.py` has both each day."""
 STALLING = Path(__file__).parents[1] / "support" / "stalling.py"
 FOR_GOOD_S = 3_600
 VALVE, HEATER, ACID = 23, 25, 22

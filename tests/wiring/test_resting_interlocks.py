@@ -145,7 +145,9 @@ def climate() -> Config:
     return load(Path(str(files("growd.config") / "shipped/climate.toml")))
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.nightly) for seed in range(2, 6))]
+)
 async def test_interlocks_that_rest_do_as_if_they_were_updated_each_time(climate, seed, monkeypatch):
     resting = await _course(climate, seed)
     for kind in _classes(Interlock):

@@ -136,6 +136,7 @@ async def test_what_is_out_of_reach_is_told_at_once():
             assert room.value(EXPECTED) == pytest.approx(most, rel=0.02)
 
 
+@pytest.mark.nightly
 async def test_enough_daylight_keeps_the_lamp_dark():
     light, room = await days(2, 4.0, noon_ppfd=900.0, seed=3)
     assert min(light[1:]) > 4.0
