@@ -6,7 +6,6 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.recipes.doubts import conflict_in
 from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.run import Run
 
@@ -50,6 +49,8 @@ class DocumentWatch:
         with suppress(RecipeRefusedError, TimeoutError):
             async with asyncio.timeout(LOOK_UP_TIMEOUT_S):
                 document = await self._library.read(present.recipe_id)
+            from growd.recipes.doubts import conflict_in  # noqa: PLC0415  loaded with the plan
+
             if self._of == of:  # another recipe may have begun meanwhile
                 self._found, self._conflict = str(document.get("_rev", "")), conflict_in(document)
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType
-from growd.recipes.drawing import next_change
 from growd.recipes.errors import RecipeRefusedError
-from growd.recipes.interpreter import FORMATS
+from growd.recipes.formats import FORMATS
 from growd.runtime.text import duration
 from growd.variables import VARIABLES
 
@@ -88,6 +87,8 @@ class ActiveRun:
         """When the recipe next changes a variable (UNIX seconds); 0 while it is paused, or if that is far."""
         if self.position.is_paused:
             return 0.0
+        from growd.recipes.drawing import next_change  # noqa: PLC0415  loaded with the plan
+
         elapsed, wall = self.elapsed(), self.position.wall()
         change = next_change(self.plan, variable, elapsed, wall - elapsed, zone)
         return 0.0 if change is None else wall + change - elapsed

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus import Bus
 from growd.bus.errors import BusError
 from growd.bus.params import Parameters
+from growd.config import chambers_of
 from growd.control.hold import OutputHold
 from growd.host.data_folder import StartError, own_folder, unusable
 from growd.host.failed_upgrade import take_note
@@ -25,8 +26,8 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
+from growd.server.errors import CertificateError
 from growd.server.listener import AddressError, refuse_taken
-from growd.server.tls import CertificateError
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
 from growd.store.calibration_records import CalibrationRecords
@@ -45,7 +46,6 @@ from growd.wiring.database import (
     configured_replicator,
     read_cloud_access,
 )
-from growd.wiring.derived import derived_of
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
@@ -308,7 +308,11 @@ class App:
         self._devices = Devices(
             hardware, chambers.workers, lambda: self._hold.reason if self._hold is not None else ""
         )
-        derived = derived_of(config, bus, local, zone)
+        derived: Sequence[DerivedOfChamber] = ()
+        if any(chamber.derived for chamber in chambers_of(config)):
+            from growd.wiring.derived import derived_of  # noqa: PLC0415
+
+            derived = derived_of(config, bus, local, zone)
         for each in derived:
             stack.push_async_callback(each.derivations.close)
         await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))

@@ -9,9 +9,7 @@ from yarl import URL
 
 from growd.bus.errors import UnknownNameError
 from growd.store.errors import CouchUnavailableError
-from growd.store.exporting.source import PointSource
-from growd.store.history.history import History
-from growd.store.history.known_series import CATEGORIES
+from growd.store.history.history import CATEGORIES, History
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -19,6 +17,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Config
     from growd.store.database import Database
+    from growd.store.exporting.source import PointSource
     from growd.wiring.store import Storage
 
 
@@ -48,6 +47,8 @@ def point_source(config: Config, database: Database) -> PointSource:
     """Where the points are. Raises `CouchUnavailableError` while no database is running."""
     if database.address is None:
         raise CouchUnavailableError("no database is running; see growd status")
+    from growd.store.exporting.source import PointSource  # noqa: PLC0415  loaded by who reads points
+
     names = database.names
     address = URL(database.address)
     login = database.credentials

@@ -19,7 +19,6 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
-from growd.server.tls import Certificate
 from growd.wiring.access import access_control
 from growd.wiring.files import page_folder, shipped_folder
 from growd.wiring.history import configured_history
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
     from growd.server.client_request import RequestHandler
+    from growd.server.tls import Certificate
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.store.history.history import History
@@ -126,6 +126,8 @@ async def certified(tls: Tls, liveness: Liveness) -> AsyncIterator[Certificate |
     if not tls.certificate:
         yield None
         return
+    from growd.server.tls import Certificate  # noqa: PLC0415  most growds speak no TLS
+
     certificate = Certificate(tls, RealClock())
     await certificate.open()
     async with Supervisor(RealClock(), liveness) as parts:
