@@ -43,8 +43,8 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.supervisor import Supervisor
 from growd.store.local import LocalStore
+from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.wiring.chamber import AllChambers

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.attachments import Attachment
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, LocalStoreError
 from growd.store.outcomes import is_stored, is_transient, reason_of

@@ -15,7 +15,7 @@ import pytest
 import pytest_asyncio
 
 from growd.api.front_door import FrontDoor
-from growd.config.tls import Tls
+from growd.config.web import Tls
 from growd.server.client_limits import ClientLimits, Clients
 from growd.server.connections import ConnectionFactory, ConnectionLimits
 from growd.server.errors import CertificateError

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 
 from growd.api.history import HISTORY_QUERY, history_query
-from growd.api.journal import is_form
-from growd.api.journal_calls import JOURNAL_OPERATIONS
+from growd.api.journal import JOURNAL_OPERATIONS, is_form
 from growd.api.operation import Body, Call, Operation, Repeated
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import hdrs, web
 
-from growd.proxy.errors import AnswerTooLargeError, GatewayError
-from growd.proxy.gateway import break_off, first_segment
+from growd.proxy.gateway import AnswerTooLargeError, GatewayError, break_off, first_segment
 from growd.runtime.event_loop import load
 from growd.server.client_request import add_cors
 from growd.server.errors import ApiError
@@ -27,8 +26,8 @@ if TYPE_CHECKING:
     from multidict import CIMultiDict
 
     from growd.proxy.gateway import DatabaseAnswer, Gateway
+    from growd.store.database_node import IndexBuild
     from growd.store.exporting.csv_list import CsvList
-    from growd.store.index_builds import IndexBuild
 
     Building = Callable[[str], Awaitable[IndexBuild | None]]
 

@@ -20,7 +20,7 @@ from aiohttp import hdrs, web
 
 from growd.bus.errors import shown
 from growd.runtime.npm import npm_command
-from growd.server.accept import weights
+from growd.server.client_request import weights
 from growd.server.errors import ApiError
 from growd.server.joined_modules import joined
 

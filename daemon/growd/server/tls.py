@@ -16,7 +16,7 @@ from growd.config.secrets import read_secret, secret_path
 from growd.server.errors import CertificateError
 
 if TYPE_CHECKING:
-    from growd.config.tls import Tls
+    from growd.config.web import Tls
     from growd.runtime.clock import Clock
 
 CHECK_S: Final = 30.0

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.errors import (
     CouchError,
     CouchRefusedError,

@@ -15,10 +15,8 @@ from growd.bus.errors import BusError
 from growd.bus.params import Parameters
 from growd.config import chambers_of
 from growd.control.hold import OutputHold
-from growd.host.data_folder import StartError, own_folder, unusable
-from growd.host.failed_upgrade import take_note
+from growd.host.data_folder import StartError, memory_below, own_folder, take_note, unusable
 from growd.host.machine import MachineNode
-from growd.host.mounts import memory_below
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
 from growd.parts import ConfigurationFile, Devices, Surroundings, parts_opened
@@ -33,9 +31,8 @@ from growd.status.summary import service_line
 from growd.store.calibration_records import CalibrationRecords
 from growd.store.database_node import DatabaseNode
 from growd.store.errors import LocalStoreError
-from growd.store.interlock_memory import InterlockMemory
 from growd.store.local import LocalStore
-from growd.store.parameters import ParameterKeeper
+from growd.store.memories import InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
@@ -53,8 +50,7 @@ from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
-from growd.wiring.retention import configured_retention
-from growd.wiring.rollups import configured_rollups
+from growd.wiring.retention import configured_retention, configured_rollups
 from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Storage
 from growd.wiring.topics import declare_topics

@@ -7,7 +7,6 @@ import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard, WebPolicy
-from growd.api.documentation import Documentation
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.operations import Api
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Config
-    from growd.config.tls import Tls
+    from growd.config.web import Tls
     from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
     from growd.server.client_request import RequestHandler
@@ -94,8 +93,8 @@ async def serving(
     door = FrontDoor(api, answering, guard=guard)
     MonitoringPages(status).open(api, door)
     folder, is_edited = await asyncio.to_thread(page_folder)
-    page = PageFiles(api, folder, is_edited=is_edited)
-    Documentation(api, (await asyncio.to_thread(shipped_folder, "docs"))[0], page.served)
+    docs, _ = await asyncio.to_thread(shipped_folder, "docs")
+    PageFiles(api, folder, docs, is_edited=is_edited)
 
     offer_reloads(reloader, guard, clients)
     if authorization is not None:

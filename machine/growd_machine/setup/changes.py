@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from growd.config import Config, ConfigError, chambers_of
 from growd.config.editing import with_entry
 from growd.config.profiles import PROFILES, profile_path
-from growd.runtime.atomic_file import write_atomically
-from growd.runtime.text_file import EncodingError, read_text
+from growd.runtime.files import EncodingError, read_text, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.attachments import Attachment
 from growd.store.errors import (
     CouchError,

@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
+    from growd.store.database_node import IndexBuild
     from growd.store.exporting.source import PointSource, SourceReader
     from growd.store.history.answers import HistoryAnswers
     from growd.store.history.cache import BucketCache
     from growd.store.history.reading import RememberedBuckets
-    from growd.store.index_builds import IndexBuild
 
 CATEGORIES: Final = ("measured", "desired", "commanded")
 LIMIT_S: Final = 60.0

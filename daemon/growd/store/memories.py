@@ -1,8 +1,4 @@
-"""States of the interlocks, saved in growd.sqlite3 and in a small file beside it.
-
-The newer of the two counts, so that damage to one of them, or a lost write-ahead log, does not bring an old
-state back. If the newest state can't be determined, it counts as lost.
-"""
+"""What parameters and interlocks keep over a restart, in the local file."""
 
 from __future__ import annotations
 
@@ -11,10 +7,14 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from growd.runtime.atomic_file import read_regular, write_atomically
+from growd.bus.errors import NotKeptError
+from growd.runtime.files import read_regular, write_atomically
 from growd.store.encoding import to_json
+from growd.store.errors import LocalStoreError
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from growd.store.local import LocalStore
@@ -107,3 +107,23 @@ def _read(path: Path) -> tuple[dict[str, _Kept] | None, str]:
     if check != b"%08x" % crc32(text):
         return None, "is damaged"
     return {key: (number, value) for key, (number, value) in json.loads(text).items()}, ""
+
+
+class ParameterKeeper:
+    """The `ParameterStore` of the bus: parameters are on the disk when `save` returns."""
+
+    def __init__(self, local: LocalStore) -> None:
+        self._local = local
+
+    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
+        """Save and delete in one commit. Raises `NotKeptError`; then nothing has changed."""
+
+        def write(file: sqlite3.Connection) -> None:
+            file.executemany("DELETE FROM parameters WHERE name = ?", ((name,) for name in removed))
+            rows = ((name, to_json(value)) for name, value in changes.items())  # here, off the loop
+            file.executemany("INSERT OR REPLACE INTO parameters VALUES (?, ?)", rows)
+
+        try:
+            await self._local.write(write)
+        except LocalStoreError as error:
+            raise NotKeptError(f"the parameter could not be saved: {error}") from error
