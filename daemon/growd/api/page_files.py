@@ -23,7 +23,10 @@ _INDEX: Final = "README.md"
 
 
 class PageFiles:
-    """Serves the files in `folder` with `ServedPage`, and the documentation in `docs`. Programs get the API's links in place of a page."""
+    """Serves the files in `folder` with `ServedPage`, and the documentation in `docs`.
+
+    Programs get the API's links in place of a page.
+    """
 
     def __init__(self, api: Api, folder: Path, docs: Path, *, is_edited: bool) -> None:
         self._docs = docs

@@ -13,14 +13,13 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
-from growd.recipes.document_watch import DocumentWatch
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
 from growd.recipes.formats import interpreted
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
 from growd.recipes.services import RecipeServices
-from growd.recipes.status import ActiveRun, RunStatus
+from growd.recipes.status import ActiveRun, DocumentWatch, RunStatus
 from growd.recipes.waiting import OrderKeeper
 from growd.runtime.clock import whole_microseconds
 from growd.runtime.liveness import STORE_S

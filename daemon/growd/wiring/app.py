@@ -28,15 +28,14 @@ from growd.server.errors import CertificateError
 from growd.server.listener import AddressError, refuse_taken
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
-from growd.store.calibration_records import CalibrationRecords
 from growd.store.database_node import DatabaseNode
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
-from growd.store.memories import InterlockMemory, ParameterKeeper
+from growd.store.memories import CalibrationRecords, InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
-from growd.wiring.chambers_node import describe_chambers, time_zone_name
+from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
 from growd.wiring.config_checks import check_config
 from growd.wiring.database import (
     configured_database,
@@ -53,7 +52,6 @@ from growd.wiring.rest import keep_run
 from growd.wiring.retention import configured_retention, configured_rollups
 from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Storage
-from growd.wiring.topics import declare_topics
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
 from growd_hwsim.errors import SimulationError

@@ -19,8 +19,8 @@ from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
 from growd.wiring.access import access_control
+from growd.wiring.database import configured_history
 from growd.wiring.files import page_folder, shipped_folder
-from growd.wiring.history import configured_history
 from growd.wiring.runs import run_archive
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from growd.runs.circumstances import counters_of, flows_of
 from growd.runs.figure_keeper import FigureKeeper
 from growd.runtime.event_loop import load
 from growd.wiring.actuators import rated_outputs
-from growd.wiring.history import point_source
+from growd.wiring.database import point_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
