@@ -118,8 +118,8 @@ class Alerting:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run for the body. Raises `ConfigError` for a secret that can't be read."""
-        self._next = await self._channels(self._config)
         await self._load()
+        self._next = await self._channels(self._config)
         async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
             supervisor.start("alerts", self._run)
             supervisor.start("alerts: memory", self._save_changes)
@@ -138,7 +138,7 @@ class Alerting:
     async def _run(self) -> None:
         while True:
             self._reconfigured.clear()
-            await self._build(self._next)
+            self._build(self._next)
             async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
                 if self._watch is not None:
                     supervisor.start("alerts: rules", self._watch.run)
@@ -153,12 +153,11 @@ class Alerting:
 
         return Sender(platform.node() or "growd", self._local.device, self._zone)
 
-    async def _build(self, channels: dict[str, AlertChannel]) -> None:
+    def _build(self, channels: dict[str, AlertChannel]) -> None:
         config, clock = self._config, self._bus.clock
         if not self._rules(config) and self._saved is None:
             return
-        await load("growd.alerts.watch", "growd.alerts.backlog", "growd.alerts.dispatch")
-        from growd.alerts.backlog import Backlog, SavedAlerts  # noqa: PLC0415
+        from growd.alerts.backlog import Backlog, SavedAlerts  # noqa: PLC0415  loaded with the channels
         from growd.alerts.dispatch import Delivery  # noqa: PLC0415
         from growd.alerts.watch import Watch  # noqa: PLC0415
 
@@ -205,9 +204,11 @@ class Alerting:
         self._changed.set()
 
     async def _channels(self, config: Config) -> dict[str, AlertChannel]:
-        if not config.notify:
+        """Its channels by name, after what watches and sends is loaded. Raises `ConfigError`."""
+        if not self._rules(config) and self._saved is None:
             return {}
-        await load("growd.alerts.messages", "growd.wiring.alert_channels")
+        await load("growd.alerts.watch", "growd.alerts.backlog", "growd.alerts.dispatch")
+        await load("growd.wiring.alert_channels")
         from growd.wiring.alert_channels import read_channels  # noqa: PLC0415
 
         now = self._bus.clock.time
