@@ -137,7 +137,7 @@ class TestSeries:
     async def test_a_new_series_is_found_after_some_seconds(self, past, monkeypatch):
         await past.ask(T, T + 60)
         await past.store(measured(WARMTH, 20, T))
-        monkeypatch.setattr(module, "SERIES_S", 0.0)
+        monkeypatch.setattr("growd.store.history.answers.SERIES_S", 0.0)
         assert of(await past.ask(T, T + 60), WARMTH)["last"] == [20]
 
     async def test_an_empty_database(self, past):
