@@ -187,6 +187,9 @@ class SelfTest:
         self._topic = self.node.advertise(f"{environment}/self_test", SELF_TEST)
         self.node.describe("experiments", self._experiments)
         self.node.describe("last", lambda: self._last)
+        self._serve(environment)
+
+    def _serve(self, environment: str) -> None:
         names = Field("outputs", Kind.JSON, default=[], doc="names of outputs, or their variables; none: all")
         include = Field(
             "include", Kind.JSON, default=[], doc="outputs beside them that must be asked for: CO2, dosing"

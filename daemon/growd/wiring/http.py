@@ -66,10 +66,7 @@ async def serving(
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     http = config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
-    points = database.names.points, database.names.events
-    building = None if database.is_embedded else database.index_build
-    exports = Exports(gateway, points, http.name, building)
-    answering: RequestHandler = FlushBeforeRead(exports, points, storage.shipper.reading)
+    answering = _database_requests(http.name, gateway, database, storage)
     root = f"/_{http.name}"
     access = access_control(config, gateway, root)
     if access is not None:
@@ -107,6 +104,13 @@ async def serving(
         gateway.end_feeds()
         await door.close()
         await gateway.close()
+
+
+def _database_requests(design: str, gateway: Gateway, database: Database, storage: Storage) -> RequestHandler:
+    """What answers requests to the database: exports as CSV here, all else through the gateway."""
+    points = database.names.points, database.names.events
+    building = None if database.is_embedded else database.index_build
+    return FlushBeforeRead(Exports(gateway, points, design, building), points, storage.shipper.reading)
 
 
 def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from growd.control.hold import OutputHold
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import Pumps
+    from growd.runtime.clock import Clock
     from growd.wiring.output_interlocks import OutputInterlocks
     from growd.wiring.valve_interlocks import ValveInterlocks
 
@@ -47,7 +48,7 @@ def interlocks_of(
     lamps = OnTimes()
     channels = {channel: OnTimes() for channel in chamber.lamp_channels}
     outputs = _of_outputs(chamber, readings, channels, lamps, pumps)
-    valves = _of_valves(chamber, readings)
+    valves = _of_valves(chamber, readings, bus.clock)
     made: list[Interlock] = [] if outputs is None else [*outputs.first()]
     made += [] if valves is None else valves.of_doses()
     made += _of_lamp(chamber, lamps, readings, zone)
@@ -74,10 +75,9 @@ def interlocks_of(
     interlocks.track(lamps, chamber.lamp_channels)
     for channel, times in channels.items():
         interlocks.track(times, [channel])
-    if outputs is not None:
-        outputs.track(interlocks)
-    if valves is not None:
-        valves.track(interlocks, bus.clock)
+    for part in (outputs, valves):
+        if part is not None:
+            part.track(interlocks)
     return interlocks
 
 
@@ -95,13 +95,13 @@ def _of_outputs(
     return OutputInterlocks(chamber, readings, channels, lamps, pumps)
 
 
-def _of_valves(chamber: Chamber, readings: SensorReadings) -> ValveInterlocks | None:
+def _of_valves(chamber: Chamber, readings: SensorReadings, clock: Clock) -> ValveInterlocks | None:
     raising, fans = _that_raise_carbon_dioxide(chamber), _fans(chamber)
     if not raising | fans:
         return None
     from growd.wiring.valve_interlocks import ValveInterlocks  # noqa: PLC0415
 
-    return ValveInterlocks(chamber, readings, raising, fans)
+    return ValveInterlocks(chamber, readings, raising, fans, clock)
 
 
 def _raised(chamber: Chamber) -> dict[str, set[str]]:

@@ -38,11 +38,17 @@ class ValveInterlocks:
     """The interlocks of the outputs `raising` CO2, and of exhaust `fans`; both by their own variables."""
 
     def __init__(
-        self, chamber: Chamber, readings: SensorReadings, raising: frozenset[str], fans: frozenset[str]
+        self,
+        chamber: Chamber,
+        readings: SensorReadings,
+        raising: frozenset[str],
+        fans: frozenset[str],
+        clock: Clock,
     ) -> None:
         self._limits = chamber.options.interlock
         self._readings = readings
         self._raising = raising
+        self._clock = clock
         self._fans = fans
         self._times, self._fan_times = OnTimes(), OnTimes()
         self._sensors = chamber.sensor_names(CARBON_DIOXIDE) if CARBON_DIOXIDE in chamber.measured else []
@@ -79,12 +85,12 @@ class ValveInterlocks:
             )
             yield self._above
 
-    def track(self, interlocks: Interlocks, clock: Clock) -> None:
+    def track(self, interlocks: Interlocks) -> None:
         """Let `interlocks` record the times, and judge calibrations of the CO2 sensors."""
         interlocks.track(self._times, self._raising)
         interlocks.track(self._fan_times, self._fans)
         if self._above is not None:
-            interlocks.calibrations = SensorCalibrations(interlocks, clock, self._above, self._dose)
+            interlocks.calibrations = SensorCalibrations(interlocks, self._clock, self._above, self._dose)
 
 
 def _too_little(readings: SensorReadings, holds: frozenset[str]) -> Interlock:
