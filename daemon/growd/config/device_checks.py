@@ -47,6 +47,10 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
     for chamber in chambers_of(config):
         yield from sensor_faults(chamber)
         yield from _lamp(chamber)
+        if chamber.options.output:
+            from growd.config.output_checks import output_faults  # noqa: PLC0415  only with outputs
+
+            yield from output_faults(chamber)
         yield from loop_faults(chamber)
         yield from _limits(chamber)
         yield from faults_of_conditions(chamber)
@@ -54,10 +58,8 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
         yield from _unmeasured(chamber)
     yield from shared_places(config)
     if any(chamber.options.output for chamber in chambers_of(config)):
-        from growd.config.output_checks import output_faults, shared_devices  # noqa: PLC0415
+        from growd.config.output_checks import shared_devices  # noqa: PLC0415  only with outputs
 
-        for chamber in chambers_of(config):
-            yield from output_faults(chamber)
         yield from shared_devices(config)
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
@@ -83,7 +85,7 @@ def _names(chamber: Chamber) -> Iterator[Finding]:
                 chamber.path("sensor", number, "name"), "light is the name of the lamp; choose another"
             )
     if chamber.options.output:
-        from growd.config.output_checks import output_names  # noqa: PLC0415
+        from growd.config.output_checks import output_names  # noqa: PLC0415  only with outputs
 
         yield from output_names(chamber)
 
