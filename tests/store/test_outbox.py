@@ -620,8 +620,9 @@ async def test_near_its_budget_the_file_is_thinned_and_extremes_stay(local, path
 
     def counted(points: Any, width: float) -> set[int]:
         looked_at.append(len(points))
-        return point_tables.thinned(points, width)
+        return thinned(points, width)
 
+    thinned = point_tables.thinned
     monkeypatch.setattr(point_tables, "thinned", counted)
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)  # 500 points are too many for it
     made = list(season(15_000))
