@@ -35,10 +35,10 @@ from growd.variables import (
     WATER_LEVEL,
     WATER_TEMPERATURE,
 )
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.loops import can_tune, loop_controller, output_controller
 from growd.wiring.pumps import pumps_of
-from growd.wiring.topics import declare_topics
 from growd.wiring.tuning import autotuner
 from growd_hwsim.chamber import SimulatedChamber
 

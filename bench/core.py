@@ -30,7 +30,7 @@ from growd.server.connections import ConnectionLimits
 from growd.store.exporting.source import PointSource
 from growd.store.history.history import History
 from growd.store.local import LocalStore
-from growd.store.parameters import ParameterKeeper
+from growd.store.memories import ParameterKeeper
 
 
 async def consume(bus: Bus, node: str, topic: str) -> None:

@@ -43,14 +43,14 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.supervisor import Supervisor
 from growd.store.local import LocalStore
+from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
 from growd.store.recorder import Recorder
 from growd.wiring.chamber import AllChambers
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.sensors import SensorDevice
 from growd.wiring.simulator import simulated_hardware
-from growd.wiring.topics import declare_topics
 from growd_drivers.errors import NotReadyError
 from growd_drivers.mhz19 import WARM_UP_S
 from growd_hwsim.faults import Fault

@@ -36,8 +36,8 @@ from growd.config import load
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import SimulatedClock
 from growd.wiring.chamber import AllChambers
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.simulator import simulated_hardware
-from growd.wiring.topics import declare_topics
 from growd_analysis.simulation.records import ShortMemory
 
 if TYPE_CHECKING:

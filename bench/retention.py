@@ -18,7 +18,7 @@ import aiohttp
 from measuring import Options, Row, limited, main
 
 from growd.config import Replication
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.points import PointMaker

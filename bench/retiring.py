@@ -17,7 +17,7 @@ from measuring import Row, limited
 from growd.bus import Bus
 from growd.config import Replication, Retention
 from growd.runtime.clock import RealClock
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.database import Database

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 import msgspec
 
 from growd.runs.archive import stands_for
-from growd.runtime.atomic_file import sync_folder, write_atomically
+from growd.runtime.files import sync_folder, write_atomically
 from growd_camera.shots import ShotFiles
 from growd_camera.thinning import surplus
 

@@ -11,7 +11,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from growd.api.history import LATEST, time_of
-from growd.api.journal_calls import get_photo
+from growd.api.journal import get_photo
 from growd.api.operation import Call, Operation
 from growd.bus.errors import InvalidValueError, UnknownNameError
 from growd.bus.fields import Field, Kind

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
 import msgspec
 
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.attachments import Attachment
+from growd.store.couch_answers import is_stored, is_transient, reason_of
 from growd.store.errors import CouchRefusedError, CouchUnavailableError, LocalStoreError
-from growd.store.outcomes import is_stored, is_transient, reason_of
 from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from growd.config.copies import named_files, without_secrets
 from growd.config.profiles import PROFILES, profile_path
 from growd.host.data_folder import StartError
 from growd.runtime.event_loop import run_on_loop
-from growd.runtime.text_file import EncodingError, read_text
+from growd.runtime.files import EncodingError, read_text
 from growd.store.errors import CouchUnavailableError, StoreError
 from growd_analysis.points.part_file import PartFile
 from growd_cli.chamber import ChamberPlace

@@ -15,7 +15,8 @@ from growd.config.secrets import secret_path
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import run_on_loop
 from growd.runtime.simulated_clock import SimulatedClock
-from growd.server.tls import CertificateError, read_pair
+from growd.server.errors import CertificateError
+from growd.server.tls import read_pair
 from growd.wiring.alert_channels import read_address
 from growd.wiring.config_checks import DEVICE_CHECKS, DOUBTS
 from growd.wiring.files import read_credentials, read_trust

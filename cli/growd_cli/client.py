@@ -10,7 +10,7 @@ from growd_client.server import Hints
 
 if TYPE_CHECKING:
     from growd.config import Http
-    from growd.config.tls import Tls
+    from growd.config.web import Tls
     from growd_client.errors import GrowdError
 
 REFUSED: Final = 1

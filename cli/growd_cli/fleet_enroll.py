@@ -21,10 +21,9 @@ from growd.bus.errors import counted
 from growd.config import Config, ConfigError, Replication, load
 from growd.config.base import NAME
 from growd.config.editing import with_texts
-from growd.runtime.atomic_file import write_atomically
 from growd.runtime.event_loop import run_on_loop
+from growd.runtime.files import read_text, write_atomically
 from growd.runtime.text import printable
-from growd.runtime.text_file import read_text
 from growd.store.couch_answers import connection_failure
 from growd.store.errors import CouchUnavailableError
 from growd_cli.asking import status_of

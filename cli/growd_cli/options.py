@@ -14,8 +14,7 @@ import msgspec
 
 from growd.config import ConfigError, load
 from growd.config.profiles import PROFILES, profile_path
-from growd.runtime.atomic_file import exists_already
-from growd.runtime.text_file import EncodingError, read_text
+from growd.runtime.files import EncodingError, exists_already, read_text
 from growd_cli.client import HINTS, REFUSED, WRONG_USAGE, address_of, exit_status_of
 from growd_cli.terminal import echo_text
 from growd_client.address import Login

@@ -27,8 +27,8 @@ from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import RecipeFinding, errors
 from growd.recipes.interpreter import FORMATS, check, interpret, read, schema_of
+from growd.runtime.files import EncodingError, read_text
 from growd.runtime.text import duration
-from growd.runtime.text_file import EncodingError, read_text
 from growd_cli.names import complete_with, did_you_mean
 from growd_cli.options import (
     DaemonOptions,

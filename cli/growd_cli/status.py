@@ -9,7 +9,7 @@ import click
 import msgspec
 
 from growd.status.notices import SEVERITIES, notices_of
-from growd.status.verdict import verdict_of
+from growd.status.summary import verdict_of
 from growd_cli.asking import status_of
 from growd_cli.options import client_options, json_option
 from growd_cli.output import print_json

@@ -8,7 +8,7 @@ from growd.bus.errors import counted
 from growd.runtime.text import columns, duration, moment
 from growd.status.model import has_little_disk
 from growd.status.notices import notices_of
-from growd.status.verdict import verdict_of
+from growd.status.summary import verdict_of
 from growd_cli.output import number
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.host.machine import MachineStatus
-    from growd.status.bridge_status import BridgeStatus
-    from growd.status.cloud_status import CloudStatus
     from growd.status.model import (
+        BridgeStatus,
+        CloudStatus,
         DeviceStatus,
         HandStatus,
         InterlockStatus,
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     )
     from growd.store.database_node import DatabaseStatus
     from growd.store.replication_status import ReplicationStatus
-    from growd.store.retention.status import RetentionStatus
+    from growd.store.retention.budget import RetentionStatus
     from growd.store.store_node import StoreStatus
 
 _HEADINGS: Final = ("device", "state", "for", "successes", "failures", "outages", "last error")

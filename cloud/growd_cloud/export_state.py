@@ -11,7 +11,7 @@ import sqlite3
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.runtime.atomic_file import sync_folder
+from growd.runtime.files import sync_folder
 from growd.store.errors import StoreError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from aiohttp import hdrs, web
 
-from growd.server.accept import weights
+from growd.server.client_request import weights
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:

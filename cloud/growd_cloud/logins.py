@@ -13,7 +13,7 @@ from multidict import CIMultiDict
 from growd.access.attempts import Attempts
 from growd.access.authorization import CHALLENGE
 from growd.access.sessions import Session, SessionLimits, Sessions, credentials_of
-from growd.config.access import Access
+from growd.config.web import Access
 from growd.proxy.gateway import DatabaseAnswer
 from growd.server.client_request import address_of
 from growd.server.errors import ApiError

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.store.couch_answers import checked
+from growd.store.couch_answers import checked, is_transient
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
-from growd.store.outcomes import is_transient
 from growd_cloud.checks import MOST_DOCUMENT, RefusedDocumentError, check_document, check_id, check_numbers
 from growd_cloud.quorum import Quorum
 

@@ -12,8 +12,7 @@ from urllib.parse import unquote
 
 from aiohttp import web
 
-from growd.server.accept import prefers_html
-from growd.server.client_request import add_own_headers, check_framing, split_target
+from growd.server.client_request import add_own_headers, check_framing, prefers_html, split_target
 from growd.server.errors import ApiError
 from growd.server.json_answer import JsonAnswer, json_answer
 from growd.store.errors import CouchConflictError, CouchError, CouchRefusedError

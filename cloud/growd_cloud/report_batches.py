@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from growd.store.couch_answers import reason_of
 from growd.store.errors import CouchError, CouchUnavailableError
-from growd.store.outcomes import reason_of
 from growd_cloud.devices import device_document_id
 from growd_cloud.fleet import device_of
 

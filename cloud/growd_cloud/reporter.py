@@ -14,8 +14,8 @@ import msgspec
 from msgspec.structs import replace
 
 from growd import __version__
-from growd.runtime.task_fault import TaskFault
-from growd.status.cloud_status import CloudStatus
+from growd.runtime.supervisor import TaskFault
+from growd.status.model import CloudStatus
 from growd.store.couch_answers import checked, unavailable_as
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd_cloud.device_report import alerts_of, clock_fault, report_of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.status.bridge_status import BridgeStatus
+from growd.status.model import BridgeStatus
 from growd_home.commands import Commands
 from growd_home.layout import OFFLINE, ONLINE
 from growd_home.outgoing import Outbound

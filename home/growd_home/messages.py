@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.messages import Quality
 from growd.status.notices import notices_of
-from growd.status.verdict import verdict_of
+from growd.status.summary import verdict_of
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from growd.api.operation import Operation
 from growd.api.page_files import PageFiles
 from growd.bus.messages import FLOAT64
 from growd.config import Access, Config, ConfigError, Couchdb, Http, load
-from growd.config.access import is_loopback, what_is_open
+from growd.config.web import is_loopback, what_is_open
 from growd.server.errors import ApiError
 from growd.server.json_answer import json_answer
 from growd.status.status_node import StatusNode
@@ -494,7 +494,7 @@ async def test_nothing_of_the_api_is_reached_around_the_guard(daemon):
 
 
 async def test_the_addresses_of_the_page_are_open_for_reading_alone(daemon):
-    PageFiles(daemon.api, ROOT / "page", is_edited=False)
+    PageFiles(daemon.api, ROOT / "page", ROOT / "docs", is_edited=False)
     for target in ("/_svc", "/_svc/", "/_svc/page/x/main.js"):
         for method in ("GET", "HEAD"):
             assert (await daemon.request(method, target)).status in {200, 404}, (method, target)

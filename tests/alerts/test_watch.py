@@ -34,7 +34,7 @@ from growd.status.model import (
 )
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationState, ReplicationStatus
-from growd.store.retention.status import RetentionStatus
+from growd.store.retention.budget import RetentionStatus
 from support.clock import ManualClock
 from support.running import running
 from support.status import EMPTY, NEVER, STORE

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from growd.api.documentation import Documentation
 from growd.api.page_files import PageFiles
 from support.daemon import serving
 
@@ -19,8 +18,7 @@ HERE = re.compile(r'(?:href|src)="(?!https?:|mailto:|\.\./page/)([^"]*)"')
 @pytest_asyncio.fixture
 async def daemon():
     async with serving() as daemon:
-        page = PageFiles(daemon.api, ROOT / "page", is_edited=False)
-        Documentation(daemon.api, ROOT / "docs", page.served)
+        PageFiles(daemon.api, ROOT / "page", ROOT / "docs", is_edited=False)
         yield daemon
 
 
@@ -73,8 +71,7 @@ async def test_a_browser_that_has_a_page_does_not_load_it_again(daemon):
 async def test_a_picture_that_a_wheel_lacks_is_described_in_words(tmp_path):
     (tmp_path / "README.md").write_text("# Title\n\n![The view Now](images/now.png)\n", encoding="utf-8")
     async with serving() as daemon:
-        page = PageFiles(daemon.api, ROOT / "page", is_edited=False)
-        Documentation(daemon.api, tmp_path, page.served)
+        PageFiles(daemon.api, ROOT / "page", tmp_path, is_edited=False)
         _, text = await read(daemon, "")
     assert "<p>The view Now</p>" in text
     assert "now.png" not in text

@@ -157,7 +157,7 @@ async def test_an_answer_that_is_not_read_counts_as_under_way(daemon, stored):
     async def much(*_):
         return {"series": "x" * 30_000_000}  # more than the buffers of the connection hold
 
-    stored.history._answer = much
+    stored.history._answers.answer = much
     async with raw_client(daemon.port) as slow:
         await slow.send(f"GET {daemon.api.prefix}{CALL} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
         await slow.head()

@@ -577,7 +577,7 @@ class TestEnd:
                 await events.client.close()
             await open_streams(daemon, 0)
         assert daemon.api.node.information()["subs"] == []
-        assert daemon.api.streams._of_many == 0
+        assert daemon.api.streams._answers._of_many == 0
 
     async def test_a_client_that_goes_while_it_is_written_to_leaves_nothing(self, caplog):
         async with serving() as daemon, not_reading(daemon, STRING) as slow:

@@ -61,7 +61,7 @@ def folder(tmp_path):
 @pytest_asyncio.fixture
 async def site(folder):
     async with serving() as daemon:
-        PageFiles(daemon.api, folder, is_edited=True)
+        PageFiles(daemon.api, folder, ROOT / "docs", is_edited=True)
         yield Site(daemon)
 
 
@@ -230,7 +230,7 @@ async def test_modules_are_joined_into_those_of_the_first_view_and_the_rest(site
 
 async def test_an_installed_page_does_not_change(folder):
     async with serving() as daemon:
-        PageFiles(daemon.api, folder, is_edited=False)
+        PageFiles(daemon.api, folder, ROOT / "docs", is_edited=False)
         site = Site(daemon)
         before = await site.folder()
         (folder / "main.js").write_text("edited")
@@ -292,7 +292,7 @@ async def test_a_browser_is_sent_from_the_prefix_to_the_api_page(site):
 async def test_a_limit_of_requests_does_not_stop_the_page(folder):
     clients = Clients(ClientLimits(requests_hz=1), is_own=lambda _: False, monotonic=lambda: 0.0)
     async with serving(clients=clients) as daemon:
-        PageFiles(daemon.api, folder, is_edited=False)
+        PageFiles(daemon.api, folder, ROOT / "docs", is_edited=False)
         site = Site(daemon)
         address = await site.folder() + "main.js"
         assert [(await site.get(address)).status for _ in range(30)] == [200] * 30

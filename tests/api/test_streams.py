@@ -67,7 +67,7 @@ async def kept(client, number):
 
 
 def only_client(daemon):
-    (broadcast,) = daemon.api.streams._broadcasts.values()
+    (broadcast,) = daemon.api.streams._answers._broadcasts.values()
     (client,) = broadcast._clients
     return client
 
@@ -339,7 +339,7 @@ class TestSlowClients:
 
     @pytest.mark.parametrize("burst", [2, 4096])
     async def test_each_message_is_sent_or_told_of_wherever_it_was_dropped(self, monkeypatch, burst):
-        monkeypatch.setattr("growd.api.streams.BURST", burst)
+        monkeypatch.setattr("growd.api.stream_answers.BURST", burst)
         limits = Limits(stream_queue=2)
         async with serving(limits) as daemon, stream(daemon, query="?latest=false") as lines:
             await open_streams(daemon, 1)
@@ -370,7 +370,7 @@ class TestSlowClients:
         ],
     )
     async def test_it_is_told_in_each_format_and_each_time(self, daemon, accept, told, monkeypatch):
-        monkeypatch.setattr("growd.api.streams.BURST", 1)
+        monkeypatch.setattr("growd.api.stream_answers.BURST", 1)
         async with stream(daemon, Accept=accept) as frames:
             if accept == EVENTS:
                 await frames.next()  # retry
@@ -465,7 +465,7 @@ class TestEnd:
     async def test_who_comes_after_a_broadcast_ended_is_served_by_another(self, daemon):
         async with stream(daemon) as slow:
             await open_streams(daemon, 1)
-            (broadcast,) = daemon.api.streams._broadcasts.values()
+            (broadcast,) = daemon.api.streams._answers._broadcasts.values()
             only_client(daemon)._protocol.pause_writing()  # it can't leave yet
             daemon.sensor[CO2].publish(1)
             broadcast._task.cancel()

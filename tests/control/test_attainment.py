@@ -32,7 +32,7 @@ from growd.control.missed_reasons import UNKNOWN
 from growd.control.topics import LIGHT_CHANNELS, OUTPUT_LEVEL, declare_environment, output_level
 from growd.control.watched_loops import light_loop, output_loop
 from growd.runtime.sentence import Sentence
-from growd.status.people import with_names
+from growd.status.notices import with_names
 from growd.status.status_node import StatusNode
 from growd.variables import ACIDITY, HUMIDITY, TEMPERATURE
 from growd.wiring.loops import watched_loop

@@ -22,8 +22,8 @@ from hypothesis import strategies as st
 from growd.bus.errors import BusError
 from growd.config import Config, InterlockOptions, Light, Output, Sensor
 from growd.runtime.simulated_clock import SimulatedLoop
-from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
+from growd.store.memories import FILE_NAME, InterlockMemory
 from growd.store.point_log import LOG_NAME
 from support.rig import rigged
 

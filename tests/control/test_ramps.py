@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from growd.control.ramps import Ramp
+from growd.control.lamp import Ramp
 
 
 def test_a_full_swing_takes_its_time_and_a_part_proportionally_less():

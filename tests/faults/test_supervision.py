@@ -11,8 +11,8 @@ from growd.bus import Bus
 from growd.control.calls import STUCK_AFTER
 from growd.runtime.clock import RealClock
 from growd.wiring.chamber import DEVICE_TIMEOUT_S, AllChambers
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.simulator import simulated_hardware
-from growd.wiring.topics import declare_topics
 from growd_hwsim.faults import Fault
 from growd_hwsim.i2c import CLEARING_PULSES, I2CKernel
 from support.memory import ShortMemory

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from typing import TYPE_CHECKING
 
 import pytest
+
+from growd.config.profiles import profile_path
+from support.checkout import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+MOST_MODULES = 220
+"""Of the daemon, for the smallest chamber: each takes 30 kB and a millisecond of the start."""
 
 # module: packages and modules that it must not import
 UNNEEDED = {
@@ -53,3 +64,24 @@ def test_a_command_imports_nothing_unneeded(module: str):
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=50
     )
     assert set(json.loads(done.stdout)) & UNNEEDED[module] == set()
+
+
+@pytest.mark.long
+def test_the_smallest_chamber_imports_little(tmp_path: Path):
+    program = (
+        "import json, os, signal, sys, growd_cli.run as run\n"
+        "def greet(*_, **__):\n"
+        "    print(json.dumps(list(sys.modules)), flush=True)\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "run._greet = greet\n"
+        "run.run(['--port', '0', '--config', sys.argv[1], '--data', sys.argv[2]])"
+    )
+    pins = tmp_path / "pins"
+    pins.touch()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "tests/support/pins"), "PINS_FILE": str(pins)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, profile_path("minimal"), tmp_path / "data"],
+        capture_output=True, text=True, check=True, timeout=100, env=environment,
+    )  # fmt: skip
+    imported = [each for each in json.loads(done.stdout.splitlines()[0]) if f"{each}.".startswith("growd.")]
+    assert len(imported) <= MOST_MODULES

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from growd.recipes.document_watch import LOOK_UP_S
+from growd.recipes.status import LOOK_UP_S
 from support.recipes import DAY
 
 

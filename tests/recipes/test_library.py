@@ -93,7 +93,7 @@ async def test_many_calls_are_computed_one_after_another_and_most_of_a_pile_are_
         at_once[0] -= 1
         return []
 
-    monkeypatch.setattr("growd.recipes.library.check", slow)
+    monkeypatch.setattr("growd.recipes.interpreter.check", slow)
     check = on.bus.services.get("e/check_recipe")
     calls = [asyncio.create_task(check.call({"recipe": DAY}), name=str(call)) for call in range(MAX_CALLS)]
     await on.clock.until(lambda: at_once[0] == 1)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from growd.runs.by_hand import MOST_NOTES, RecordsByHand
+from growd.runs.archive import MOST_NOTES, RecordsByHand
 
 
 class DeletingCouch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from growd.runtime.pace import LONGEST_REST_S, Pace
+from growd.runtime.pauses import LONGEST_REST_S, Pace
 
 
 class Seconds:

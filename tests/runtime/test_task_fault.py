@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 
 LOG = logging.getLogger("growd.task")
 

@@ -17,7 +17,7 @@ from aiohttp import web
 from growd.access.origins import OriginGuard, WebPolicy
 from growd.api.front_door import FrontDoor
 from growd.api.operations import Limits
-from growd.config.tls import Tls
+from growd.config.web import Tls
 from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import allow_open_files
 from growd.server import admission, connections

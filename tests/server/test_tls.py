@@ -15,10 +15,11 @@ import pytest
 import pytest_asyncio
 
 from growd.api.front_door import FrontDoor
-from growd.config.tls import Tls
+from growd.config.web import Tls
 from growd.server.client_limits import ClientLimits, Clients
 from growd.server.connections import ConnectionFactory, ConnectionLimits
-from growd.server.tls import Certificate, CertificateError, read_pair
+from growd.server.errors import CertificateError
+from growd.server.tls import Certificate, read_pair
 from support.clock import ManualClock
 from support.daemon import CO2, open_connections, serving
 from support.raw_http import raw_client

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 from growd.bus import Bus
 from growd.control.health import Health
 from growd.control.topics import declare_environment
-from growd.status.cloud_status import CloudStatus
-from growd.status.model import DeviceStatus, Problem, Reading, RecipeStatus, VariableStatus
+from growd.status.model import CloudStatus, DeviceStatus, Problem, Reading, RecipeStatus, VariableStatus
 from growd.status.status_node import StatusNode
 from growd.store.replication_status import ReplicationStatus
 from growd_cli.status_table import report

@@ -22,8 +22,7 @@ from growd.status.model import (
 )
 from growd.status.notices import notices_of
 from growd.status.status_node import StatusNode
-from growd.status.summary import health, readiness, service_line
-from growd.status.verdict import verdict_of
+from growd.status.summary import health, readiness, service_line, verdict_of
 from growd_cli.status_table import report
 from support.daemon import Daemon, serving
 from support.status import EMPTY, FULL, NEVER, STORE

@@ -17,7 +17,7 @@ from growd.status.model import (
     VariableStatus,
 )
 from growd.status.notices import notices_of
-from growd.status.verdict import Verdict, verdict_of
+from growd.status.summary import Verdict, verdict_of
 from growd.store.database_node import DatabaseStatus
 from support.status import EMPTY, NEVER
 

@@ -29,8 +29,8 @@ from growd.store.couch import Couch
 from growd.store.embedded import EmbeddedDatabase
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
+from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.parameters import ParameterKeeper
 from growd.store.points import DataPoint, PointMaker
 from growd.store.shipper import Shipper
 

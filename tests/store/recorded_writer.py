@@ -18,8 +18,8 @@ from growd.store import block_file, point_log
 from growd.store import local as local_module
 from growd.store.journal import RunJournal
 from growd.store.local import LocalStore
+from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.parameters import ParameterKeeper
 from growd.store.points import DataPoint, PointMaker
 from support.power import Record, RecordedBlocks, RecordingVfs
 

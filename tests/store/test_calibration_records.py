@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from growd.control.calibration_log import CalibrationRecord
-from growd.store.calibration_records import CalibrationRecords
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
+from growd.store.memories import CalibrationRecords
 from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.outbox import opened, opened_at

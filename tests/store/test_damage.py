@@ -15,7 +15,7 @@ from growd.store import point_tables
 from growd.store.damage import salvage
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
-from growd.store.parameters import ParameterKeeper
+from growd.store.memories import ParameterKeeper
 from growd.store.points import PointMaker
 from support.clock import ManualClock
 from support.outbox import add_durably, opened, opened_at

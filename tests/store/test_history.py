@@ -13,13 +13,13 @@ from yarl import URL
 
 from growd.api.history_schema import HISTORY_SCHEMA
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
+from growd.store.database_node import IndexBuild
 from growd.store.errors import CouchUnavailableError
 from growd.store.exporting.source import ExportBrokenError, ExportRefusedError, PointSource
 from growd.store.history import history as module
 from growd.store.history import reading_events
 from growd.store.history.grid import Grid
 from growd.store.history.history import HistoryQuery, HistoryTimeoutError
-from growd.store.index_builds import IndexBuild
 from support.history import measured, stored_past
 from support.ports import held_port
 from support.stand_in import StandIn
@@ -137,7 +137,7 @@ class TestSeries:
     async def test_a_new_series_is_found_after_some_seconds(self, past, monkeypatch):
         await past.ask(T, T + 60)
         await past.store(measured(WARMTH, 20, T))
-        monkeypatch.setattr(module, "SERIES_S", 0.0)
+        monkeypatch.setattr("growd.store.history.answers.SERIES_S", 0.0)
         assert of(await past.ask(T, T + 60), WARMTH)["last"] == [20]
 
     async def test_an_empty_database(self, past):

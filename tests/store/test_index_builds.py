@@ -10,7 +10,7 @@ from aiohttp import web
 from faulty_server import FaultyServer, status
 
 from growd.store.couch import Couch
-from growd.store.index_builds import IndexBuild, index_build, index_builds
+from growd.store.database_node import IndexBuild, index_build, index_builds
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.store.interlock_memory import FILE_NAME, InterlockMemory
 from growd.store.local import LocalStore
+from growd.store.memories import FILE_NAME, InterlockMemory
 from growd.store.point_log import LOG_NAME
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from growd.store import local as store_local
 from growd.store.errors import LocalStoreError
 from growd.store.journal import ROW_S, RunJournal
 from growd.store.local import LocalStore
+from growd.store.memories import ParameterKeeper
 from growd.store.outbox import Outbox
-from growd.store.parameters import ParameterKeeper
 from growd.store.points import PointMaker
 from growd.store.run_documents import DOCUMENT_KEY
 from support.clock import ManualClock

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from growd.runtime.liveness import STORE_S, Liveness
-from growd.store import point_tables, thinning
+from growd.store import point_tables
 from growd.store.block_file import BlockFile
 from growd.store.errors import LocalStoreError
 from growd.store.local import LocalStore
@@ -620,8 +620,9 @@ async def test_near_its_budget_the_file_is_thinned_and_extremes_stay(local, path
 
     def counted(points: Any, width: float) -> set[int]:
         looked_at.append(len(points))
-        return thinning.thinned(points, width)
+        return thinned(points, width)
 
+    thinned = point_tables.thinned
     monkeypatch.setattr(point_tables, "thinned", counted)
     monkeypatch.setattr("growd.store.point_log.LOG_BYTES", 65536)  # 500 points are too many for it
     made = list(season(15_000))
@@ -636,10 +637,10 @@ async def test_near_its_budget_the_file_is_thinned_and_extremes_stay(local, path
         assert rows + len(await asyncio.to_thread(in_log, path)) == len(left)
     assert sum(looked_at) < 3 * len(made)
     kept = set(left)
-    assert kept >= {one for one in made if not thinning.is_expendable(one)}
+    assert kept >= {one for one in made if not point_tables.is_expendable(one)}
     for variable in ("air_temperature", "air_humidity"):
         before, after = (
-            [one for one in points if thinning.is_expendable(one) and one.variable == variable]
+            [one for one in points if point_tables.is_expendable(one) and one.variable == variable]
             for points in (made, left)
         )
         assert (after[0], after[-1]) == (before[0], before[-1])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.runtime.pace import LONGEST_REST_S, Pace
+from growd.runtime.pauses import LONGEST_REST_S, Pace
 from growd.store.couch import Couch
 from growd.store.errors import CouchRefusedError, RollupError
 from growd.store.rollups.feed import StillArrivingError

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from growd.store.point_tables import WIDTHS, is_expendable, thinned
 from growd.store.points import DataPoint, PointMaker
-from growd.store.thinning import WIDTHS, is_expendable, thinned
 
 MAKER = PointMaker("0123456789ab")
 

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.errors import CouchUnavailableError
 from growd.store.work import RETRIES, DatabaseWork
 from support.clock import ManualClock

@@ -6,6 +6,7 @@ import asyncio
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import aiohttp
@@ -225,7 +226,7 @@ async def serving(
         journal=journal,
     )
     if reports is not None:
-        api.offer(ReportCalls(reports).operations)
+        api.offer(ReportCalls(partial(asyncio.sleep, 0, reports)).operations)
     server = FrontDoor(api, database, guard=OriginGuard(policy or WebPolicy(hosts=NAMES)))
     await server.open("127.0.0.1", port, certificate=certificate)
     try:

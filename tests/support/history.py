@@ -12,7 +12,7 @@ import msgspec
 from yarl import URL
 
 from growd.bus.errors import UnknownNameError
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, bootstrap
 from growd.store.couch import Couch
 from growd.store.exporting.source import PointSource

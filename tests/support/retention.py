@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from growd.config import Replication
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.retention.far_end import FarEnd
 from growd.store.retention.retirement import Retirement
 from support.rollups import DAY, ENVIRONMENT, RollupBench, measured

@@ -16,9 +16,9 @@ from growd.runtime.liveness import Liveness
 from growd.runtime.simulated_clock import SimulatedClock, moving, on_one_core
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.chamber import AllChambers
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.simulator import run_broker, simulated_hardware
-from growd.wiring.topics import declare_topics
 from support.memory import ShortMemory
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import aiohttp
 
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.bootstrap import Databases, read_design
 from growd.store.couch import Couch
 from growd.store.points import PointMaker

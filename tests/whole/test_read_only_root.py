@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
-from growd.host.mounts import memory_below
+from growd.host.data_folder import memory_below
 from support.lasting_pins import LastingPins
 from support.mount_namespace import on_read_only_root
 from support.program import home_on, started

@@ -12,7 +12,7 @@ from growd.config import Config, ConfigError, InterlockOptions, Light, Output, S
 from growd.config.loops import LoopOptions
 from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
-from growd.wiring.topics import declare_topics
+from growd.wiring.chambers_node import declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory

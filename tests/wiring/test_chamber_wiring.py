@@ -14,8 +14,8 @@ from growd.config.device_checks import device_inconsistencies
 from growd.runtime.clock import RealClock
 from growd.status.status_node import StatusNode
 from growd.wiring.chamber import AllChambers
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.simulator import simulated_hardware
-from growd.wiring.topics import declare_topics
 from growd_hwsim.faults import Fault
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from growd.config import ConfigError, load
 from growd.config.profiles import profile_path
-from growd.status.bridge_status import BridgeStatus
+from growd.status.model import BridgeStatus
 from growd.wiring.app import App
 from growd_cli.status_table import report
 from support.broker import broker

@@ -10,10 +10,10 @@ import pytest
 
 from growd.access.origins import OriginGuard
 from growd.config import ConfigError, load
-from growd.config.tls import Tls
+from growd.config.web import Tls
 from growd.runtime.liveness import Liveness
 from growd.server.client_limits import ClientLimits, Clients
-from growd.server.tls import CertificateError
+from growd.server.errors import CertificateError
 from growd.wiring.http import certified, offer_reloads
 from growd.wiring.reload import Reloader
 from support.daemon import serving

@@ -15,9 +15,9 @@ from growd.config.loops import LoopOptions
 from growd.config.outputs import Output
 from growd.control.fresh_air import FreshAir
 from growd.wiring.chamber import AllChambers
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.loops import loop_settings, output_controller
 from growd.wiring.pumps import pumps_of
-from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
 from support.machine import SleepingTime, simulated
 from support.memory import ShortMemory

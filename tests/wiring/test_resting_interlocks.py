@@ -18,9 +18,9 @@ from growd.config import Chamber, load
 from growd.control.interlocks.base import Interlock, SensorReadings
 from growd.control.interlocks.node import Interlocks
 from growd.control.topics import desired, raw
+from growd.wiring.chambers_node import declare_topics
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.pumps import pumps_of
-from growd.wiring.topics import declare_topics
 from support.clock import ManualClock
 from support.memory import ShortMemory
 

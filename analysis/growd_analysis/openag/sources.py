@@ -6,7 +6,7 @@ import asyncio
 import json
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from growd.runtime.text_file import EncodingError, decoded
+from growd.runtime.files import EncodingError, decoded
 from growd.store.errors import CouchAnswerTooLargeError, StoreError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final, Self
 
 import msgspec
 
-from growd.runtime.atomic_file import exists_already
+from growd.runtime.files import exists_already
 from growd.store.errors import PartFileError
 
 if TYPE_CHECKING:

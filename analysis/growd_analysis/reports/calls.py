@@ -15,6 +15,8 @@ from growd.variable_names import LANGUAGES
 from growd_analysis.reports.rows import MOST_RUNS
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from growd.api.operations import Api
     from growd_analysis.reports.service import RunReports
 
@@ -22,9 +24,9 @@ _LANGUAGE: Final = Field("lang", Kind.STRING, default="en", doc="the language", 
 
 
 class ReportCalls:
-    """Answers these calls from `reports`; `operations` are what the API offers."""
+    """Answers these calls from what `reports` returns; `operations` are what the API offers."""
 
-    def __init__(self, reports: RunReports) -> None:
+    def __init__(self, reports: Callable[[], Awaitable[RunReports]]) -> None:
         self._reports = reports
         self.operations: tuple[Operation, ...] = (
             Operation(
@@ -50,19 +52,21 @@ class ReportCalls:
 
     async def _figures(self, _: Api, call: Call) -> web.StreamResponse:
         try:
-            return json_answer(await self._reports.figures(call.name))
+            return json_answer(await (await self._reports()).figures(call.name))
         except StoreError as error:
             raise _unavailable(error) from None
 
     async def _report(self, _: Api, call: Call) -> web.StreamResponse:
         try:
-            return report_page(await self._reports.report(call.name, call.query["lang"]))
+            return report_page(await (await self._reports()).report(call.name, call.query["lang"]))
         except StoreError as error:
             raise _unavailable(error) from None
 
     async def _compare(self, _: Api, call: Call) -> web.StreamResponse:
         try:
-            return report_page(await self._reports.comparison(call.query["run"], call.query["lang"]))
+            return report_page(
+                await (await self._reports()).comparison(call.query["run"], call.query["lang"])
+            )
         except StoreError as error:
             raise _unavailable(error) from None
 

@@ -7,8 +7,8 @@ import contextlib
 from functools import partial
 from typing import TYPE_CHECKING
 
+from growd.runtime.event_loop import load
 from growd_analysis.reports.calls import ReportCalls
-from growd_analysis.reports.service import RunReports
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -16,21 +16,32 @@ if TYPE_CHECKING:
     from growd.parts import Surroundings
     from growd.store.database import Database
     from growd_analysis.reports.reading import ReadPhoto
+    from growd_analysis.reports.service import RunReports
 
 
 @contextlib.asynccontextmanager
 async def opened(around: Surroundings) -> AsyncIterator[None]:
     """Offer the calls about the runs in the archive."""
-    reports = RunReports(
-        around.archive,
-        around.history,
-        around.figure_points,
-        ship=around.shipping,
-        photo=partial(_photo, around.database),
-        data=around.data,
-        time=around.bus.clock.time,
-        zone=await asyncio.to_thread(around.present().environment.zone),
-    )
+    zone = await asyncio.to_thread(around.present().environment.zone)
+    made: RunReports | None = None
+
+    async def reports() -> RunReports:
+        nonlocal made
+        await load("growd_analysis.reports.service")
+        from growd_analysis.reports.service import RunReports  # noqa: PLC0415  only who asks needs it
+
+        made = made or RunReports(
+            around.archive,
+            around.history,
+            around.figure_points,
+            ship=around.shipping,
+            photo=partial(_photo, around.database),
+            data=around.data,
+            time=around.bus.clock.time,
+            zone=zone,
+        )
+        return made
+
     around.api.offer(ReportCalls(reports).operations)
     yield
 

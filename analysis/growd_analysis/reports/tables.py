@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.store.calibration_records import CALIBRATION
+from growd.store.memories import CALIBRATION
 from growd.variables import CANOPY_COVER, VARIABLES
 from growd_analysis.reports.elements import Content, Element, add, element, pairs, table
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import IO, TYPE_CHECKING, BinaryIO, Final, Self
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile, ZipInfo
 
-from growd.runtime.atomic_file import exists_already, sync_folder
+from growd.runtime.files import exists_already, sync_folder
 from growd.store.errors import PartFileError
 
 if TYPE_CHECKING:

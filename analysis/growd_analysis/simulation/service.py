@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from growd.bus.fields import Field, Kind
 from growd.recipes.errors import RecipeRefusedError
-from growd.runtime.atomic_file import read_regular
+from growd.runtime.files import read_regular
 from growd.runtime.text import duration, printable
 from growd.variable_names import LANGUAGES
 

@@ -27,13 +27,13 @@ from growd.store.history.history import History
 from growd.store.points import DEVICE_ID_BYTES, PointMaker
 from growd.store.recorder import Recorder
 from growd.wiring.chamber import AllChambers
+from growd.wiring.chambers_node import declare_topics
+from growd.wiring.database import known_variables
 from growd.wiring.derived import derived_of
 from growd.wiring.hardware import opened_hardware
-from growd.wiring.history import known_variables
 from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runner
 from growd.wiring.runs import ratings_of
-from growd.wiring.topics import declare_topics
 from growd_analysis.points.export import COLUMNS, Export, ExportQuery
 from growd_analysis.points.part_file import StreamFile
 from growd_analysis.reports.language import Language

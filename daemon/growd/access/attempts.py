@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final
 
-from growd.server.addresses import whole_network
+from growd.server.client_limits import whole_network
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:

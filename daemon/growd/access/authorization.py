@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from growd.access.sessions import Credentials, Sessions
     from growd.bus.services import Service
     from growd.config import Config
-    from growd.config.access import Access
+    from growd.config.web import Access
     from growd.server.client_request import RequestHandler
 
 REALM: Final = "growd"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 import msgspec
 from aiohttp import hdrs
 
-from growd.proxy.errors import GatewayError
+from growd.proxy.gateway import GatewayError
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from growd.access.attempts import Attempt, Attempts
-    from growd.config.access import Access
+    from growd.config.web import Access
     from growd.proxy.gateway import DatabaseAnswer
 
     Ask: TypeAlias = Callable[[dict[str, str]], Awaitable[DatabaseAnswer]]

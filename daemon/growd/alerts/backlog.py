@@ -44,6 +44,13 @@ class SavedBacklog(msgspec.Struct):
     late_since: float | None = None
 
 
+class SavedAlerts(msgspec.Struct):
+    """All alerts that survive a restart: those that are open, and the backlog of each channel."""
+
+    open: list[Alert] = []
+    channels: dict[str, SavedBacklog] = {}
+
+
 class Backlog:
     """What waits for a channel, oldest first, of at most about `most` alerts.
 

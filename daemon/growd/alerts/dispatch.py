@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.alerts.messages import AlertMessage
 from growd.runtime.pauses import Pauses
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.alerts.rules import Level
 from growd.status.causes import causes_of
-from growd.status.notices import key_of_alert, root_of
-from growd.status.people import People
+from growd.status.notices import People, key_of_alert, root_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from growd.alerts.messages import Alert, Place
 from growd.alerts.observations import Observation, observe
 from growd.alerts.rules import AlertPhase, AlertTrack, Level, Terms, advance
 from growd.runtime.clock import whole_microseconds
-from growd.status.people import People
+from growd.status.notices import People
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

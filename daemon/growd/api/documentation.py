@@ -22,10 +22,8 @@ if TYPE_CHECKING:
 
     from markdown_it.token import Token
 
-    from growd.api.operations import Api
     from growd.server.served_page import ServedPage
 
-INDEX: Final = "README.md"
 TEMPLATE: Final = "docs.html"
 _SHOWN: Final = {".md": ".html", ".svg": ".svg", ".png": ".png"}
 _PLAIN: Final = "text/plain; charset=utf-8"  # of all else: examples are shown, never run
@@ -37,12 +35,9 @@ _NOT_IN_IDS: Final = re.compile(r"[^\w\- ]")
 class Documentation:
     """Serves the files of `folder`. All may read them, like those of the page: they hold no data."""
 
-    def __init__(self, api: Api, folder: Path, served: ServedPage) -> None:
+    def __init__(self, folder: Path, served: ServedPage) -> None:
         self._folder = folder
         self._served = served
-        root = api.root
-        api.pages |= {f"{root}/docs": self._to_index, f"{root}/docs/": self._index}
-        api.folders[f"{root}/docs/"] = self.file
 
     async def file(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
         """The page or picture at a path beneath the folder; 404 if there is none."""
@@ -52,12 +47,6 @@ class Documentation:
             raise ApiError(404, "not_found", f"the documentation has no page {shown(path)}")
         suffix = PurePosixPath(path).suffix
         return _answer(request, content, TYPES.get(_SHOWN.get(suffix, ""), _PLAIN))
-
-    async def _index(self, request: web.BaseRequest) -> web.StreamResponse:
-        return await self.file(INDEX, request)
-
-    async def _to_index(self, _: web.BaseRequest) -> web.StreamResponse:
-        return web.Response(status=302, headers={hdrs.LOCATION: "docs/"})
 
     def _read(self, path: str, template: bytes) -> bytes | None:
         """A file as it is sent. Blocking."""

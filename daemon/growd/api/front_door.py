@@ -12,8 +12,7 @@ from aiohttp import StreamReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.access.origins import OriginGuard
-from growd.server.accept import prefers_html
-from growd.server.client_request import READING, add_own_headers, check_framing, split_target
+from growd.server.client_request import READING, add_own_headers, check_framing, prefers_html, split_target
 from growd.server.connections import ConnectionLimits
 from growd.server.errors import ApiError
 from growd.server.json_answer import JsonAnswer

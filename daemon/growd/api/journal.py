@@ -1,31 +1,35 @@
-"""The body of an entry with photos, the query of a list of entries, the answer with a photo."""
+"""The calls of the API about journals: entries with photos, written and listed."""
 
 from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import BodyPartReader, hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from growd.api.history import LATEST, time_of
-from growd.api.operation import Body
-from growd.bus.errors import BusError, InvalidValueError, shown
+from growd.api.operation import Body, Call, Operation
+from growd.bus.errors import BusError, InvalidValueError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
-from growd.server.client_request import add_own_headers, send_continue
+from growd.bus.names import normalise
+from growd.server.client_request import add_own_headers, client_of, send_continue
 from growd.server.errors import ApiError
+from growd.server.json_answer import json_answer
 from growd.store.entries.journal import EntryFields
 from growd.store.entries.listing import JournalQuery
-from growd.store.errors import PhotoError
+from growd.store.errors import CouchError, PhotoError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from aiohttp import MultipartReader
 
-    from growd.store.entries.journal import EntryUpload, OpenPhoto
+    from growd.api.operations import Api
+    from growd.store.entries.journal import EntryUpload, GrowersJournal, OpenPhoto
 
 MOST_PHOTOS: Final = 8
 PHOTO_BYTES: Final = 16 * 1024 * 1024
@@ -187,3 +191,88 @@ def _check_length(request: web.BaseRequest) -> None:
 
 def _too_large(sentence: str) -> ApiError:
     return ApiError(413, "too_large", sentence, closes=True)
+
+
+_SAVED: Final = {"message": "Saved the entry"}
+
+
+async def save_entry(api: Api, call: Call) -> web.StreamResponse:
+    """Save an entry; it is on the disk before the answer."""
+    environment = normalise(call.name)
+    journal = _journal(api, environment)
+    if call.body is not None:
+        entry = await _draft(api, journal, call, call.body)
+        return _saved(api, journal, await api.to_end(journal.keep(entry), "keep an entry"))
+    form = EntryForm(api.limits.body_stall_s, api.limits.form_s)
+    async with journal.receiving(client_of(call.request)) as upload:
+        entry = await _draft(api, journal, call, await form.read(call.request, upload))
+        return _saved(api, journal, await api.to_end(journal.keep(entry, upload), "keep an entry"))
+
+
+async def list_entries(api: Api, call: Call) -> web.StreamResponse:
+    """List entries, newest first."""
+    environment = normalise(call.name)
+    journal = _journal(api, environment)
+    entries, more, missing = await journal.reader.read(journal_query(environment, call.query))
+    listed = [_addressed(api, entry) for entry in entries]
+    return json_answer({"environment": environment, "entries": listed, "more": more, "missing": missing})
+
+
+async def get_photo(api: Api, call: Call) -> web.StreamResponse:
+    """Answer with a photo."""
+    entry_id, _, name = normalise(call.name).partition("/")
+    if api.journal is None:
+        raise UnknownNameError("photo", call.name)
+    try:
+        async with api.journal.photo(entry_id, name) as photo:
+            return await send_photo(call.request, photo)
+    except CouchError as error:
+        if call.request.writer.output_size:
+            raise  # the answer has begun
+        raise _unavailable(error) from None
+
+
+def _journal(api: Api, environment: str) -> GrowersJournal:
+    if api.journal is None:
+        raise UnknownNameError("environment", environment)
+    api.journal.check_environment(environment)
+    return api.journal
+
+
+async def _draft(api: Api, journal: GrowersJournal, call: Call, body: dict[str, Any]) -> Any:
+    try:
+        who = api.who(call.request, body["by"])
+        return await journal.draft(normalise(call.name), entry_fields(body), who)
+    except CouchError as error:
+        raise _unavailable(error) from None
+
+
+def _saved(api: Api, journal: GrowersJournal, entry: Any) -> web.StreamResponse:
+    return json_answer(_SAVED | _addressed(api, journal.reader.described(entry)))
+
+
+def _addressed(api: Api, entry: dict[str, Any]) -> dict[str, Any]:
+    """The entry with the addresses of its photos."""
+    folder = f"{api.prefix}/photo/{quote(entry['id'], safe=':')}"
+    photos = [{**photo, "address": f"{folder}/{photo['name']}"} for photo in entry["photos"]]
+    return {**entry, "photos": photos}
+
+
+def _unavailable(error: CouchError) -> ApiError:
+    return ApiError(503, "database_unavailable", str(error), {"Retry-After": "5"})
+
+
+JOURNAL_OPERATIONS: Final = (
+    Operation(
+        "GET", "journal", "environment", "List the entries of a journal, newest first", list_entries,
+        query=JOURNAL_QUERY, answer="entries", refusals=(404,),
+    ),
+    Operation(
+        "POST", "journal", "environment",
+        "Save a text, measurements by hand and photos in a journal; they are on disk before the answer",
+        save_entry, body=ENTRY, answer="entry", refusals=(403, 404, 411, 507),
+    ),
+    Operation(
+        "GET", "photo", "photo", "Read a photo of a journal", get_photo, answer="photo", refusals=(404, 503),
+    ),
+)  # fmt: skip

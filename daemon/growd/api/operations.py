@@ -18,9 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 import msgspec
 
 from growd.api.history import HISTORY_QUERY, history_query
-from growd.api.journal import is_form
-from growd.api.journal_calls import JOURNAL_OPERATIONS
-from growd.api.openapi import document, secured
+from growd.api.journal import JOURNAL_OPERATIONS, is_form
 from growd.api.operation import Body, Call, Operation, Repeated
 from growd.api.requests import BodyReader, decode_name
 from growd.api.streams import Streams
@@ -28,6 +26,7 @@ from growd.bus.errors import BusError, UnknownNameError, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.names import MAX_NAME, normalise
 from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import load
 from growd.server.client_limits import Clients
 from growd.server.client_request import READING, address_of, client_of
 from growd.server.errors import ApiError, error_fields
@@ -360,12 +359,14 @@ class Api:
 
     async def stream_topic(self, call: Call) -> web.StreamResponse:
         with self.lasting(call.request):
-            return await self.streams.serve(call.request, call.name, latest=call.query["latest"])
+            answers = await self.streams.answers()
+            return await answers.serve(call.request, call.name, latest=call.query["latest"])
 
     async def stream_topics(self, call: Call) -> web.StreamResponse:
         topics = [own_name("topic", name) for name in call.query["topic"]]
         with self.lasting(call.request):
-            return await self.streams.serve_many(
+            answers = await self.streams.answers()
+            return await answers.serve_many(
                 call.request,
                 topics,
                 latest=call.query["latest"],
@@ -457,10 +458,13 @@ class Api:
 
     def document(self, *, chamber: bool = False) -> dict[str, Any]:
         """The OpenAPI document; with `chamber` also the paths of this chamber's services and topics."""
+        from growd.api.openapi import document, secured  # noqa: PLC0415  only who asks for it needs it
+
         described = document(self.operations, self.prefix, self.bus if chamber else None)
         return described if self.access is None else secured(described)
 
     async def get_openapi(self, call: Call) -> web.StreamResponse:
+        await load("growd.api.openapi")
         now = (self.bus.topics.changes, self.bus.services.changes)
         if self._described != now:
             self._descriptions, self._described = {}, now

@@ -6,11 +6,12 @@ The documentation is beneath `<root>/docs/`, see `documentation.py`.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from aiohttp import hdrs, web
 
-from growd.server.accept import prefers_html
+from growd.runtime.event_loop import load
+from growd.server.client_request import prefers_html
 from growd.server.served_page import ServedPage
 
 if TYPE_CHECKING:
@@ -18,12 +19,18 @@ if TYPE_CHECKING:
 
     from growd.api.operations import Api, Page
 
+_INDEX: Final = "README.md"
+
 
 class PageFiles:
-    """Serves the files in `folder` with `ServedPage`. Programs get the API's links in place of a page."""
+    """Serves the files in `folder` with `ServedPage`, and the documentation in `docs`.
 
-    def __init__(self, api: Api, folder: Path, *, is_edited: bool) -> None:
-        self.served = served = ServedPage(folder, is_edited=is_edited)
+    Programs get the API's links in place of a page.
+    """
+
+    def __init__(self, api: Api, folder: Path, docs: Path, *, is_edited: bool) -> None:
+        self._docs = docs
+        self._served = served = ServedPage(folder, is_edited=is_edited)
         root, prefix = api.root, api.prefix
         pages: dict[str, Page] = {
             root: _sent_to(f"{root[1:]}/"),  # relative, as a proxy may put growd beneath a path
@@ -35,6 +42,15 @@ class PageFiles:
         api.pages |= {f"{root}/api": _sent_to("api/"), f"{root}/api/": partial(served.document, "api.html")}
         api.pages[f"{root}/worker.js"] = partial(served.document, "worker.js")  # its scope is `root`
         api.folders[f"{root}/page/"] = served.file
+        index = partial(self._document, _INDEX)
+        api.pages |= {f"{root}/docs": _sent_to("docs/"), f"{root}/docs/": index}
+        api.folders[f"{root}/docs/"] = self._document
+
+    async def _document(self, path: str, request: web.BaseRequest) -> web.StreamResponse:
+        await load("growd.api.documentation")
+        from growd.api.documentation import Documentation  # noqa: PLC0415  few read it
+
+        return await Documentation(self._docs, self._served).file(path, request)
 
 
 def _sent_to(location: str) -> Page:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from growd.bus.errors import shown
 from growd.bus.messages import Quality
 from growd.runtime.sentence import encode
-from growd.server.accept import weights
+from growd.server.client_request import weights
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:

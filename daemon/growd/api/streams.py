@@ -1,35 +1,18 @@
-"""All open streams.
-
-`broadcast.py` has what a `topic_stream` sends, `many_topics.py` what a `stream` sends.
-"""
+"""All clients that wait for messages; `stream_answers.py` has what streams send."""
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager, contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from aiohttp import hdrs, web
-
-from growd.api.broadcast import (
-    AT_ONCE,
-    BURST,
-    LATEST_S,
-    Broadcast,
-    BroadcastClient,
-    bound_buffers,
-    transport_of,
-)
-from growd.api.many_topics import SENT_AS_CHANGES, LastMessages, TopicsProgress, TopicsStream
-from growd.api.stream_formats import FORMATS, TOPICS_FORMATS, negotiate
 from growd.bus.errors import ClosedError
-from growd.server.client_request import add_own_headers, client_of
+from growd.runtime.event_loop import load
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from growd.api.stream_formats import StreamFormat
+    from growd.api.stream_answers import StreamAnswers
     from growd.bus.nodes import Node
     from growd.bus.topics import Subscription
     from growd.runtime.clock import Clock
@@ -63,102 +46,49 @@ class Streams:
         self._heartbeat = heartbeat_s
         self._taken = 0
         self._waiting: set[Subscription] = set()
-        self._broadcasts: dict[tuple[str, StreamFormat], Broadcast] = {}
-        self._last = LastMessages()
-        self._of_many = 0  # streams of many topics
+        self._answers: StreamAnswers | None = None
         self._closed = False
 
     def __len__(self) -> int:
         """How many clients wait."""
         return self._taken
 
+    async def answers(self) -> StreamAnswers:
+        """What answers with streams; loaded for the first one."""
+        await load("growd.api.stream_answers")
+        from growd.api.stream_answers import StreamAnswers  # noqa: PLC0415
+
+        if self._answers is None:
+            self._answers = StreamAnswers(
+                self,
+                self._node,
+                queue=self._queue,
+                heartbeat_s=self._heartbeat,
+                clock=self._clock,
+                wall_time=self._wall_time,
+            )
+        return self._answers
+
     @contextmanager
     def subscription(self, *topics: str, client: str | None, depth: int = 1) -> Iterator[Subscription]:
         """A subscription for one client that waits for messages. `ApiError` 429 if too many wait."""
-        with self._place(client), self._node.subscribe(*topics, depth=depth) as subscription:
+        with self.place(client), self._node.subscribe(*topics, depth=depth) as subscription:
             self._waiting.add(subscription)
             try:
                 yield subscription
             finally:
                 self._waiting.discard(subscription)
 
-    async def serve(self, request: web.BaseRequest, topic: str, *, latest: bool) -> web.StreamResponse:
-        """Stream `topic` until the client disconnects; begin with its last message if `latest`.
-
-        A client that sends the id of this message (`Last-Event-ID`) does not get it again. `ApiError` 429 if
-        too many clients wait.
-        """
-        form = negotiate(_accepted(request), FORMATS)
-        response = _response(request, form)
-        with self._place(client_of(request)):
-            async with self._broadcast(topic, form) as broadcast:
-                seen = request.headers.get("Last-Event-ID") if latest else None
-                with suppress(ConnectionError):  # the client went
-                    client = BroadcastClient(request, form, self._queue)
-                    with broadcast.joined(client, latest=latest, seen=seen):
-                        await response.prepare(request)
-                        await client.run()
-        return response
-
-    async def serve_many(
-        self,
-        request: web.BaseRequest,
-        topics: Sequence[str],
-        *,
-        latest: bool,
-        throttle: float,
-        heartbeat: float,
-        changes: bool,
-    ) -> web.StreamResponse:
-        """Stream the messages of `topics` as `TopicsStream` does, until the client disconnects.
-
-        If `latest`, begin with the last messages, without those that the client has had by its
-        `Last-Event-ID`. `ApiError` 429 if too many clients wait.
-        """
-        form = negotiate(_accepted(request), TOPICS_FORMATS)
-        response = _response(request, form)
-        depth = self._queue + len(topics)
-        with self.subscription(*topics, client=client_of(request), depth=depth) as subscription:
-            seen = request.headers.get("Last-Event-ID")
-            progress = TopicsProgress(subscription.topics, self._last, seen, latest=latest)
-            stream = TopicsStream(
-                subscription,
-                form,
-                progress,
-                self._last,
-                throttle=throttle,
-                heartbeat=heartbeat,
-                as_changes=SENT_AS_CHANGES if changes else frozenset(),
-                clock=self._clock,
-                wall_time=self._wall_time,
-            )
-
-            self._of_many += 1
-            try:
-                await response.prepare(request)
-                bound_buffers(transport_of(request))
-                await stream.run(partial(self._write, request, response))
-            except (ConnectionError, ClosedError):
-                pass  # the client went, or the stream has come to its end
-            finally:
-                self._of_many -= 1
-        return response
-
     def close(self) -> None:
         """End all streams and refuse new ones."""
         self._closed = True
-        for subscription in (*self._waiting, *(each.subscription for each in self._broadcasts.values())):
+        shared = () if self._answers is None else self._answers.subscriptions()
+        for subscription in (*self._waiting, *shared):
             subscription.close()
 
-    async def _write(self, request: web.BaseRequest, response: web.StreamResponse, text: bytes) -> None:
-        """Write to a stream of many topics, and return when its connection takes more."""
-        await response.write(text)
-        await request.writer.drain()
-        if self._of_many > AT_ONCE:
-            await self._clock.sleep(LATEST_S)
-
     @contextmanager
-    def _place(self, client: str | None) -> Iterator[None]:
+    def place(self, client: str | None) -> Iterator[None]:
+        """The place of one client. `ApiError` 429 if too many wait."""
         if self._closed:
             raise ClosedError(self._node.name)
         if self._taken >= self._limit:
@@ -170,35 +100,3 @@ class Streams:
                 yield
             finally:
                 self._taken -= 1
-
-    @asynccontextmanager
-    async def _broadcast(self, topic: str, form: StreamFormat) -> AsyncIterator[Broadcast]:
-        """The broadcast of a topic in a format, from its first client to its last."""
-        broadcast = self._broadcasts.get((topic, form))
-        if broadcast is None or broadcast.subscription.is_closed:
-            subscription = self._node.subscribe(topic, depth=BURST)
-            broadcast = self._broadcasts[topic, form] = Broadcast(subscription, form, self._heartbeat)
-        broadcast.users += 1
-        try:
-            yield broadcast
-        finally:
-            broadcast.users -= 1
-            if not broadcast.users:
-                if self._broadcasts.get((topic, form)) is broadcast:
-                    del self._broadcasts[topic, form]
-                await broadcast.close()
-
-
-def _accepted(request: web.BaseRequest) -> str:
-    return ",".join(request.headers.getall(hdrs.ACCEPT, []))
-
-
-def _response(request: web.BaseRequest, form: StreamFormat) -> web.StreamResponse:
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": form.content_type,
-            "X-Accel-Buffering": "no",  # an nginx in front passes each message on at once
-        }
-    )
-    add_own_headers(request, response.headers)
-    return response

@@ -4,7 +4,6 @@ Each option stands with its type, range, default and what it means in `services`
 modules of their names; `root` puts them together.
 """
 
-from growd.config.access import Access
 from growd.config.chamber import Chamber, chambers_of
 from growd.config.control import (
     DerivedOptions,
@@ -17,7 +16,6 @@ from growd.config.devices import ChannelOptions, Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source, refuse
 from growd.config.outputs import Output
 from growd.config.reading import load, load_outputs
-from growd.config.retention import Retention
 from growd.config.root import ChamberOptions, Config
 from growd.config.services import (
     Couchdb,
@@ -25,10 +23,12 @@ from growd.config.services import (
     Http,
     MessageTypeName,
     Replication,
+    Retention,
     Simulator,
     StorageRuleOptions,
     Store,
 )
+from growd.config.web import Access
 
 __all__ = [
     "Access",

@@ -10,7 +10,7 @@ from msgspec import Meta
 from growd.config.base import DEVICE_FILE, Fraction, Name, Section
 from growd.config.control import TimeOfDay, seconds_of_day
 from growd.config.findings import Finding
-from growd.runtime.addresses import without_login
+from growd.runtime.text import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from growd.config.access import faults_of_access
 from growd.config.camera import faults_of_cameras
 from growd.config.device_checks import device_inconsistencies
 from growd.config.findings import Finding
 from growd.config.mqtt import faults_of_mqtt
-from growd.config.retention import faults_of_retention
-from growd.config.tls import faults_of_tls
-from growd.config.web import faults_of_web
-from growd.runtime.addresses import without_login
+from growd.config.services import faults_of_retention
+from growd.config.web import faults_of_access, faults_of_tls, faults_of_web
+from growd.runtime.text import without_login
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

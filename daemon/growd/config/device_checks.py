@@ -10,7 +10,6 @@ from growd.config.conditions import faults_of_conditions
 from growd.config.devices import Light, Sensor
 from growd.config.findings import Finding, once
 from growd.config.loops import loop_faults
-from growd.config.output_checks import output_faults, output_names, shared_devices
 from growd.config.outputs import PWM_PINS, SOFTWARE_PWM_HZ
 from growd.config.sensor_checks import KINDS_WITH, no_variable, sensor_faults, shared_places
 from growd.variables import FAN, ILLUMINANCE, VALVE, VARIABLES
@@ -48,14 +47,20 @@ def device_inconsistencies(config: Config) -> Iterator[Finding]:
     for chamber in chambers_of(config):
         yield from sensor_faults(chamber)
         yield from _lamp(chamber)
-        yield from output_faults(chamber)
+        if chamber.options.output:
+            from growd.config.output_checks import output_faults  # noqa: PLC0415  only with outputs
+
+            yield from output_faults(chamber)
         yield from loop_faults(chamber)
         yield from _limits(chamber)
         yield from faults_of_conditions(chamber)
         yield from _combined(chamber)
         yield from _unmeasured(chamber)
     yield from shared_places(config)
-    yield from shared_devices(config)
+    if any(chamber.options.output for chamber in chambers_of(config)):
+        from growd.config.output_checks import shared_devices  # noqa: PLC0415  only with outputs
+
+        yield from shared_devices(config)
     known = {*VARIABLES, *(name.rpartition("/")[2] for name in config.topics)}
     for name in config.store.variable:
         if name not in known:
@@ -79,7 +84,10 @@ def _names(chamber: Chamber) -> Iterator[Finding]:
             yield Finding(
                 chamber.path("sensor", number, "name"), "light is the name of the lamp; choose another"
             )
-    yield from output_names(chamber)
+    if chamber.options.output:
+        from growd.config.output_checks import output_names  # noqa: PLC0415  only with outputs
+
+        yield from output_names(chamber)
 
 
 def _pins(config: Config) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import OUTPUTS, SENSORS, offers
-from growd.runtime.text_file import read_text
+from growd.runtime.files import read_text
 
 if TYPE_CHECKING:
     import pathlib

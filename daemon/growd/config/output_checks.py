@@ -20,7 +20,7 @@ from growd.config.outputs import (
     OwnOutput,
 )
 from growd.output_roles import OutputClass, role_of
-from growd.runtime.addresses import without_login
+from growd.runtime.text import without_login
 from growd.variables import ILLUMINANCE, VARIABLES, similar_variable
 
 if TYPE_CHECKING:

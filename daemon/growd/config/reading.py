@@ -14,6 +14,7 @@ import os
 import re
 import tomllib
 from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, get_args, get_origin
 
@@ -24,8 +25,6 @@ from growd.config.checks import inconsistencies
 from growd.config.device_checks import device_conflicts
 from growd.config.devices import Light, Sensor
 from growd.config.findings import ConfigError, Finding, Source
-from growd.config.hints import hint_for, not_toml
-from growd.config.lines import lines_of
 from growd.config.outputs import Output
 from growd.config.own_options import declared_by, failed_drivers, load_kinds, own_kind, type_of, with_own
 from growd.config.root import Config
@@ -33,7 +32,7 @@ from growd.config.secrets import secret_path
 from growd.config.types import described
 from growd.device_kinds import OUTPUT_KINDS, SENSOR_KINDS
 from growd.own_kinds import measuring_anything, reason_of
-from growd.runtime.text_file import EncodingError, read_text
+from growd.runtime.files import EncodingError, read_text
 
 if TYPE_CHECKING:
     import pathlib
@@ -216,7 +215,7 @@ class _Tree:
     path: pathlib.Path | None
     text: str | None = None
     values: dict[str, Any] = field(default_factory=dict)
-    _lines: dict[OptionPath, int] = field(default_factory=dict)
+    _text: str = ""
     _origins: dict[OptionPath, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -232,9 +231,17 @@ class _Tree:
         except EncodingError as error:
             raise ConfigError(f"{self.path}:{error.line}: {error}") from None
         except (ValueError, RecursionError) as error:
+            from growd.config.hints import not_toml  # noqa: PLC0415  only of an error
+
             raise ConfigError(not_toml(self.path, error)) from None
-        self._lines = lines_of(text)
+        self._text = text
         _resolve_files(self.values, self.path.parent)
+
+    @cached_property
+    def _lines(self) -> dict[OptionPath, int]:
+        from growd.config.lines import lines_of  # noqa: PLC0415  only findings name lines
+
+        return lines_of(self._text)
 
     def set(self, option: str, text: str, origin: str) -> None:
         """Set a value: TOML, or else a string. It may be a password, so errors do not show it."""
@@ -409,6 +416,8 @@ class _Reader:
     def _wrong(self, path: OptionPath, expected: str, value: Any) -> None:
         is_secret = path[-1] in _SECRET or (isinstance(value, str) and _LOGIN.search(value))
         got = "a value that may contain a password" if is_secret else repr(value)
+        from growd.config.hints import hint_for  # noqa: PLC0415  only of an error
+
         self._note(path, f"must be {expected}, got {got}{hint_for(path, expected, value)}")
 
     def _unknown(self, name: str, known: list[str], kind: type[Any], path: OptionPath) -> None:

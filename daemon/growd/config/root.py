@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from growd.config.access import Access
 from growd.config.alerts import AlertOptions, Notify
 from growd.config.base import Name, Section
 from growd.config.camera import Camera, PhotoOptions
@@ -23,7 +22,6 @@ from growd.config.devices import Light, Sensor
 from growd.config.loops import LoopOptions
 from growd.config.mqtt import Mqtt
 from growd.config.outputs import Output
-from growd.config.retention import Retention
 from growd.config.services import (
     Couchdb,
     Environment,
@@ -31,11 +29,12 @@ from growd.config.services import (
     Http,
     MessageTypeName,
     Replication,
+    Retention,
     SetPoints,
     Simulator,
     Store,
 )
-from growd.config.tls import Tls
+from growd.config.web import Access, Tls
 
 if TYPE_CHECKING:
     from growd.config.findings import OptionPath

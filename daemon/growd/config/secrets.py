@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from growd.config.findings import ConfigError
-from growd.runtime.text_file import EncodingError, decoded
+from growd.runtime.files import EncodingError, decoded
 
 CREDENTIALS_DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 """Set by systemd for a unit with LoadCredential=; systemd.exec(5), "Credentials"."""

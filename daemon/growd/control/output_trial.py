@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from growd.bus.messages import Quality
-from growd.control.effect_course import EFFECT, WATCHING, EffectCourse, Watched
+from growd.control.effect_course import EFFECT, WATCHING, EffectCourse
 from growd.control.health import LEVELS, State
+from growd.control.self_test import BRIEFLY_S, Found, Reason, StoppedError
 from growd.control.topics import commanded, diagnostics, feedback, measured
 from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from growd.bus.topics import Subscription
     from growd.control.interlocks.base import Interlock
     from growd.control.interlocks.node import Interlocks
+    from growd.control.self_test import FeedbackSensor, OutputUnderTest
 
 PERIOD_S: Final = 1.0
 STEADY_S: Final = 300.0  # for readings that say how the variable goes on by itself
-BRIEFLY_S: Final = 5.0  # for an output without a sensor
 WRITTEN_S: Final = 30.0  # an interlock or the device may delay it
 PAUSE_S: Final = 900.0  # the longest pause of an interlock, such as that of the mixing tank
 FED_S: Final = 2.0  # messages carry wall time, which may step; they are not older than this
@@ -31,106 +30,6 @@ FED_S: Final = 2.0  # messages carry wall time, which may step; they are not old
 SWITCHING_ON: Final = Sentence("switching on", "switching_on")
 IS_ON: Final = Sentence("it is on", "output_on")
 SWITCHING_OFF: Final = Sentence("switching off", "switching_off")
-
-
-class TrialOutcome(StrEnum):
-    """What the self-test says of an output."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    NOT_TESTED = "not_tested"
-
-
-class Reason(StrEnum):
-    """The kind of a reason."""
-
-    WORKS = "works"
-    NO_EFFECT = "no_effect"
-    REVERSED = "reversed"
-    STAYS_ON = "stays_on"
-    DEVICE = "device"
-    SENSOR = "sensor"
-    INTERLOCK = "interlock"
-    HELD = "held"
-    NOT_ASKED = "not_asked"
-    UNSEEN = "unseen"
-    UNSTEADY = "unsteady"
-
-
-@dataclass(frozen=True)
-class FeedbackSensor:
-    """A sensor of the state of a device: above `above` it is on; it follows within `confirm_s`."""
-
-    device: str
-    above: float
-    confirm_s: float
-
-
-@dataclass(frozen=True)
-class OutputUnderTest:
-    """The outputs of one own variable, which are switched together.
-
-    `level_topic` has the level that was written, for the lamp in a `field`. `place` is the output for its
-    interlocks. It is at `level` in the test, and at `safe` otherwise. It is switched off when `watched` has
-    moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs of the own variable
-    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`.
-    What `needs_asking` is tested only if somebody names it.
-    """
-
-    name: str
-    variable: str
-    devices: tuple[str, ...]
-    level_topics: tuple[str, ...]
-    place: str
-    watched: tuple[Watched, ...] = ()
-    on_s: float = BRIEFLY_S
-    after_s: float = 60.0
-    is_dose: bool = False
-    beside: str = ""
-    safe: float = 0.0
-    field: str = ""
-    feedback: tuple[FeedbackSensor, ...] = ()
-    needs_asking: bool = False
-
-    @property
-    def level(self) -> float:
-        """Its level in the test."""
-        return 1.0 - self.safe
-
-    def is_named(self, name: str) -> bool:
-        """Whether a name is that of this output, of a device of it, or its own variable."""
-        return name in (self.name, self.variable, *self.devices)
-
-
-class StoppedError(Exception):
-    """The whole test ends. The text says why."""
-
-
-_NOT_TESTED: Final = (Reason.HELD, Reason.NOT_ASKED, Reason.UNSEEN, Reason.UNSTEADY)
-
-
-@dataclass(frozen=True)
-class Found:
-    """What was found, and the reason in words."""
-
-    finding: Reason
-    reason: str
-
-    @property
-    def sentence(self) -> Sentence:
-        """The reason; without a code of its own it has that of the finding."""
-        return (
-            self.reason
-            if isinstance(self.reason, Sentence)
-            else Sentence(self.reason, f"test_{self.finding}")
-        )
-
-    @property
-    def outcome(self) -> TrialOutcome:
-        """What follows from it."""
-        if self.finding is Reason.WORKS:
-            return TrialOutcome.PASSED
-        return TrialOutcome.NOT_TESTED if self.finding in _NOT_TESTED else TrialOutcome.FAILED
 
 
 class _EarlyError(Exception):

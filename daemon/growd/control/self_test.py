@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import MessageType, Quality
 from growd.control.interlocks.saved_states import SAVE_ERRORS
-from growd.control.output_trial import Found, OutputTrial, Reason, StoppedError, TrialOutcome
 from growd.control.topics import SENTENCE, commanded, desired, measured, said
+from growd.runtime.event_loop import load
 from growd.runtime.sentence import Sentence, code_of, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from growd.bus import Bus
     from growd.bus.messages import Message
+    from growd.control.effect_course import Watched
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
-    from growd.control.output_trial import OutputUnderTest
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +42,108 @@ SELF_TEST: Final = MessageType(
 """`state` is running, done or stopped. Times are UNIX seconds, `ended` 0 before the end. `results` has for
 each output `name`, `variable`, `outcome`, `finding`, and `reason` with its `code` and `fields`."""
 
+BRIEFLY_S: Final = 5.0  # for an output without a sensor
+
+
+class TrialOutcome(StrEnum):
+    """What the self-test says of an output."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    NOT_TESTED = "not_tested"
+
+
+class Reason(StrEnum):
+    """The kind of a reason."""
+
+    WORKS = "works"
+    NO_EFFECT = "no_effect"
+    REVERSED = "reversed"
+    STAYS_ON = "stays_on"
+    DEVICE = "device"
+    SENSOR = "sensor"
+    INTERLOCK = "interlock"
+    HELD = "held"
+    NOT_ASKED = "not_asked"
+    UNSEEN = "unseen"
+    UNSTEADY = "unsteady"
+
+
+@dataclass(frozen=True)
+class FeedbackSensor:
+    """A sensor of the state of a device: above `above` it is on; it follows within `confirm_s`."""
+
+    device: str
+    above: float
+    confirm_s: float
+
+
+@dataclass(frozen=True)
+class OutputUnderTest:
+    """The outputs of one own variable, which are switched together.
+
+    `level_topic` has the level that was written, for the lamp in a `field`. `place` is the output for its
+    interlocks. It is at `level` in the test, and at `safe` otherwise. It is switched off when `watched` has
+    moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs of the own variable
+    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`.
+    What `needs_asking` is tested only if somebody names it.
+    """
+
+    name: str
+    variable: str
+    devices: tuple[str, ...]
+    level_topics: tuple[str, ...]
+    place: str
+    watched: tuple[Watched, ...] = ()
+    on_s: float = BRIEFLY_S
+    after_s: float = 60.0
+    is_dose: bool = False
+    beside: str = ""
+    safe: float = 0.0
+    field: str = ""
+    feedback: tuple[FeedbackSensor, ...] = ()
+    needs_asking: bool = False
+
+    @property
+    def level(self) -> float:
+        """Its level in the test."""
+        return 1.0 - self.safe
+
+    def is_named(self, name: str) -> bool:
+        """Whether a name is that of this output, of a device of it, or its own variable."""
+        return name in (self.name, self.variable, *self.devices)
+
+
+class StoppedError(Exception):
+    """The whole test ends. The text says why."""
+
+
+_NOT_TESTED: Final = (Reason.HELD, Reason.NOT_ASKED, Reason.UNSEEN, Reason.UNSTEADY)
+
+
+@dataclass(frozen=True)
+class Found:
+    """What was found, and the reason in words."""
+
+    finding: Reason
+    reason: str
+
+    @property
+    def sentence(self) -> Sentence:
+        """The reason; without a code of its own it has that of the finding."""
+        return (
+            self.reason
+            if isinstance(self.reason, Sentence)
+            else Sentence(self.reason, f"test_{self.finding}")
+        )
+
+    @property
+    def outcome(self) -> TrialOutcome:
+        """What follows from it."""
+        if self.finding is Reason.WORKS:
+            return TrialOutcome.PASSED
+        return TrialOutcome.NOT_TESTED if self.finding in _NOT_TESTED else TrialOutcome.FAILED
+
 
 class SelfTest:
     """The services `<environment>/self_test/begin` and `.../stop`.
@@ -47,7 +151,7 @@ class SelfTest:
     The first answers at once that the test has begun, or why not: a recipe runs, a set point or an override
     is set, all outputs are held, or an experiment (`others`) runs. If one of these occurs meanwhile, the
     test stops. The outputs are tested one after the other, by commands on `commanded`, so all interlocks
-    hold. Each is released after its test, and whenever the test ends.
+    hold. Each is released after its test, and whenever the test ends. `find` returns all outputs.
 
     Progress and results are on `<environment>/self_test`. The last result is kept in `memory`, and is the
     detail `last` of the node.
@@ -57,7 +161,7 @@ class SelfTest:
         self,
         bus: Bus,
         environment: str,
-        outputs: Sequence[OutputUnderTest],
+        find: Callable[[], Awaitable[Sequence[OutputUnderTest]]],
         interlocks: Interlocks,
         memory: Memory,
         *,
@@ -68,7 +172,8 @@ class SelfTest:
         self._bus = bus
         self._clock = bus.clock
         self._environment = environment
-        self._outputs = tuple(outputs)
+        self._find = find
+        self._outputs: tuple[OutputUnderTest, ...] = ()
         self._interlocks = interlocks
         self._memory = memory
         self._set_points = tuple(set_points)
@@ -82,6 +187,9 @@ class SelfTest:
         self._topic = self.node.advertise(f"{environment}/self_test", SELF_TEST)
         self.node.describe("experiments", self._experiments)
         self.node.describe("last", lambda: self._last)
+        self._serve(environment)
+
+    def _serve(self, environment: str) -> None:
         names = Field("outputs", Kind.JSON, default=[], doc="names of outputs, or their variables; none: all")
         include = Field(
             "include", Kind.JSON, default=[], doc="outputs beside them that must be asked for: CO2, dosing"
@@ -122,6 +230,7 @@ class SelfTest:
     # services
 
     async def _begin(self, outputs: Any, include: Any, who: str) -> dict[str, Any]:
+        self._outputs = tuple(await self._find())
         try:
             chosen = self._named(outputs, "outputs")
             included = self._named(include, "include")
@@ -266,6 +375,9 @@ class SelfTest:
         if output.needs_asking and output.variable not in self._asked:
             reason = f"it is tested only if you ask for it: --include {output.name}"
             return Found(Reason.NOT_ASKED, reason)
+        await load("growd.control.output_trial")
+        from growd.control.output_trial import OutputTrial  # noqa: PLC0415  few test their outputs
+
         topics = [measured(self._environment, each.variable) for each in output.watched]
         with self.node.subscribe(commanded(self._environment, output.variable), *topics) as inbox:
             trial = OutputTrial(

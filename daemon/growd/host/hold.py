@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.runtime.atomic_file import read_regular, sync_folder, write_atomically
+from growd.runtime.files import read_regular, sync_folder, write_atomically
 from growd.runtime.text import printable
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import aiomqtt
 
 from growd.runtime.pauses import Pauses
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd_drivers.network_switch import NETWORK_LIMIT_S
 
 if TYPE_CHECKING:

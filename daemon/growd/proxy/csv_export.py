@@ -14,13 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from aiohttp import hdrs, web
 
-from growd.proxy.errors import AnswerTooLargeError, GatewayError
-from growd.proxy.gateway import break_off, first_segment
+from growd.proxy.gateway import AnswerTooLargeError, GatewayError, break_off, first_segment
+from growd.runtime.event_loop import load
 from growd.server.client_request import add_cors
 from growd.server.errors import ApiError
 from growd.store.errors import PageError, PageTooLargeError
-from growd.store.exporting.csv_list import parse_csv_list
-from growd.store.exporting.pages import LARGEST_PAGE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Sequence
@@ -28,8 +26,8 @@ if TYPE_CHECKING:
     from multidict import CIMultiDict
 
     from growd.proxy.gateway import DatabaseAnswer, Gateway
+    from growd.store.database_node import IndexBuild
     from growd.store.exporting.csv_list import CsvList
-    from growd.store.index_builds import IndexBuild
 
     Building = Callable[[str], Awaitable[IndexBuild | None]]
 
@@ -121,6 +119,9 @@ class Exports:
         views = next((views for lists, views in self._views.items() if target.startswith(lists)), None)
         if request.method != "GET" or views is None:
             return None
+        await load("growd.store.exporting.csv_list")
+        from growd.store.exporting.pages import LARGEST_PAGE  # noqa: PLC0415  only exports need it
+
         table = self._table(request)
         if table is not None:
             return await self._download(request, table, views + table.view, database)
@@ -135,6 +136,8 @@ class Exports:
         target = request.raw_path
         if not target.isascii() or request.body_exists or any(name in request.headers for name in _NOT_OURS):
             return None
+        from growd.store.exporting.csv_list import parse_csv_list  # noqa: PLC0415  only exports need it
+
         view, _, query = target.partition("/_list/csv/")[2].partition("?")
         return parse_csv_list(view, query)
 

@@ -20,7 +20,6 @@ from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 from yarl import URL
 
-from growd.proxy.errors import AnswerTooLargeError, UpstreamBrokenError, UpstreamUnreachableError
 from growd.proxy.feeds import Feed
 from growd.proxy.headers import Upstream, answer_headers, request_headers, request_target
 from growd.server.client_request import add_cors, send_continue, split_target
@@ -28,6 +27,23 @@ from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+
+class GatewayError(Exception):
+    """Base of the gateway's errors."""
+
+
+class UpstreamUnreachableError(GatewayError):
+    """The database accepts no connection: it is down or starting, or growd is stopping."""
+
+
+class UpstreamBrokenError(GatewayError):
+    """The database closed the connection early, or its answer is not valid HTTP."""
+
+
+class AnswerTooLargeError(GatewayError):
+    """The database's answer is larger than the caller accepts."""
+
 
 _log = logging.getLogger(__name__)
 

@@ -10,7 +10,7 @@ import msgspec
 
 from growd.bus.errors import InvalidValueError
 from growd.bus.messages import Quality
-from growd.recipes.interpreter import beyond
+from growd.recipes.formats import beyond
 from growd.recipes.plan import Shape  # noqa: TC001  msgspec reads it
 from growd.runtime.sentence import Sentence
 from growd.variables import VARIABLES
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus, Node
     from growd.bus.messages import Message
     from growd.bus.topics import Topic
-    from growd.recipes.interpreter import Reach
+    from growd.recipes.formats import Reach
     from growd.recipes.plan import Written
 
 _log = logging.getLogger(__name__)

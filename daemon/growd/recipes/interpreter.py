@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from growd.bus.errors import shown
-from growd.recipes import flexformat, phased, simple
+from growd.recipes import formats, phased
 from growd.recipes.doubts import conflict_in, doubts
 from growd.recipes.errors import InvalidRecipeError
 from growd.recipes.findings import (
@@ -22,24 +22,21 @@ from growd.recipes.findings import (
     warning,
     warnings,
 )
+from growd.recipes.formats import beyond
 from growd.recipes.grammar import RecipeFormat, fitting, misfits, published
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
+    from growd.recipes.formats import Reach
     from growd.recipes.plan import Plan
 
 MAX_BYTES: Final = 4_000_000
 """Size limit of a recipe as JSON, so that the document of its run stays below CouchDB's 8 MB
 (docs.couchdb.org/en/3.5.x/config/couchdb.html#couchdb/max_document_size)."""
 
-Reach = Mapping[str, tuple[float, float] | tuple[float, float, str] | tuple[float, float, str, float]]
-"""The lowest and highest set point that the actuators of an environment can reach, by variable. With a note,
-which says why, others are refused. The last number is of a lamp that can't be dimmed: it is on from there.
-"""
-
 FORMATS: Final[Mapping[str, RecipeFormat]] = {
-    module.FORMAT.name: module.FORMAT for module in (flexformat, phased, simple)
+    name: import_module(f"growd.recipes.{name}").FORMAT for name in formats.FORMATS
 }
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]')
@@ -186,18 +183,3 @@ def _check_reach(form: RecipeFormat, recipe: dict[str, Any], reach: Reach) -> It
             reported.add(variable)
             is_refused = any(reach[variable][2:3])
             yield error(place, words) if is_refused else warning(place, words)
-
-
-def beyond(reach: Reach, variable: str, value: float) -> str:
-    """The words on a set point that the actuators can't reach; "" if they can, or nothing drives it."""
-    found = reach.get(variable, (value, value))
-    low, high = found[:2]
-    note = found[2] if len(found) > 2 else ""  # noqa: PLR2004  see `Reach`
-    on_from = found[3] if len(found) > 3 else 0.0  # noqa: PLR2004
-    if 0 < value < on_from:
-        remedy = f"it can't be dimmed, and is on from {on_from:g}"
-        return f"{variable} of {value:g} may leave the lamp dark: {remedy}"
-    if low <= value <= high:
-        return ""
-    why = f": these are {note}" if note else ""
-    return f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}{why}"

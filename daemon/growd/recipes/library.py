@@ -11,10 +11,8 @@ import msgspec
 from growd.bus.errors import counted
 from growd.bus.fields import Field, Kind
 from growd.bus.services import SUCCESS
-from growd.recipes.drawing import plan_of
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
-from growd.recipes.findings import errors
-from growd.recipes.interpreter import FORMATS, check, interpret
+from growd.recipes.formats import interpreted
 from growd.recipes.waiting import WaitingStart
 
 if TYPE_CHECKING:
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Node
     from growd.recipes.findings import RecipeFinding
-    from growd.recipes.interpreter import Reach
+    from growd.recipes.formats import Reach
     from growd.recipes.plan import Plan
     from growd.recipes.run import Order, Run
     from growd.recipes.status import ActiveRun
@@ -128,7 +126,7 @@ class Library:
         """
         try:
             # in a thread: a large recipe takes too long for the event loop
-            found = await asyncio.to_thread(interpret, recipe, self.reach)
+            found = await asyncio.to_thread(interpreted, recipe, self.reach)
         except InvalidRecipeError as error:
             raise RecipeRefusedError(f"the recipe {recipe_id} is not valid: {error}") from error
         recipe.pop("_conflicts", None)
@@ -137,13 +135,13 @@ class Library:
     async def _answer_check(self, recipe_id: str, recipe: Any) -> dict[str, Any]:
         try:
             document = recipe if recipe is not None else await self.read(recipe_id)
-            duration, findings = await self._compute(_checked_duration, document, self.reach)
+            duration, wrong, findings = await self._compute(_checked_duration, document, self.reach)
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         return {
             "success": True,
-            "message": _counted(findings),
-            "valid": not errors(findings),
+            "message": f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}",
+            "valid": not wrong,
             "duration": duration,
             "findings": msgspec.to_builtins(findings),
         }
@@ -157,14 +155,14 @@ class Library:
             elif not recipe_id and isinstance(recipe, dict):
                 recipe_id = str(recipe.get("_id", ""))
             begin = start or self._clock.time()
-            plan, findings = await self._compute(
+            plan, errors, findings = await self._compute(
                 _checked_plan, recipe_id, recipe, self.reach, begin, self._zone
             )
         except RecipeRefusedError as error:
             return {"success": False, "message": str(error)}
         name = f"the recipe {recipe_id}" if recipe_id else "the recipe"
         if plan is None:
-            sentences = "; ".join(str(finding) for finding in errors(findings))
+            sentences = "; ".join(map(str, errors))
             answer = {"success": False, "message": f"{name} is not valid: {sentences}"}
         else:
             answer = {"success": True, "message": f"the plan of {recipe_id or name}", "plan": plan}
@@ -181,7 +179,7 @@ class Library:
         else:
             of, now = active.run, active.position.wall()
             start = now - active.elapsed()
-        draw = functools.partial(plan_of, state=state["state"], elapsed=state["elapsed"], now=now)
+        draw = functools.partial(_drawn, state=state["state"], elapsed=state["elapsed"], now=now)
         plan = await self._compute(draw, of.recipe_id, of.recipe, start, self._zone)
         return {"success": True, "message": f"the plan of {of.recipe_id}", "plan": plan}
 
@@ -205,23 +203,35 @@ class Library:
             self._calls -= 1
 
 
-def _checked_duration(recipe: Any, reach: Reach | None) -> tuple[float, list[RecipeFinding]]:
-    """How long the recipe lasts, 0 if there are errors, and all findings."""
+# These run in threads, and import what an environment without a recipe does not need.
+
+
+def _checked_duration(recipe: Any, reach: Reach | None) -> tuple[float, int, list[RecipeFinding]]:
+    """How long the recipe lasts, 0 if there are errors; the number of errors, and all findings."""
+    from growd.recipes.findings import errors  # noqa: PLC0415
+    from growd.recipes.interpreter import FORMATS, check  # noqa: PLC0415
+
     findings = check(recipe, reach)
-    return 0.0 if errors(findings) else FORMATS[recipe["format"]].plan(recipe).duration, findings
+    wrong = len(errors(findings))
+    return 0.0 if wrong else FORMATS[recipe["format"]].plan(recipe).duration, wrong, findings
 
 
 def _checked_plan(
     recipe_id: str, recipe: Any, reach: Reach | None, start: float, zone: tzinfo | None
-) -> tuple[dict[str, Any] | None, list[RecipeFinding]]:
-    """The plan, None if there are errors, and all findings."""
+) -> tuple[dict[str, Any] | None, list[RecipeFinding], list[RecipeFinding]]:
+    """The plan, None if there are errors; the errors, and all findings."""
+    from growd.recipes.findings import errors  # noqa: PLC0415
+    from growd.recipes.interpreter import check  # noqa: PLC0415
+
     findings = check(recipe, reach)
-    return None if errors(findings) else plan_of(recipe_id, recipe, start, zone), findings
+    wrong = errors(findings)
+    return None if wrong else _drawn(recipe_id, recipe, start, zone), wrong, findings
 
 
-def _counted(findings: list[RecipeFinding]) -> str:
-    wrong = len(errors(findings))
-    return f"{counted(wrong, 'error')}, {counted(len(findings) - wrong, 'warning')}"
+def _drawn(recipe_id: str, recipe: Any, start: float, zone: tzinfo | None, **state: Any) -> dict[str, Any]:
+    from growd.recipes.drawing import plan_of  # noqa: PLC0415
+
+    return plan_of(recipe_id, recipe, start, zone, **state)
 
 
 def _check_id(recipe_id: str) -> None:

@@ -13,14 +13,13 @@ import msgspec
 from growd.bus.errors import BusError
 from growd.bus.messages import STRING, Quality
 from growd.recipes.by_hand import SetPointsByHand
-from growd.recipes.document_watch import DocumentWatch
 from growd.recipes.errors import InvalidRecipeError, RecipeRefusedError
-from growd.recipes.interpreter import interpret
+from growd.recipes.formats import interpreted
 from growd.recipes.plan import Phase, Plan
 from growd.recipes.position import Position, time_of_day
 from growd.recipes.run import FINISHED, MAX_RECORD, NOT_VALID, Order, Ran, Run, ended, record
 from growd.recipes.services import RecipeServices
-from growd.recipes.status import ActiveRun, RunStatus
+from growd.recipes.status import ActiveRun, DocumentWatch, RunStatus
 from growd.recipes.waiting import OrderKeeper
 from growd.runtime.clock import whole_microseconds
 from growd.runtime.liveness import STORE_S
@@ -425,7 +424,7 @@ class RecipeRunner:
             return
         position = Position.resumed(run, self._clock, catches_up=self._catches_up)
         try:
-            plan, _ = await asyncio.to_thread(interpret, run.recipe, self._library.reach)
+            plan, _ = await asyncio.to_thread(interpreted, run.recipe, self._library.reach)
         except InvalidRecipeError:
             logger.exception(
                 "%s: the recipe %s is not valid any more; it ends", self._environment, run.recipe_id

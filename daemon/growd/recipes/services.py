@@ -11,7 +11,6 @@ from growd.recipes.errors import RecipeRefusedError
 from growd.recipes.position import PLAUSIBLE
 from growd.recipes.run import STOPPED, Order
 from growd.recipes.status import phase_named, warning_text
-from growd.recipes.study import study_of
 from growd.runtime.sentence import Sentence
 from growd.runtime.text import duration, moment
 
@@ -135,6 +134,8 @@ class RecipeServices:
         recipe = await self._library.read(recipe_id)
         plan, warnings = await self._library.interpret(recipe_id, recipe)
         self._refuse_unless_possible(plan, offset)
+        from growd.recipes.study import study_of  # noqa: PLC0415  loaded with the plan
+
         now, clock = self._clock.time(), self._clock
         order = Order(
             recipe_id, recipe, at, ordered=now, revision=str(recipe.get("_rev", "")), offset=offset, by=by,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from growd.recipes.errors import RecipeRefusedError
-from growd.recipes.interpreter import interpret
+from growd.recipes.formats import interpreted
 from growd.recipes.position import CONFIRM_S
 from growd.recipes.run import Order
 from growd.runtime.text import duration, moment
@@ -16,7 +16,7 @@ from growd.runtime.text import duration, moment
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-    from growd.recipes.interpreter import Reach
+    from growd.recipes.formats import Reach
     from growd.recipes.plan import Plan
     from growd.recipes.run import Journal
     from growd.runtime.clock import Clock
@@ -114,7 +114,7 @@ class OrderKeeper:
     async def resume(self, saved: dict[str, Any]) -> WaitingStart:
         """Wait for an order of the journal. Raises `InvalidRecipeError` and `msgspec.ValidationError`."""
         order = msgspec.convert(saved, Order)
-        plan, _ = await asyncio.to_thread(interpret, order.recipe, self._reach)
+        plan, _ = await asyncio.to_thread(interpreted, order.recipe, self._reach)
         return self._wait(order, plan)
 
     async def drop(self) -> None:

@@ -8,7 +8,7 @@ import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import InvalidValueError
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.errors import CouchConflictError, StoreError
 from growd.store.run_documents import DOCUMENT_KEY, FIGURES_KEY
 from growd.store.work import RETRIES, DatabaseWork

@@ -19,14 +19,13 @@ import selectors
 import threading
 import time
 from collections import deque
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.runtime.clock import whole_microseconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from contextlib import AbstractContextManager
 
 LAG_S: Final = 0.5
 """Real seconds that time may be behind its speed and catch up."""
@@ -376,15 +375,6 @@ def on_one_core() -> Iterator[None]:
         yield
     finally:
         os.sched_setaffinity(0, cores)
-
-
-def turn_on(
-    loop: asyncio.AbstractEventLoop, owner: object, can_begin: Callable[[], bool]
-) -> AbstractContextManager[None]:
-    """The turn of a call in the worker thread of an owner, for this loop; real time needs none."""
-    if isinstance(loop, SimulatedLoop) and loop.clock is not None:
-        return loop.clock.turn(owner, can_begin)
-    return nullcontext()
 
 
 class _Selector(selectors.BaseSelector):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -97,3 +98,17 @@ def words_of(error: BaseException) -> str:
     except Exception:  # noqa: BLE001  see above
         words = ""
     return one_line(f"{kind}: {words}" if words else kind)
+
+
+def is_host(name: str) -> bool:
+    """Whether each label has 1 to 63 characters (RFC 1035)."""
+    try:
+        name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
+
+
+def without_login(url: str) -> str:
+    """A URL, valid or not, without a login."""
+    return re.sub(r"^([^/]*//)?[^/]*@", r"\1", url)

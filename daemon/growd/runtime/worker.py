@@ -9,8 +9,6 @@ import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from growd.runtime.simulated_clock import turn_on
-
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
@@ -118,7 +116,8 @@ class Worker:
     def _queued(self, function: Callable[..., T], *args: Any) -> asyncio.Future[T]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        turn = turn_on(loop, self, lambda: self._at_work is None)
+        clock = getattr(loop, "clock", None)  # of a `SimulatedLoop`; real time needs no turns
+        turn = nullcontext() if clock is None else clock.turn(self, lambda: self._at_work is None)
         self._calls.put(_Call(function, args, loop, future, turn))
         return future
 

@@ -7,19 +7,18 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, IPv6Network, ip_address, ip_network
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from aiohttp import hdrs
 
-from growd.config.access import is_loopback
-from growd.server.addresses import unmapped, whole_network
+from growd.config.web import is_loopback
 from growd.server.errors import ApiError
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable, Iterator
-    from ipaddress import IPv4Network, IPv6Network
+    from ipaddress import IPv4Network
 
     from growd.server.client_request import ClientRequest
 
@@ -157,3 +156,21 @@ class Clients:
             if not self.is_proxy(found):
                 break
         return found
+
+
+def unmapped(address: str) -> str:
+    """An IPv4 address that a dual-stack socket shows as IPv6 (RFC 4291, section 2.5.5.2), as IPv4."""
+    return address.removeprefix("::ffff:") if "." in address else address
+
+
+def whole_network(address: str) -> str:
+    """A client's address, or its /64 network of IPv6, within which it may choose any address."""
+    try:
+        parsed = ip_address(address.partition("%")[0])
+    except ValueError:
+        return address[:64]
+    if not isinstance(parsed, IPv6Address):
+        return address
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(IPv6Network((parsed, 64), strict=False))

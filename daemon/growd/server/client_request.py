@@ -138,3 +138,23 @@ def address_of(request: web.BaseRequest) -> str:
 def is_from_proxy(request: web.BaseRequest) -> bool:
     """Whether a trusted proxy or a program on this machine sent a request."""
     return isinstance(request, ClientRequest) and request.is_from_proxy
+
+
+def weights(header: str) -> dict[str, float]:
+    """The members of a header with their weights, 0 to 1; an invalid weight is 0."""
+    return dict(_member(part) for part in header.split(",") if part.strip())
+
+
+def prefers_html(request: web.BaseRequest) -> bool:
+    """Whether a request names HTML, as browsers do, and not JSON with at least the same weight."""
+    ranges = weights(request.headers.get(hdrs.ACCEPT, ""))
+    return ranges.get("text/html", 0.0) > ranges.get("application/json", 0.0)
+
+
+def _member(part: str) -> tuple[str, float]:
+    name, *parameters = (piece.strip().lower() for piece in part.split(";"))
+    weight = next((piece[2:] for piece in parameters if piece.startswith("q=")), "1")
+    try:
+        return name, min(max(float(weight), 0.0), 1.0)
+    except ValueError:
+        return name, 0.0

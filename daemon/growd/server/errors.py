@@ -99,3 +99,7 @@ class ApiError(Exception):
 def error_fields(code: str, sentence: str) -> dict[str, Any]:
     """`ERROR` is the specification's field; `error` and `reason` are CouchDB's form."""
     return {"ERROR": sentence, "error": code, "reason": sentence}
+
+
+class CertificateError(ValueError):
+    """The certificate or its key can't be used; the sentence says which file, and why."""

@@ -15,8 +15,7 @@ from aiohttp import hdrs, web
 from aiohttp.http import SERVER_SOFTWARE, HttpVersion11
 
 from growd.runtime.sentence import encode
-from growd.server.accept import weights
-from growd.server.client_request import NO_STORE
+from growd.server.client_request import NO_STORE, weights
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from growd.config.findings import ConfigError
 from growd.config.secrets import read_secret, secret_path
+from growd.server.errors import CertificateError
 
 if TYPE_CHECKING:
-    from growd.config.tls import Tls
+    from growd.config.web import Tls
     from growd.runtime.clock import Clock
 
 CHECK_S: Final = 30.0
@@ -26,10 +27,6 @@ _PEM: Final = re.compile("-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE----
 _DER_VERSION: Final = 0xA0
 _DER_UTC_TIME: Final = 0x17
 _log = logging.getLogger(__name__)
-
-
-class CertificateError(ValueError):
-    """The certificate or its key can't be used; the sentence says which file, and why."""
 
 
 @dataclass(frozen=True)

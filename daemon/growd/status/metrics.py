@@ -26,8 +26,7 @@ from growd.control.health import State
 from growd.host.hold import Holder
 from growd.host.machine import TROUBLES
 from growd.status.notices import notices_of
-from growd.status.summary import health
-from growd.status.verdict import STATES, verdict_of
+from growd.status.summary import STATES, health, verdict_of
 from growd.store.replication_status import ReplicationState
 from growd.variables import VARIABLES
 

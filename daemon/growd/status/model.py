@@ -9,12 +9,43 @@ import msgspec
 from growd.control.health import State
 from growd.host.hold import Hold  # noqa: TC001  msgspec reads it
 from growd.host.machine import MachineStatus  # noqa: TC001  msgspec reads it
-from growd.status.bridge_status import BridgeStatus  # noqa: TC001  likewise
-from growd.status.cloud_status import CloudStatus  # noqa: TC001  likewise
 from growd.store.database_node import DatabaseStatus  # noqa: TC001  likewise
 from growd.store.replication_status import ReplicationStatus  # noqa: TC001  likewise
-from growd.store.retention.status import RetentionStatus  # noqa: TC001  likewise
+from growd.store.retention.budget import RetentionStatus  # noqa: TC001  likewise
 from growd.store.store_node import StoreStatus  # noqa: TC001  likewise
+
+
+class CloudStatus(msgspec.Struct, frozen=True):
+    """How the reports to the cloud at `server` go; `reported_at` in UNIX seconds of the machine, 0 for never.
+
+    `state`: "starting", "reporting", "away" (no answer), "refused", or "none" if the server takes no reports.
+    `fault` says why none is taken, "" if the last one was. `clock` says that the clocks of the machine and of
+    the cloud differ, "" if they agree.
+    """
+
+    server: str
+    state: Literal["starting", "reporting", "away", "refused", "none"] = "starting"
+    reported_at: float = 0.0
+    fault: str = ""
+    clock: str = ""
+
+
+class BridgeStatus(msgspec.Struct, frozen=True):
+    """The bridge to the broker at `host` and `port`; `reason` says why it `is_connected` not, "" if unknown.
+
+    All topics begin with `topic`. `published` counts messages, `accepted` and `refused` commands.
+    """
+
+    host: str
+    port: int
+    is_connected: bool
+    reason: str
+    topic: str
+    takes_commands: bool
+    published: int
+    accepted: int
+    refused: int
+
 
 DATABASE_STARTS_S: Final = 15.0
 """How long a database may take to answer after a start of growd. The embedded one takes some seconds."""

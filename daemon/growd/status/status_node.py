@@ -21,12 +21,12 @@ from growd.host.hold import Hold
 from growd.host.machine import MachineStatus
 from growd.runtime.clock import RealClock
 from growd.runtime.sentence import plain
-from growd.status.bridge_status import BridgeStatus
-from growd.status.cloud_status import CloudStatus
 from growd.status.model import (
     AttainmentStatus,
+    BridgeStatus,
     CalibrationDue,
     ChannelStatus,
+    CloudStatus,
     ComponentStatus,
     DeviceStatus,
     ExperimentStatus,
@@ -46,10 +46,10 @@ from growd.status.model import (
     VariableStatus,
 )
 from growd.status.notices import notices_of
-from growd.status.verdict import verdict_of
+from growd.status.summary import verdict_of
 from growd.store.database_node import DatabaseStatus
 from growd.store.replication_status import ReplicationStatus
-from growd.store.retention.status import RetentionStatus
+from growd.store.retention.budget import RetentionStatus
 from growd.store.store_node import StoreStatus
 from growd.variables import VARIABLES
 

@@ -15,6 +15,8 @@ from growd.store.errors import CouchRefusedError, CouchUnavailableError, DiskFul
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from growd.store.couch import Document
+
 _TIMED_OUT: Final = 408
 _TOO_MANY: Final = 429
 _SERVER_ERROR: Final = 500
@@ -98,3 +100,23 @@ def error_members(answer: Any) -> tuple[str, str]:
 def _described(status: int, answer: Any) -> str:
     error, reason = error_members(answer)
     return f"{status} {error}: {reason}" if error else str(status)
+
+
+# Errors that CouchDB gives for one document, and that have another cause (fabric_doc_update.erl).
+_TRANSIENT: Final = frozenset({"internal_server_error", "timeout"})
+
+
+def is_stored(outcome: Document) -> bool:
+    """Whether the database has the document; with a conflict, an earlier try has stored it."""
+    return "error" not in outcome or outcome["error"] == "conflict" or outcome.get("name") == "conflict"
+
+
+def is_transient(outcome: Document) -> bool:
+    """Whether trying again may help."""
+    status = outcome.get("status")  # PouchDB's; CouchDB gives none
+    return outcome["error"] in _TRANSIENT or (isinstance(status, int) and status >= _SERVER_ERROR)
+
+
+def reason_of(outcome: Document) -> str:
+    """Why the document was refused."""
+    return f"{outcome['error']}: {outcome.get('reason', 'no reason given')}"

@@ -23,13 +23,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from growd.runtime.liveness import STORE_S, Liveness
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.runtime.worker import Worker
 from growd.store import point_tables
 from growd.store.encoding import point_to_json, to_json
 from growd.store.errors import LocalStoreError, LogFullError
 from growd.store.point_log import LOG_NAME, MOST_NOTE, PointLog, open_log
-from growd.store.thinning import WIDTHS, ThinningProgress, is_expendable, thinned
+from growd.store.point_tables import WIDTHS, ThinningProgress, is_expendable, thinned
 
 if TYPE_CHECKING:
     import sqlite3

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from growd.bus.errors import counted
 from growd.runtime.liveness import SHIPPING_S, Liveness
 from growd.runtime.pauses import Pauses
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
+from growd.store.couch_answers import is_stored, is_transient, reason_of
 from growd.store.errors import (
     CouchError,
     CouchRefusedError,
@@ -19,7 +20,6 @@ from growd.store.errors import (
     DiskFullError,
     StoreError,
 )
-from growd.store.outcomes import is_stored, is_transient, reason_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from growd.runtime.clock import Clock
-    from growd.runtime.task_fault import TaskFault
+    from growd.runtime.supervisor import TaskFault
 
 RETRIES: Final = Pauses(5.0, 600.0, least=1.0)
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from growd.config.access import what_is_open
+from growd.config.web import what_is_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable

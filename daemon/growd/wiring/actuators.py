@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.config.outputs import CONTACT_STARTS, IN_THE_NETWORK, ON_A_PIN
 from growd.control.actuation import Actuator, OutputActuator, SwitchActuator
-from growd.control.dose_accounts import DoseAccounts
 from growd.control.lamp import LightActuator
 from growd.control.wear import OutputCounters, Rated
+from growd.loops import switching_s
 from growd.output_roles import OutputClass, lease_of
 from growd.runtime.worker import WorkerError
-from growd.wiring.loops import switching_of
 from growd.wiring.outputs import Lamp, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.network_switch import NETWORK_LIMIT_S
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.control.actuation import GivenDose
+    from growd.control.dose_accounts import DoseAccounts
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
     from growd.control.pumps import PumpFlow
@@ -65,7 +65,6 @@ class ChamberOutputs:
         self._report_unsafe = report
         self.counters = OutputCounters(bus, chamber.environment, rated_outputs(chamber), memory, flows)
         self._flows = flows
-        self._doses = DoseAccounts(bus, chamber.environment)
         self._actuators: list[Actuator] = []
         self._devices: list[tuple[Worker, OutputDevice[Any]]] = []
 
@@ -158,6 +157,12 @@ class ChamberOutputs:
             return None
         return self._doses.account_of(output.name, role.name, lambda: self._flows[output.name].ml_min)
 
+    @cached_property
+    def _doses(self) -> DoseAccounts:
+        from growd.control.dose_accounts import DoseAccounts  # noqa: PLC0415  most chambers have no doses
+
+        return DoseAccounts(self._bus, self._chamber.environment)
+
     async def _close(self, worker: Worker, device: OutputDevice[Any]) -> None:
         try:
             async with asyncio.timeout(DEVICE_CLOSE_S):
@@ -170,6 +175,22 @@ class ChamberOutputs:
     def _report(self, sentence: str) -> None:
         several = bool(self._chamber.config.chamber)
         self._report_unsafe(f"in {self._chamber.environment} {sentence}" if several else sentence)
+
+
+def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
+    """The shortest time on and off of the outputs of an own variable: of the class, or a longer one of them.
+
+    0 if they can be dimmed.
+    """
+    outputs = [each for each in chamber.outputs if each.own_variable == variable]
+    if all(each.can_dim for each in outputs):
+        return 0.0, 0.0
+    role = outputs[0].role
+    on_s, off_s = switching_s(role.output_class if role else None)
+    return (
+        max(on_s, *(each.minimum_on_s for each in outputs)),
+        max(off_s, *(each.minimum_off_s or 0.0 for each in outputs)),
+    )
 
 
 def lamp_name(channel: str) -> str:

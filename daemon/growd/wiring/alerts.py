@@ -7,15 +7,11 @@ import contextlib
 import logging
 import platform
 import time
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.alerts.backlog import Backlog, SavedBacklog
-from growd.alerts.dispatch import Delivery
-from growd.alerts.messages import Alert, Entry, Sender
-from growd.alerts.rules import AlertPhase
-from growd.alerts.watch import Watch
 from growd.bus.errors import counted, shown
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import STRING
@@ -23,15 +19,19 @@ from growd.bus.services import SUCCESS
 from growd.config import chambers_of
 from growd.config.alerts import DEFAULT_ALERTS, faults_of_alerts
 from growd.runtime.clock import RealClock
+from growd.runtime.event_loop import load
 from growd.runtime.sentence import encode
 from growd.runtime.supervisor import Supervisor
-from growd.wiring.alert_channels import read_channels
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Sequence
     from datetime import tzinfo
 
-    from growd.alerts.dispatch import AlertChannel
+    from growd.alerts.backlog import SavedAlerts
+    from growd.alerts.dispatch import AlertChannel, Delivery
+    from growd.alerts.messages import Alert, Sender
+    from growd.alerts.rules import AlertPhase
+    from growd.alerts.watch import Watch
     from growd.bus import Bus
     from growd.config import Config, Finding
     from growd.config.alerts import AlertOptions
@@ -60,13 +60,6 @@ _CHANNEL: Final = Field(
 )
 
 
-class _Saved(msgspec.Struct):
-    """The state that survives a restart."""
-
-    open: list[Alert] = []
-    channels: dict[str, SavedBacklog] = {}
-
-
 def unsound_alerts(config: Config) -> Iterator[Finding]:
     """What is invalid in rules and channels beyond single options."""
     measured = {chamber.environment: chamber.known for chamber in chambers_of(config)}
@@ -87,8 +80,8 @@ async def alerting(
 class Alerting:
     """The node `alerts`: open alerts, state of the channels, and services.
 
-    Without rules and channels it does nothing. Open alerts and unsent messages are saved in `local`, so that
-    a restart neither repeats a start nor loses an end.
+    Without rules and channels it does nothing, and what watches and sends is not loaded. Open alerts and
+    unsent messages are saved in `local`, so that a restart neither repeats a start nor loses an end.
     """
 
     def __init__(
@@ -107,12 +100,12 @@ class Alerting:
         self._local = local
         self._mqtt = mqtt
         self._status = status
-        self._sender = Sender(platform.node() or "growd", local.device, zone)
+        self._zone = zone
         self._events = self.node.advertise(EVENT_TOPIC, STRING)
         self._changed = asyncio.Event()
         self._reconfigured = asyncio.Event()
         self._save_error = ""  # why the open alerts are not on the disk
-        self._saved = _Saved()
+        self._saved: SavedAlerts | None = None
         self._next: dict[str, AlertChannel] = {}
         self._watch: Watch | None = None
         self._deliveries: dict[str, Delivery] = {}
@@ -125,8 +118,8 @@ class Alerting:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Run for the body. Raises `ConfigError` for a secret that can't be read."""
-        self._next = await self._channels(self._config)
         await self._load()
+        self._next = await self._channels(self._config)
         async with Supervisor(self._bus.clock, self._bus.liveness) as supervisor:
             supervisor.start("alerts", self._run)
             supervisor.start("alerts: memory", self._save_changes)
@@ -154,13 +147,26 @@ class Alerting:
                 await self._reconfigured.wait()
             self._saved = self._state()
 
+    @cached_property
+    def _sender(self) -> Sender:
+        from growd.alerts.messages import Sender  # noqa: PLC0415  loaded by those who ask
+
+        return Sender(platform.node() or "growd", self._local.device, self._zone)
+
     def _build(self, channels: dict[str, AlertChannel]) -> None:
         config, clock = self._config, self._bus.clock
+        if not self._rules(config) and self._saved is None:
+            return
+        from growd.alerts.backlog import Backlog, SavedAlerts  # noqa: PLC0415  loaded with the channels
+        from growd.alerts.dispatch import Delivery  # noqa: PLC0415
+        from growd.alerts.watch import Watch  # noqa: PLC0415
+
+        saved = self._saved or SavedAlerts()
         self._deliveries = {
             settings.name: Delivery(
                 settings,
                 channels[settings.name],
-                Backlog(self._saved.channels.get(settings.name)),
+                Backlog(saved.channels.get(settings.name)),
                 clock=RealClock(),
                 wall=clock.time,
                 on_change=self._changed.set,
@@ -171,7 +177,7 @@ class Alerting:
             clock,
             self._status,
             self._rules(config),
-            opened=self._saved.open,
+            opened=saved.open,
             report=self._report,
             real=time.monotonic,
         )
@@ -188,6 +194,8 @@ class Alerting:
 
     def _report(self, phase: AlertPhase, alert: Alert) -> None:
         """On the bus, and on the channels of the rule."""
+        from growd.alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
+
         member = self._sender.member(Entry(phase, alert))
         self._events.publish(encode(member).decode())
         for name, delivery in self._deliveries.items():
@@ -196,6 +204,13 @@ class Alerting:
         self._changed.set()
 
     async def _channels(self, config: Config) -> dict[str, AlertChannel]:
+        """Its channels by name, after what watches and sends is loaded. Raises `ConfigError`."""
+        if not self._rules(config) and self._saved is None:
+            return {}
+        await load("growd.alerts.watch", "growd.alerts.backlog", "growd.alerts.dispatch")
+        await load("growd.wiring.alert_channels")
+        from growd.wiring.alert_channels import read_channels  # noqa: PLC0415
+
         now = self._bus.clock.time
         return await asyncio.to_thread(read_channels, config, self._sender, now, self._mqtt)
 
@@ -203,6 +218,9 @@ class Alerting:
         return [] if self._watch is None else list(self._watch.open.values())
 
     def _member(self, alert: Alert) -> dict[str, Any]:
+        from growd.alerts.messages import Entry  # noqa: PLC0415  loaded with the alert
+        from growd.alerts.rules import AlertPhase  # noqa: PLC0415
+
         member = self._sender.member(Entry(AlertPhase.START, alert))
         return {**member, "acknowledged_by": alert.acknowledged_by}
 
@@ -259,16 +277,22 @@ class Alerting:
 
     # the saved state
 
-    def _state(self) -> _Saved:
+    def _state(self) -> SavedAlerts | None:
         if self._watch is None:
             return self._saved
+        from growd.alerts.backlog import SavedAlerts  # noqa: PLC0415  loaded with the watch
+
         channels = {name: each.backlog.saved() for name, each in self._deliveries.items()}
-        return _Saved(self._open(), channels)
+        return SavedAlerts(self._open(), channels)
 
     async def _load(self) -> None:
         try:
             saved = await self._local.state(_STATE)
-            self._saved = _Saved() if saved is None else msgspec.convert(saved, _Saved)
+            if saved is not None and any(saved.values()):
+                await load("growd.alerts.backlog")
+                from growd.alerts.backlog import SavedAlerts  # noqa: PLC0415
+
+                self._saved = msgspec.convert(saved, SavedAlerts)
         except (*_UNSAVED, ValueError) as error:
             _log.error("can't read the open alerts of the last run: %s", error)
 
@@ -282,8 +306,11 @@ class Alerting:
 
     async def _save(self) -> bool:
         """Whether the state is on disk. The first failure is logged."""
+        state = self._state()
+        if state is None:
+            return True
         try:
-            await self._local.save_state(_STATE, msgspec.to_builtins(self._state()))
+            await self._local.save_state(_STATE, msgspec.to_builtins(state))
         except _UNSAVED as error:
             if not self._save_error:
                 _log.error("can't save the open alerts: %s", error)

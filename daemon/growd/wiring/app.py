@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Final
 from growd.bus import Bus
 from growd.bus.errors import BusError
 from growd.bus.params import Parameters
+from growd.config import chambers_of
 from growd.control.hold import OutputHold
-from growd.host.data_folder import StartError, own_folder, unusable
-from growd.host.failed_upgrade import take_note
+from growd.host.data_folder import StartError, memory_below, own_folder, take_note, unusable
 from growd.host.machine import MachineNode
-from growd.host.mounts import memory_below
 from growd.host.recent_log import recent_log
 from growd.host.systemd import ServiceManager
 from growd.parts import ConfigurationFile, Devices, Surroundings, parts_opened
@@ -25,27 +24,24 @@ from growd.runtime.clock import RealClock
 from growd.runtime.event_loop import return_free_memory
 from growd.runtime.liveness import Liveness
 from growd.runtime.supervisor import Supervisor
+from growd.server.errors import CertificateError
 from growd.server.listener import AddressError, refuse_taken
-from growd.server.tls import CertificateError
 from growd.status.status_node import StatusNode
 from growd.status.summary import service_line
-from growd.store.calibration_records import CalibrationRecords
 from growd.store.database_node import DatabaseNode
 from growd.store.errors import LocalStoreError
-from growd.store.interlock_memory import InterlockMemory
 from growd.store.local import LocalStore
-from growd.store.parameters import ParameterKeeper
+from growd.store.memories import CalibrationRecords, InterlockMemory, ParameterKeeper
 from growd.store.points import PointMaker
 from growd.wiring.alerts import alerting
 from growd.wiring.chamber import AllChambers
-from growd.wiring.chambers_node import describe_chambers, time_zone_name
+from growd.wiring.chambers_node import declare_topics, describe_chambers, time_zone_name
 from growd.wiring.config_checks import check_config
 from growd.wiring.database import (
     configured_database,
     configured_replicator,
     read_cloud_access,
 )
-from growd.wiring.derived import derived_of
 from growd.wiring.hardware import chosen_clock, opened_hardware, speed_of
 from growd.wiring.http import serving
 from growd.wiring.mqtt import check_broker, mqtt_link
@@ -53,11 +49,9 @@ from growd.wiring.pumps import simulated_cylinders
 from growd.wiring.recipes import recipe_runners, run_documents
 from growd.wiring.reload import Reloader, has_terminal
 from growd.wiring.rest import keep_run
-from growd.wiring.retention import configured_retention
-from growd.wiring.rollups import configured_rollups
+from growd.wiring.retention import configured_retention, configured_rollups
 from growd.wiring.runs import figure_keeper, figure_points
 from growd.wiring.store import RELOADABLE, Storage
-from growd.wiring.topics import declare_topics
 from growd_drivers.errors import DriverError
 from growd_drivers.pins import kept_pins
 from growd_hwsim.errors import SimulationError
@@ -308,7 +302,11 @@ class App:
         self._devices = Devices(
             hardware, chambers.workers, lambda: self._hold.reason if self._hold is not None else ""
         )
-        derived = derived_of(config, bus, local, zone)
+        derived: Sequence[DerivedOfChamber] = ()
+        if any(chamber.derived for chamber in chambers_of(config)):
+            from growd.wiring.derived import derived_of  # noqa: PLC0415
+
+            derived = derived_of(config, bus, local, zone)
         for each in derived:
             stack.push_async_callback(each.derivations.close)
         await start(_running(bus, {node.node.name: node.run for each in derived for node in each.nodes}))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from growd.bus.messages import Quality
 from growd.config import chambers_of
 from growd.control.calibration_log import CalibrationLog
-from growd.control.combining import Combiner
 from growd.control.filters import Filter
 from growd.control.pin_watch import PinWatch
 from growd.control.sampling import NOT_READY_LIMIT_S, Sampler
@@ -21,7 +20,6 @@ from growd.wiring.actuators import DEVICE_TIMEOUT_S, PINS, ChamberOutputs, all_o
 from growd.wiring.control import ControlOfChamber, NodeTask
 from growd.wiring.interlocks import interlocks_of
 from growd.wiring.pumps import pumps_of, reminders_of
-from growd.wiring.receivers import receiver_of
 from growd.wiring.sensors import SensorDevice
 from growd_drivers.errors import NotReadyError
 from growd_drivers.pins import KeptPins
@@ -33,6 +31,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.control.calibration_log import RecordKeeper
+    from growd.control.combining import Combiner
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
@@ -199,6 +198,8 @@ class ChamberControl:
         """One for each sensor."""
         for sensor in self._options.sensor:
             if SENSOR_KINDS[sensor.kind].opens == "messages":
+                from growd.wiring.receivers import receiver_of  # noqa: PLC0415  few sensors send by themselves
+
                 yield receiver_of(self._bus, self.chamber, sensor, self._hardware)
                 continue
             device = SensorDevice(self._hardware, sensor, self._known, self._why_in_use)
@@ -229,6 +230,8 @@ class ChamberControl:
     def combiners(self) -> Iterator[Combiner]:
         """One for each variable that several sensors measure."""
         for variable in self.chamber.shared:
+            from growd.control.combining import Combiner  # noqa: PLC0415  most variables have one sensor
+
             yield Combiner(
                 self._bus,
                 self._environment,

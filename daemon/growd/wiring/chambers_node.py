@@ -1,4 +1,4 @@
-"""The node `chambers`: what each environment measures and drives, for clients that draw it."""
+"""The topics of the configuration, and the node `chambers`: what each environment measures and drives."""
 
 from __future__ import annotations
 
@@ -7,9 +7,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from growd.config import chambers_of
+from growd.bus import Bus
+from growd.bus.errors import BusError, NameTakenError
+from growd.bus.messages import MESSAGE_TYPES
+from growd.config import Finding, chambers_of
 from growd.control.topics import (
     LIGHT_CHANNELS,
+    RESERVED,
+    declare_environment,
     feedback,
     light_channels,
     output_level,
@@ -18,6 +23,7 @@ from growd.control.topics import (
 )
 from growd.device_kinds import SENSOR_KINDS
 from growd.output_roles import OutputClass
+from growd.runtime.clock import RealClock
 from growd.store.bootstrap import Databases
 from growd.variable_names import LANGUAGES, VARIABLE_NAMES, group_of
 from growd.variables import ILLUMINANCE, VARIABLES
@@ -26,8 +32,41 @@ from growd.wiring.outputs import place_of_output
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from growd.bus import Bus
     from growd.config import Chamber, Config, Sensor
+
+
+def declare_topics(config: Config, bus: Bus) -> None:
+    """Declare the topics of each environment, and those of the section [topics]. Raises `BusError`."""
+    _declare_environments(config, bus)
+    for name, message_type in config.topics.items():
+        bus.topics.declare(name, MESSAGE_TYPES[message_type], is_open=True)
+
+
+def unfit_topics(config: Config) -> Iterator[Finding]:
+    """Entries of [topics] whose name is invalid or belongs to growd."""
+    bus = Bus(RealClock())
+    _declare_environments(config, bus)
+    for name, message_type in config.topics.items():
+        environment, _, rest = name.removeprefix("/").partition("/")
+        try:
+            is_reserved = environment in config.chambers() and rest.partition("/")[0] in RESERVED
+            if is_reserved or environment == "alerts":
+                raise NameTakenError("topic", name)
+            bus.topics.declare(name, MESSAGE_TYPES[message_type], is_open=True)
+        except BusError as error:
+            yield Finding(("topics", name), str(error))
+
+
+def _declare_environments(config: Config, bus: Bus) -> None:
+    for chamber in chambers_of(config):
+        declare_environment(
+            bus,
+            chamber.environment,
+            chamber.measured,
+            (*chamber.derived, *chamber.seen),
+            chamber.set_point_limits,
+        )
+
 
 CHANNELS = tuple(f"light_intensity_{name}" for name in LIGHT_CHANNELS)
 

@@ -9,7 +9,7 @@ from growd.config.device_checks import device_inconsistencies
 from growd.config.doubts import DOUBTS as DEVICE_DOUBTS
 from growd.host.machine import model_of_this_machine
 from growd.wiring.alerts import unsound_alerts
-from growd.wiring.topics import unfit_topics
+from growd.wiring.chambers_node import unfit_topics
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Protocol
 
-from growd.control.attainment import AttainmentWatch
 from growd.control.controllers import Controller, DirectController, LightController
-from growd.control.fresh_air import FreshAir
-from growd.control.lamp_share import LampShare
-from growd.control.light_calibration import PATIENCE_S, LightCalibration
-from growd.control.watched_loops import Loop, light_loop
+from growd.control.self_test import SelfTest
+from growd.runtime.event_loop import load
 from growd.variables import ILLUMINANCE, VARIABLES
-from growd.wiring.loops import can_tune, loop_controller, output_controller, watched_loop
-from growd.wiring.pumps import pump_calibration
-from growd.wiring.self_test import self_test
-from growd.wiring.tuning import autotuner
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,17 +16,23 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.nodes import Node
     from growd.config import Chamber, Output
+    from growd.control.attainment import AttainmentWatch
     from growd.control.autotune import Autotuner
     from growd.control.calibration_log import CalibrationLog
+    from growd.control.fresh_air import FreshAir
     from growd.control.hold import OutputHold
     from growd.control.interlocks.node import Interlocks
     from growd.control.interlocks.saved_states import Memory
+    from growd.control.light_calibration import LightCalibration
     from growd.control.loop import LoopController
     from growd.control.output_control import OutputController
     from growd.control.pump_calibration import Cylinder, PumpCalibration
     from growd.control.pumps import Pumps
-    from growd.control.self_test import SelfTest
+    from growd.control.self_test import OutputUnderTest
+    from growd.control.watched_loops import Loop
     from growd.control.wear import OutputCounters
+
+# A chamber imports only the control of what it has: a lamp alone needs no loops.
 
 
 class NodeTask(Protocol):
@@ -72,8 +71,6 @@ class ControlOfChamber:
         self._pumps = pumps
         self._counters = counters
         self._cylinder = cylinder
-        self._air = FreshAir(bus, chamber.environment)
-        self._lamp = LampShare(bus, chamber.environment, chamber.lamp_mix, chamber.light.gamma)
         self._experiments: list[Autotuner | LightCalibration | PumpCalibration | SelfTest] = []
 
     def components(self) -> list[NodeTask]:
@@ -87,10 +84,29 @@ class ControlOfChamber:
         for each in control:
             if self._hold is not None and isinstance(each, Controller):
                 each.heed(self._hold)
-        watch = AttainmentWatch(self._bus, self._environment, self._loops(), self._interlocks.why_held)
-        test = self_test(self.chamber, self._bus, self._interlocks, self._memory, self._running_experiment)
+        test = SelfTest(
+            self._bus,
+            self._environment,
+            self._outputs_under_test,
+            self._interlocks,
+            self._memory,
+            set_points=self.chamber.reach(),
+            others=self._running_experiment,
+        )
         self._experiments.append(test)
-        return [*control, test, watch]
+        return [*control, test, *self._attainment()]
+
+    async def _outputs_under_test(self) -> list[OutputUnderTest]:
+        await load("growd.wiring.self_test")
+        from growd.wiring.self_test import outputs_under_test  # noqa: PLC0415  few test their outputs
+
+        return outputs_under_test(self.chamber)
+
+    @cached_property
+    def _air(self) -> FreshAir:
+        from growd.control.fresh_air import FreshAir  # noqa: PLC0415
+
+        return FreshAir(self._bus, self._environment)
 
     def _light_control(self) -> Iterator[LightController | DirectController | LightCalibration]:
         light = self.chamber.light
@@ -117,6 +133,8 @@ class ControlOfChamber:
             yield calibration
 
     def _light_calibration(self, controller: LightController) -> LightCalibration:
+        from growd.control.light_calibration import PATIENCE_S, LightCalibration  # noqa: PLC0415
+
         channels = self.chamber.lamp_channels
         return LightCalibration(
             self._bus,
@@ -139,6 +157,8 @@ class ControlOfChamber:
         for variable, outputs in by_variable.items():
             is_driven = any(each in self.chamber.loops for each in outputs[0].moved)
             if is_driven or VARIABLES[variable].unit != "switch":
+                from growd.wiring.loops import output_controller  # noqa: PLC0415
+
                 controller = output_controller(
                     self.chamber, self._bus, variable, outputs, self._air, pumps=self._pumps
                 )
@@ -150,12 +170,20 @@ class ControlOfChamber:
                 yield DirectController(self._bus, self._environment, variable, override_s=override_s)
 
     def _loop_control(self) -> Iterator[LoopController | Autotuner]:
+        if not self.chamber.loops:
+            return
+        from growd.control.lamp_share import LampShare  # noqa: PLC0415
+        from growd.wiring.loops import can_tune, loop_controller  # noqa: PLC0415
+
+        lamp = LampShare(self._bus, self._environment, self.chamber.lamp_mix, self.chamber.light.gamma)
         for variable in self.chamber.loops:
             controller = loop_controller(
-                self.chamber, self._bus, variable, self._air, self._lamp, pumps=self._pumps
+                self.chamber, self._bus, variable, self._air, lamp, pumps=self._pumps
             )
             yield controller
             if can_tune(self.chamber, variable):
+                from growd.wiring.tuning import autotuner  # noqa: PLC0415
+
                 tuner = autotuner(
                     self.chamber,
                     self._bus,
@@ -169,6 +197,8 @@ class ControlOfChamber:
     def _pump_calibration(self) -> Iterator[PumpCalibration]:
         if self._log is None or not self._pumps.dosing:
             return
+        from growd.wiring.pumps import pump_calibration  # noqa: PLC0415
+
         made = pump_calibration(
             self.chamber,
             self._bus,
@@ -186,8 +216,17 @@ class ControlOfChamber:
         """The experiment or self-test that runs, in words, or ""; they would disturb each other."""
         return next((each.running for each in self._experiments if each.running), "")
 
+    def _attainment(self) -> Iterator[AttainmentWatch]:
+        if self.chamber.loops or self.chamber.controls_illuminance:
+            from growd.control.attainment import AttainmentWatch  # noqa: PLC0415
+
+            yield AttainmentWatch(self._bus, self._environment, self._loops(), self._interlocks.why_held)
+
     def _loops(self) -> Iterator[Loop]:
         """The variables that are measured and controlled."""
+        from growd.control.watched_loops import light_loop  # noqa: PLC0415
+        from growd.wiring.loops import watched_loop  # noqa: PLC0415
+
         light = self.chamber.light
         if self.chamber.controls_illuminance:
             yield light_loop(

@@ -7,9 +7,6 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.errors import UnknownNameError
 from growd.config import chambers_of
 from growd.control.derived.node import Derivations
-from growd.control.planning.humidity import HumidityPlanner
-from growd.control.planning.light import LightPlanner
-from growd.control.planning.light_day import Window
 from growd.variables import ILLUMINANCE, TEMPERATURE
 
 if TYPE_CHECKING:
@@ -19,6 +16,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.control.interlocks.saved_states import Memory
+    from growd.control.planning.light import LightPlanner
     from growd.control.planning.planner import Planner
     from growd.wiring.control import NodeTask
 
@@ -46,6 +44,7 @@ class DerivedOfChamber:
             full_lux=self._full_lux,
             zone=zone,
         )
+        self._of_light: LightPlanner | None = None
         self.planners = [*self._planners()]
 
     @property
@@ -56,18 +55,22 @@ class DerivedOfChamber:
     def outlook_by(self, set_point_at: Callable[[str, float], float | None]) -> None:
         """Use the set points of the rest of the day that this returns, such as those of a recipe."""
         self.derivations.outlook_by(set_point_at)
-        for planner in self.planners:
-            if isinstance(planner, LightPlanner):
-                planner.outlook_by(set_point_at)
+        if self._of_light is not None:
+            self._of_light.outlook_by(set_point_at)
 
     def _planners(self) -> Iterator[Planner]:
         chamber = self._chamber
         if chamber.plans_humidity:
+            from growd.control.planning.humidity import HumidityPlanner  # noqa: PLC0415  as configured
+
             stale_after_s = chamber.stale_after_s(TEMPERATURE)
             yield HumidityPlanner(self._bus, chamber.environment, stale_after_s=stale_after_s)
         if chamber.plans_light:
+            from growd.control.planning.light import LightPlanner  # noqa: PLC0415  as configured
+            from growd.control.planning.light_day import Window  # noqa: PLC0415
+
             plan = chamber.options.light_plan
-            planner = LightPlanner(
+            planner = self._of_light = LightPlanner(
                 self._bus,
                 chamber.environment,
                 self.derivations,

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
-from growd.runtime.npm import lacks_packages, npm_command
-from growd.runtime.text_file import EncodingError, decoded
+from growd.runtime.files import EncodingError, decoded, lacks_packages, npm_command
 from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:

@@ -13,7 +13,6 @@ from growd.config import ConfigError, chambers_of
 from growd.host import logs
 from growd.runtime.clock import RealClock
 from growd.runtime.liveness import Liveness
-from growd.runtime.simulated_clock import SimulatedClock, moving
 from growd.runtime.supervisor import Supervisor
 from growd.wiring.mqtt import mqtt_link
 from growd.wiring.outputs import check_pwm
@@ -105,6 +104,7 @@ async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) ->
         yield RealClock()
         return
     await asyncio.to_thread(importlib.import_module, "growd.wiring.simulator")  # blocking the first time
+    from growd.runtime.simulated_clock import SimulatedClock, moving  # noqa: PLC0415
     from growd.wiring.simulator import release_time, reserve_time, simulated_clock  # noqa: PLC0415
 
     clock = await simulated_clock(config, local)
@@ -120,4 +120,4 @@ async def chosen_clock(config: Config, local: LocalStore, liveness: Liveness) ->
 
 def speed_of(clock: Clock) -> float:
     """How many times as fast as real time a clock ran in the last seconds."""
-    return clock.reached if isinstance(clock, SimulatedClock) else 1.0
+    return float(getattr(clock, "reached", 1.0))  # of a `SimulatedClock`

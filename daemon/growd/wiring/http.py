@@ -7,7 +7,6 @@ import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from growd.access.origins import OriginGuard, WebPolicy
-from growd.api.documentation import Documentation
 from growd.api.front_door import FrontDoor
 from growd.api.monitoring import MonitoringPages
 from growd.api.operations import Api
@@ -19,10 +18,9 @@ from growd.proxy.gateway import Gateway
 from growd.runtime.clock import RealClock
 from growd.runtime.supervisor import Supervisor
 from growd.server.client_limits import ClientLimits, Clients
-from growd.server.tls import Certificate
 from growd.wiring.access import access_control
+from growd.wiring.database import configured_history
 from growd.wiring.files import page_folder, shipped_folder
-from growd.wiring.history import configured_history
 from growd.wiring.runs import run_archive
 
 if TYPE_CHECKING:
@@ -30,10 +28,11 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config import Config
-    from growd.config.tls import Tls
+    from growd.config.web import Tls
     from growd.runs.archive import RunArchive
     from growd.runtime.liveness import Liveness
     from growd.server.client_request import RequestHandler
+    from growd.server.tls import Certificate
     from growd.status.status_node import StatusNode
     from growd.store.database import Database
     from growd.store.history.history import History
@@ -67,10 +66,7 @@ async def serving(
     """Listen around the body. Raises `AddressError` and `CertificateError`."""
     http = config.http
     gateway = Gateway(lambda: database.address, closed=database.closed)
-    points = database.names.points, database.names.events
-    building = None if database.is_embedded else database.index_build
-    exports = Exports(gateway, points, http.name, building)
-    answering: RequestHandler = FlushBeforeRead(exports, points, storage.shipper.reading)
+    answering = _database_requests(http.name, gateway, database, storage)
     root = f"/_{http.name}"
     access = access_control(config, gateway, root)
     if access is not None:
@@ -94,8 +90,8 @@ async def serving(
     door = FrontDoor(api, answering, guard=guard)
     MonitoringPages(status).open(api, door)
     folder, is_edited = await asyncio.to_thread(page_folder)
-    page = PageFiles(api, folder, is_edited=is_edited)
-    Documentation(api, (await asyncio.to_thread(shipped_folder, "docs"))[0], page.served)
+    docs, _ = await asyncio.to_thread(shipped_folder, "docs")
+    PageFiles(api, folder, docs, is_edited=is_edited)
 
     offer_reloads(reloader, guard, clients)
     if authorization is not None:
@@ -108,6 +104,13 @@ async def serving(
         gateway.end_feeds()
         await door.close()
         await gateway.close()
+
+
+def _database_requests(design: str, gateway: Gateway, database: Database, storage: Storage) -> RequestHandler:
+    """What answers requests to the database: exports as CSV here, all else through the gateway."""
+    points = database.names.points, database.names.events
+    building = None if database.is_embedded else database.index_build
+    return FlushBeforeRead(Exports(gateway, points, design, building), points, storage.shipper.reading)
 
 
 def offer_reloads(reloader: Reloader, guard: OriginGuard, clients: Clients) -> None:
@@ -126,6 +129,8 @@ async def certified(tls: Tls, liveness: Liveness) -> AsyncIterator[Certificate |
     if not tls.certificate:
         yield None
         return
+    from growd.server.tls import Certificate  # noqa: PLC0415  most growds speak no TLS
+
     certificate = Certificate(tls, RealClock())
     await certificate.open()
     async with Supervisor(RealClock(), liveness) as parts:

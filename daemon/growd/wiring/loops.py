@@ -12,8 +12,9 @@ from growd.control.output_control import COMMAND_STALE_S, Demand, OutputControll
 from growd.control.pid import Gains
 from growd.control.relay import LONGEST_S
 from growd.control.watched_loops import Loop, output_loop
-from growd.loops import CONTACT_CYCLE_S, loop_kind, switching_s
+from growd.loops import CONTACT_CYCLE_S, loop_kind
 from growd.output_roles import OutputClass
+from growd.wiring.actuators import switching_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -178,22 +179,6 @@ def _with_gain(usual: Gains, kp: float | None) -> Gains | None:
 
 def _given(option: float | None, usual: float) -> float:
     return usual if option is None else option
-
-
-def switching_of(chamber: Chamber, variable: str) -> tuple[float, float]:
-    """The shortest time on and off of the outputs of an own variable: of the class, or a longer one of them.
-
-    0 if they can be dimmed.
-    """
-    outputs = [each for each in chamber.outputs if each.own_variable == variable]
-    if all(each.can_dim for each in outputs):
-        return 0.0, 0.0
-    role = outputs[0].role
-    on_s, off_s = switching_s(role.output_class if role else None)
-    return (
-        max(on_s, *(each.minimum_on_s for each in outputs)),
-        max(off_s, *(each.minimum_off_s or 0.0 for each in outputs)),
-    )
 
 
 def _cycle_s(output: Output) -> float:

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from growd.config import chambers_of
 from growd.control.calibration_log import Reminders
-from growd.control.interlocks.on_times import OnTimes
-from growd.control.pump_calibration import IDLE_S, CalibratedPump, PumpCalibration
 from growd.control.pumps import Pumps
 from growd.output_roles import OutputClass
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from growd.config import Chamber, Config
     from growd.control.calibration_log import CalibrationLog
     from growd.control.interlocks.node import Interlocks
-    from growd.control.pump_calibration import Cylinder
+    from growd.control.pump_calibration import Cylinder, PumpCalibration
     from growd.control.wear import OutputCounters
     from growd_drivers.hardware import Hardware
     from growd_hwsim.chamber import SimulatedChamber
@@ -60,6 +58,9 @@ def pump_calibration(
     cylinder: Cylinder | None,
 ) -> PumpCalibration:
     """The calibration of the dosing pumps."""
+    from growd.control.interlocks.on_times import OnTimes  # noqa: PLC0415  most chambers have no dosing pumps
+    from growd.control.pump_calibration import IDLE_S, CalibratedPump, PumpCalibration  # noqa: PLC0415
+
     limits, calibrated = chamber.options.interlock, {}
     for each in chamber.outputs_of(OutputClass.DOSING):
         times = OnTimes()

@@ -20,7 +20,7 @@ import msgspec
 
 from growd.config import Config, ConfigError, Output, chambers_of
 from growd.config.outputs import IN_THE_NETWORK, OwnOutput
-from growd.runtime.atomic_file import read_regular, write_atomically
+from growd.runtime.files import read_regular, write_atomically
 from growd.wiring.outputs import advice_for_pin, http_switch, messages_of, output_device
 from growd_drivers.errors import DriverError
 from growd_drivers.hardware import open_hardware

@@ -12,12 +12,9 @@ from growd.config import chambers_of
 from growd.runs.archive import RunArchive
 from growd.runs.circumstances import counters_of, flows_of
 from growd.runs.figure_keeper import FigureKeeper
-from growd.runs.figures import Rating
-from growd.runs.run_figures import FigurePoints, RunPoints, run_figures
-from growd.runs.run_points import retired_until
-from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader
+from growd.runtime.event_loop import load
 from growd.wiring.actuators import rated_outputs
-from growd.wiring.history import point_source
+from growd.wiring.database import point_source
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -26,6 +23,8 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Config
     from growd.control.wear import Rated
+    from growd.runs.figures import Rating
+    from growd.runs.run_figures import FigurePoints
     from growd.runtime.clock import Clock
     from growd.store.couch import Document
     from growd.store.database import Database
@@ -38,10 +37,20 @@ async def figure_points(
     present: Callable[[], Config], bus: Bus, database: Database, storage: Storage
 ) -> AsyncIterator[Callable[[str], Awaitable[FigurePoints]]]:
     """Yields what returns the points of an environment, the ratings of its outputs, and their counters."""
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
-    async with aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()) as session:
+    async with contextlib.AsyncExitStack() as stack:
+        session: aiohttp.ClientSession | None = None
 
         async def read(environment: str) -> FigurePoints:
+            await load("growd.runs.run_figures")  # only runs have figures
+            from growd.runs.run_figures import FigurePoints, RunPoints  # noqa: PLC0415
+            from growd.runs.run_points import retired_until  # noqa: PLC0415
+            from growd.store.exporting.source import CONNECT_S, SILENCE_S, SourceReader  # noqa: PLC0415
+
+            nonlocal session
+            if session is None:
+                timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
+                session = aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.DummyCookieJar())
+                stack.push_async_callback(session.close)
             config = present()
             source = point_source(config, database)
             reader = SourceReader(session, source)
@@ -66,6 +75,8 @@ def figure_keeper(
 
     async def make(document: Document) -> dict[str, Any]:
         found = await points(document["environment"])
+        from growd.runs.run_figures import run_figures  # noqa: PLC0415  loaded with the points
+
         figures = await run_figures(
             document, found.points, now=clock.time(), zone=zone, ratings=found.ratings
         )
@@ -99,6 +110,8 @@ def run_archive(config: Config, database: Database) -> RunArchive:
 
 def ratings_of(chamber: Chamber, bus: Bus) -> dict[str, Rating]:
     """What all outputs of a variable consume together at full level, pumps by their calibrations."""
+    from growd.runs.figures import Rating  # noqa: PLC0415  loaded with the points
+
     in_force = flows_of(bus, chamber.environment)
     by_variable: dict[str, list[Rated]] = {}
     for rated in rated_outputs(chamber):

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from growd.control.effect_course import RANGES, Watched
 from growd.control.interlocks.feedback import CONFIRM_S
-from growd.control.output_trial import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 from growd.control.relay import LONGEST_S
-from growd.control.self_test import SelfTest
+from growd.control.self_test import BRIEFLY_S, FeedbackSensor, OutputUnderTest
 from growd.control.topics import LIGHT_CHANNELS, light_channels, output_level
 from growd.control.watched_loops import light_loop
 from growd.loops import loop_kind
@@ -19,12 +18,9 @@ from growd.wiring.loops import loop_settings
 from growd.wiring.pumps import pumps_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from growd.bus import Bus
     from growd.config import Chamber, Output
-    from growd.control.interlocks.node import Interlocks
-    from growd.control.interlocks.saved_states import Memory
 
 ASKED: Final = (OutputClass.VALVE, OutputClass.DOSING)
 """Classes that are tested only if somebody asks for them: what they give stays in the air or the tank."""
@@ -43,19 +39,9 @@ CIRCULATION: Final = "water_circulation"
 _LIGHT_S: Final = 20.0
 
 
-def self_test(
-    chamber: Chamber, bus: Bus, interlocks: Interlocks, memory: Memory, others: Callable[[], str]
-) -> SelfTest:
-    """The self-test of a chamber."""
-    return SelfTest(
-        bus,
-        chamber.environment,
-        [*_channels(chamber), *_outputs(chamber)],
-        interlocks,
-        memory,
-        set_points=chamber.reach(),
-        others=others,
-    )
+def outputs_under_test(chamber: Chamber) -> list[OutputUnderTest]:
+    """All outputs of a chamber."""
+    return [*_channels(chamber), *_outputs(chamber)]
 
 
 def _channels(chamber: Chamber) -> Iterator[OutputUnderTest]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.runtime.atomic_file import read_regular, write_atomically
+from growd.runtime.files import read_regular, write_atomically
 from growd_machine.backup.archive import BackupError
 from growd_machine.backup.sealing import opened, sealed
 

@@ -13,7 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from growd.host.data_folder import LOCK_NAME, RESTORING, as_owner
-from growd.runtime.atomic_file import sync_folder
+from growd.runtime.files import sync_folder
 from growd_machine.backup.archive import MANIFEST, BackupError
 from growd_machine.backup.making import STATE
 from growd_machine.backup.state import DATABASE, STORE

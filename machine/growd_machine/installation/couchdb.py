@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from growd.runtime.text_file import read_text
+from growd.runtime.files import read_text
 from growd_machine.installation.machine import CONFIGURATION, InstallError
 from growd_machine.installation.steps import (
     Step,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from growd.host.data_folder import LOCK_NAME, as_owner
 from growd.host.hold import Holder, file_of
-from growd.runtime.atomic_file import sync_folder
+from growd.runtime.files import sync_folder
 from growd.store.local import newer_schema
 from growd.store.point_log import LOG_NAME, newer_log
 from growd_machine.installation.machine import InstallError

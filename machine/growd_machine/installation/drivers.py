@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.atomic_file import link_atomically
+from growd.runtime.files import link_atomically
 from growd_machine.installation.machine import PROGRAM, InstallError
 from growd_machine.installation.packages import PackageTools
 from growd_machine.installation.steps import Step

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from growd.runtime.clock import RealClock
-from growd.runtime.text_file import read_text
+from growd.runtime.files import read_text
 from growd_machine.installation.get_pip import without_login
 from growd_machine.installation.growd_service import SERVICE, last_words
 from growd_machine.installation.machine import CONFIGURATION, InstallError

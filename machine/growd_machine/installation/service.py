@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from growd.runtime.text_file import read_text
+from growd.runtime.files import read_text
 from growd_machine.installation.bundle import refuse_other_machines, unpack_bundle
 from growd_machine.installation.couchdb import couchdb_is_installed, couchdb_removal_steps, couchdb_steps
 from growd_machine.installation.drivers import driver_steps

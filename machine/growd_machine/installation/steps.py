@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from growd.runtime.atomic_file import link_atomically, write_atomically
+from growd.runtime.files import link_atomically, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable

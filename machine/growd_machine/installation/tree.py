@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.atomic_file import sync_folder, write_atomically
+from growd.runtime.files import sync_folder, write_atomically
 from growd_machine.installation.machine import InstallError
 from growd_machine.installation.packages import PackageTools
 

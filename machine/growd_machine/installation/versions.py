@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.atomic_file import link_atomically, sync_folder
+from growd.runtime.files import link_atomically, sync_folder
 from growd_machine.installation.machine import PROGRAM, InstallError
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from growd.runtime.atomic_file import write_atomically
+from growd.runtime.files import write_atomically
 from growd_machine.raspberry_pi.cmdline import taken_back, with_words, words_in
 from growd_machine.raspberry_pi.config_txt import (
     LineChange,

@@ -8,10 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from growd.config import Config, ConfigError, chambers_of
-from growd.config.editing import with_entry
 from growd.config.profiles import PROFILES, profile_path
-from growd.runtime.atomic_file import write_atomically
-from growd.runtime.text_file import EncodingError, read_text
+from growd.runtime.files import EncodingError, read_text, write_atomically
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,6 +70,8 @@ def changed(path: Path, read: Callable[[str], Config], present: Config, wanted: 
 
     Raises `InvalidDeviceError`, and `ConfigError` for a file that can't be read.
     """
+    from growd.config.editing import with_entry  # noqa: PLC0415  few change devices here
+
     try:
         before = read_text(path)
     except (OSError, EncodingError) as error:

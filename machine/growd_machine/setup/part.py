@@ -12,6 +12,7 @@ from growd.bus.fields import Field, Kind
 from growd.config import ConfigError
 from growd.device_kinds import LAMP_CHANNELS, SENSOR_KINDS
 from growd.output_roles import ROLES, OutputClass
+from growd.runtime.event_loop import load
 from growd.server.client_request import address_of
 from growd.server.errors import ApiError, error_fields
 from growd.server.json_answer import json_answer
@@ -27,8 +28,6 @@ from growd_machine.setup.changes import (
     why_not,
     write,
 )
-from growd_machine.setup.scan import scanned
-from growd_machine.setup.trial import output_tried, sensor_tried
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -102,6 +101,9 @@ class SetupCalls:
 
     async def scan(self, _: Api, __: Call) -> web.StreamResponse:
         """What is on the buses now."""
+        await load("growd_machine.setup.scan")  # few look, and what tries devices needs much of the wiring
+        from growd_machine.setup.scan import scanned  # noqa: PLC0415
+
         around = self._around
         return json_answer(await scanned(self._devices(), around.present(), around.bus.clock))
 
@@ -112,6 +114,9 @@ class SetupCalls:
             change = await self._changed(file, wanted)
         except ConfigError as error:
             return _invalid(error)
+        await load("growd_machine.setup.trial")
+        from growd_machine.setup.trial import output_tried, sensor_tried  # noqa: PLC0415
+
         device = device_in(change.config, wanted)
         tried: Any = sensor_tried if wanted.section == "sensor" else output_tried
         return json_answer(await tried(devices, device, self._around.bus.clock))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.retention.far_end import UnconfirmedError
 from support.retention import HOUR, a_day, check_day, documents, retire_all, retirements, tombstones
 from support.rollups import DAY, DELAY_S, START, RollupBench, make_databases, measured, rollup_bench

@@ -8,8 +8,9 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.attachments import Attachment
+from growd.store.couch_answers import is_stored, is_transient, reason_of
 from growd.store.errors import (
     CouchError,
     CouchRefusedError,
@@ -17,7 +18,6 @@ from growd.store.errors import (
     LocalStoreError,
     StoreError,
 )
-from growd.store.outcomes import is_stored, is_transient, reason_of
 from growd.store.work import DatabaseWork
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from growd.runtime.atomic_file import sync_folder
+from growd.runtime.files import sync_folder
 from growd.store.entries.entry import JournalEntry, Photo
 from growd.store.entries.photos import TYPES, copy_photo
 from growd.store.errors import PhotoError

@@ -3,37 +3,30 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import time
 from collections import Counter
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import aiohttp
-import msgspec
 
 from growd.bus.errors import BusyError, InvalidValueError, UnknownNameError
+from growd.runtime.event_loop import load
 from growd.store.errors import StoreError
-from growd.store.exporting.source import CONNECT_S, SourceReader
-from growd.store.history.buckets import Buckets
-from growd.store.history.cache import BucketCache, SeriesKey
-from growd.store.history.coverage import FINEST
-from growd.store.history.grid import Grid
-from growd.store.history.known_series import CATEGORIES, KnownSeries, database_of, known_series, together
-from growd.store.history.reading import RememberedBuckets
-from growd.store.history.reading_events import breaks_of, events_of
-from growd.store.history.series_reader import SeriesReader
-from growd.variables import VARIABLES, similar_variable
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
     from contextlib import AbstractAsyncContextManager
 
-    from growd.store.exporting.source import PointSource
-    from growd.store.history.coverage import Coverage
-    from growd.store.index_builds import IndexBuild
+    from growd.store.database_node import IndexBuild
+    from growd.store.exporting.source import PointSource, SourceReader
+    from growd.store.history.answers import HistoryAnswers
+    from growd.store.history.cache import BucketCache
+    from growd.store.history.reading import RememberedBuckets
 
+CATEGORIES: Final = ("measured", "desired", "commanded")
 LIMIT_S: Final = 60.0
 """How long a request may take, in real seconds. What it has read by then is remembered."""
 
@@ -41,13 +34,7 @@ MOST_REQUESTS: Final = 16  # under way; the largest answers take 30 MB each
 MOST_VARIABLES: Final = 50
 MOST_BUCKETS: Final = 20_000  # variables times points
 HOLDS_S: Final = 660.0
-SERIES_S: Final = 10.0
-"""For how many real seconds the list of the series of an environment is used again."""
-
 _CONNECTIONS: Final = 8
-_AT_ONCE: Final = 12  # series of one request
-_NO_BREAKS: Final[dict[str, list[float]]] = {"breaks": [], "resumes": []}
-_EMPTY: Final = {"before": None, **Buckets(1).columns()}
 
 
 class HistoryTimeoutError(StoreError):
@@ -89,7 +76,7 @@ class History:
         limit_s: float = LIMIT_S,
         reader: SourceReader | None = None,
     ) -> None:
-        self.buckets = RememberedBuckets(cache or BucketCache())
+        self._cache = cache
         self._source = source
         self._ship = ship
         self._known = known
@@ -100,13 +87,22 @@ class History:
         self._reader = reader
         self._requests: Counter[str | None] = Counter()  # under way, by client
         self._session: aiohttp.ClientSession | None = None
-        self._series: dict[str, KnownSeries] = {}
+
+    @cached_property
+    def buckets(self) -> RememberedBuckets:
+        """The buckets that were read, which are read again only if points came."""
+        from growd.store.history.cache import BucketCache  # noqa: PLC0415  loaded by `_answers`
+        from growd.store.history.reading import RememberedBuckets  # noqa: PLC0415
+
+        return RememberedBuckets(self._cache or BucketCache())
+
+    @cached_property
+    def _answers(self) -> HistoryAnswers:
+        from growd.store.history.answers import HistoryAnswers  # noqa: PLC0415  loaded before its first use
+
+        return HistoryAnswers(self.buckets, self._known, self._holds_s, lambda: self.now())  # noqa: PLW0108  tests set it
 
     async def __aenter__(self) -> Self:
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
-        connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
-        jar = aiohttp.DummyCookieJar()
-        self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -156,19 +152,28 @@ class History:
             return {"events": [], "events_truncated": False}
 
     async def _answer_in_time(self, query: HistoryQuery) -> dict[str, Any]:
-        assert self._session is not None  # noqa: S101  it is entered
+        await load("growd.store.history.answers", "growd.store.history.reading")
         try:
             async with asyncio.timeout(self._limit), self._ship():
                 source = self._source()
-                reader = self._reader or SourceReader(self._session, source, batches=True)
-                return await self._answer(query, source, reader)
+                return await self._answers.answer(query, source, self._reader or self._reader_of(source))
         except TimeoutError:
             raise HistoryTimeoutError(await self._why_late()) from None
+
+    def _reader_of(self, source: PointSource) -> SourceReader:
+        from growd.store.exporting.source import CONNECT_S, SourceReader  # noqa: PLC0415  loaded by now
+
+        if self._session is None:
+            timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S)
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
+            jar = aiohttp.DummyCookieJar()
+            self._session = aiohttp.ClientSession(connector=connector, timeout=timeout, cookie_jar=jar)
+        return SourceReader(self._session, source, batches=True)
 
     def _check(self, query: HistoryQuery) -> None:
         """Refuse unknown environments, and more than one request may ask for."""
         self.check_environment(query.environment)
-        _check_size(query, len(query.variables))
+        check_size(query, len(query.variables))
 
     async def _why_late(self) -> str:
         """Why a request took too long: the index is being built, or there are too many points."""
@@ -177,118 +182,8 @@ class History:
             return f"{build}. Try again later."
         return f"the history was not read within {self._limit:g} s; the same request continues there"
 
-    async def _answer(self, query: HistoryQuery, source: PointSource, reader: SourceReader) -> dict[str, Any]:
-        databases = (source.points, source.events)
-        while True:
-            covered = await together([self.buckets.follow(reader, name) for name in databases])
-            coverage = dict(zip(databases, covered, strict=True))
-            answer = await self._answer_from(query, source, reader, coverage)
-            states = await together([reader.rollup_state(name) for name in databases])
-            sealed = [0 if state is None else state.sealed_until for state in states]
-            if all(now <= one.sealed_until for now, one in zip(sealed, covered, strict=True)):
-                return answer
-            # the retirement of a day began meanwhile: points may have been deleted before they were read
 
-    async def _answer_from(
-        self,
-        query: HistoryQuery,
-        source: PointSource,
-        reader: SourceReader,
-        coverage: Mapping[str, Coverage],
-    ) -> dict[str, Any]:
-        retired_until = max(one.sealed_until for one in coverage.values())
-        known = await self._find_series(reader, source, query, retired_until)
-        narrowest = FINEST if query.start < retired_until else 1
-        grid = Grid.covering(query.start, query.end, query.points, narrowest)
-        variables = query.variables or tuple(sorted(known.variables()))
-        variables = variables if query.with_series else ()
-        _check_size(query, len(variables))
-        broken = [variable for variable in variables if known.has("quality", variable)]
-        wanted = [
-            SeriesKey(database_of(source, category), query.environment, category, variable)
-            for category, variable in known.of(variables)
-        ]
-        (events, is_truncated), breaks, *series = await together(
-            [
-                self._events(reader, source, query, known, grid),
-                breaks_of(reader, source, query.environment, broken, grid),
-                *self._all_series(reader, wanted, grid, coverage),
-            ]
-        )
-        by_name = {(key.variable, key.category): columns for key, columns in series}
-        return {
-            "environment": query.environment,
-            "start": grid.start,
-            "end": grid.end,
-            "bucket_s": grid.width,
-            "retired_until": retired_until,
-            "series": [
-                {
-                    "variable": variable,
-                    "unit": VARIABLES[variable].unit if variable in VARIABLES else "",
-                    "holds_s": self._holds_s(variable),
-                    **breaks.get(variable, _NO_BREAKS),
-                    **{category: by_name.get((variable, category), _EMPTY) for category in CATEGORIES},
-                }
-                for variable in variables
-            ],
-            "events": events,
-            "events_truncated": is_truncated,
-        }
-
-    async def _events(
-        self, reader: SourceReader, source: PointSource, query: HistoryQuery, known: KnownSeries, grid: Grid
-    ) -> tuple[list[dict[str, Any]], bool]:
-        if not query.with_events:
-            return [], False
-        return await events_of(reader, source, query.environment, known, grid)
-
-    def _all_series(
-        self,
-        reader: SourceReader,
-        wanted: Sequence[SeriesKey],
-        grid: Grid,
-        coverage: Mapping[str, Coverage],
-    ) -> list[Coroutine[None, None, tuple[SeriesKey, msgspec.Raw]]]:
-        """Readings of series, as JSON, some of them at a time."""
-        places, now = asyncio.Semaphore(_AT_ONCE), self.now()
-
-        async def read(key: SeriesKey) -> tuple[SeriesKey, msgspec.Raw]:
-            async with places:
-                covered = coverage[key.database]
-                before = await SeriesReader(reader, key, covered).before(grid.start)
-                buckets = await self.buckets.read(reader, key, grid, covered, now)
-                columns = msgspec.json.encode({"before": before, **buckets.columns()})
-                await asyncio.sleep(0)  # all series at once would hold up other tasks
-            return key, msgspec.Raw(columns)
-
-        return [read(key) for key in wanted]
-
-    async def _find_series(
-        self, reader: SourceReader, source: PointSource, query: HistoryQuery, retired_until: int
-    ) -> KnownSeries:
-        """The series of an environment, at most `SERIES_S` old; looked up again for an unknown name."""
-        known = self._series.get(query.environment)
-        names = {*query.variables} - {*VARIABLES, *self._known(query.environment)}
-        is_old = known is None or time.monotonic() - known.at >= SERIES_S
-        if known is None or is_old or known.retired_until != retired_until or not names <= known.variables():
-            known = await known_series(reader, source, query.environment, retired_until)
-            self._series[query.environment] = known
-        self._check_names(query, known)
-        return known
-
-    def _check_names(self, query: HistoryQuery, known: KnownSeries) -> None:
-        stored = known.variables()
-        names = {*stored, *self._known(query.environment), *VARIABLES}
-        for name in query.variables:
-            if name not in names:
-                alike = similar_variable(name) or next(iter(difflib.get_close_matches(name, names, 1)), "")
-                there = ", ".join(sorted(stored)) or "none yet"
-                expected = f"a variable such as {alike}" if alike else f"a variable with points: {there}"
-                raise InvalidValueError("variable", expected, name)
-
-
-def _check_size(query: HistoryQuery, number: int) -> None:
+def check_size(query: HistoryQuery, number: int) -> None:
     """Refuse more buckets than one answer may have, for a number of variables."""
     if number > MOST_VARIABLES:
         raise InvalidValueError("variable", f"at most {MOST_VARIABLES} by name", number)

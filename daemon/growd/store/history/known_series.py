@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from growd.store.history.events import MARKS
+from growd.store.history.history import CATEGORIES
 from growd.store.rollups.document import RETIRED
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     from growd.store.exporting.source import PointSource, SourceReader
 
-CATEGORIES: Final = ("measured", "desired", "commanded")
 _STORED: Final = (*CATEGORIES, "event", "quality")
 
 

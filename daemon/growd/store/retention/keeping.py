@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from growd.bus.errors import counted
-from growd.config.retention import LEAST_DAYS
-from growd.runtime.pace import Pace
+from growd.config.services import LEAST_DAYS
+from growd.runtime.pauses import Pace
 from growd.runtime.sentence import plain
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.store.errors import StoreError
-from growd.store.retention.budget import Budget, Shortage, budget, worth_compacting
+from growd.store.retention.budget import Budget, RetentionStatus, Shortage, budget, worth_compacting
 from growd.store.retention.far_end import UnconfirmedError
 from growd.store.retention.retirement import DAY_S
-from growd.store.retention.status import RetentionStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence

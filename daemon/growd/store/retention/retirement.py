@@ -13,7 +13,7 @@ from growd.store.rollups.writing import HOUR_WIDTH
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from growd.runtime.pace import Pace
+    from growd.runtime.pauses import Pace
     from growd.store.couch import Document
     from growd.store.database import Database
     from growd.store.retention.far_end import FarEnd

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from growd.runtime.pace import Pace
+from growd.runtime.pauses import Pace
 from growd.store.errors import (
     CouchAnswerTooLargeError,
     CouchConflictError,

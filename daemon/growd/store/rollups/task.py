@@ -9,7 +9,7 @@ import msgspec
 
 from growd.bus.errors import counted
 from growd.runtime.sentence import plain
-from growd.runtime.task_fault import TaskFault
+from growd.runtime.supervisor import TaskFault
 from growd.runtime.text import duration
 from growd.store.errors import CouchRefusedError, CouchUnavailableError
 from growd.store.rollups.document import WIDTHS

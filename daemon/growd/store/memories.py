@@ -1,23 +1,31 @@
-"""States of the interlocks, saved in growd.sqlite3 and in a small file beside it.
+"""What parameters, interlocks and calibrations keep over a restart.
 
-The newer of the two counts, so that damage to one of them, or a lost write-ahead log, does not bring an old
-state back. If the newest state can't be determined, it counts as lost.
+The newer of the file of the interlocks and growd.sqlite3 counts, so that damage to one of them, or a lost
+write-ahead log, does not bring an old state back. If the newest state can't be determined, it counts as lost.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from growd.runtime.atomic_file import read_regular, write_atomically
+from growd.bus.errors import NotKeptError
+from growd.runtime.files import read_regular, write_atomically
 from growd.store.encoding import to_json
+from growd.store.errors import LocalStoreError
+from growd.store.recorder import EVENT
 
 if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from growd.store.local import LocalStore
+    from growd.store.outbox import Outbox
+    from growd.store.points import PointMaker
 
 FILE_NAME: Final = "interlocks.json"
 _MOST_BYTES: Final = 1_000_000  # far more than the file ever has
@@ -107,3 +115,72 @@ def _read(path: Path) -> tuple[dict[str, _Kept] | None, str]:
     if check != b"%08x" % crc32(text):
         return None, "is damaged"
     return {key: (number, value) for key, (number, value) in json.loads(text).items()}, ""
+
+
+class ParameterKeeper:
+    """The `ParameterStore` of the bus: parameters are on the disk when `save` returns."""
+
+    def __init__(self, local: LocalStore) -> None:
+        self._local = local
+
+    async def save(self, changes: Mapping[str, Any], removed: Iterable[str]) -> None:
+        """Save and delete in one commit. Raises `NotKeptError`; then nothing has changed."""
+
+        def write(file: sqlite3.Connection) -> None:
+            file.executemany("DELETE FROM parameters WHERE name = ?", ((name,) for name in removed))
+            rows = ((name, to_json(value)) for name, value in changes.items())  # here, off the loop
+            file.executemany("INSERT OR REPLACE INTO parameters VALUES (?, ?)", rows)
+
+        try:
+            await self._local.write(write)
+        except LocalStoreError as error:
+            raise NotKeptError(f"the parameter could not be saved: {error}") from error
+
+
+CALIBRATION: Final = "calibration"
+"""The kind of the events."""
+
+
+class CalibrationRecords:
+    """Keeps records in the outbox and the local store, in one transaction."""
+
+    def __init__(self, local: LocalStore, outbox: Outbox, maker: PointMaker) -> None:
+        self._local = local
+        self._outbox = outbox
+        self._maker = maker
+
+    async def saved(self, environment: str) -> dict[str, Any]:
+        """The saved state. Raises `LocalStoreError`."""
+        state: dict[str, Any] = await self._local.state(_key(environment), {})
+        return state
+
+    async def save(self, environment: str, state: dict[str, Any]) -> None:
+        """Save the state. Raises `LocalStoreError`."""
+        await self._local.save_state(_key(environment), state)
+
+    async def keep(self, environment: str, record: Any, state: dict[str, Any]) -> None:
+        """An event with the fields of the record as `details`, and the state. Raises `LocalStoreError`.
+
+        The record is a dataclass with `device`, `by` and `time`; its text says it in words.
+        """
+        fields = {name: value for name, value in asdict(record).items() if name not in ("by", "time")}
+        point = self._maker.make(
+            environment,
+            CALIBRATION,
+            f"{record.device}: {record}",
+            record.time,
+            is_manual=True,
+            category=EVENT,
+            by=record.by,
+            details=fields,
+        )
+        text = to_json(state)
+
+        def write(file: sqlite3.Connection) -> None:
+            file.execute("INSERT OR REPLACE INTO state VALUES (?, ?)", (_key(environment), text))
+
+        await self._outbox.add_with(point, write)
+
+
+def _key(environment: str) -> str:
+    return f"{environment}/calibrations"

@@ -1,10 +1,11 @@
-"""Small files: written completely or not at all, also in a power cut, and read without hanging."""
+"""Files: written so that a power cut leaves the old or the new content, and read as text."""
 
 from __future__ import annotations
 
+import codecs
 import os
 import stat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,3 +70,41 @@ def sync_folder(folder: Path) -> None:
 def exists_already(path: Path) -> str:
     """The refusal of all commands that would write over a file."""
     return f"{path} exists already: --replace replaces it"
+
+
+_UTF_16: Final = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+
+
+class EncodingError(ValueError):
+    """A text is not UTF-8 from `line` on; the message says what it is, and what to do."""
+
+    def __init__(self, content: bytes, start: int = 0) -> None:
+        is_utf_16 = content.startswith(_UTF_16) or b"\0" in content
+        self.line = 1 if is_utf_16 else content.count(b"\n", 0, start) + 1
+        super().__init__(f"it is {'in UTF-16, not' if is_utf_16 else 'not'} in UTF-8; save it as UTF-8")
+
+
+def decoded(content: bytes) -> str:
+    """The text of these bytes. Raises `EncodingError`."""
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise EncodingError(content, error.start) from None
+    if "\0" in text:  # UTF-16 without a mark
+        raise EncodingError(content)
+    return text
+
+
+def read_text(path: Path) -> str:
+    """The text of a file, with the line ends of Unix. Raises OSError and `EncodingError`."""
+    return decoded(path.read_bytes()).replace("\r\n", "\n").replace("\r", "\n")
+
+
+def lacks_packages(folder: Path) -> bool:
+    """Whether the packages of a folder with a package.json are missing. Blocking."""
+    return (folder / "package.json").exists() and not (folder / "node_modules").exists()
+
+
+def npm_command(folder: Path) -> str:
+    """The command that installs them."""
+    return f"`npm ci --omit=dev --prefix {folder}` (npm comes with Node 20 or newer)"

@@ -1,0 +1,40 @@
+"""What a chamber needs of the recipe formats while no recipe runs; `interpreter.py` has the rest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from growd.recipes.findings import RecipeFinding
+    from growd.recipes.plan import Plan
+
+FORMATS: Final = ("flexformat", "phased", "simple")
+"""Their names, which are those of their modules."""
+
+Reach = Mapping[str, tuple[float, float] | tuple[float, float, str] | tuple[float, float, str, float]]
+"""The lowest and highest set point that the actuators of an environment can reach, by variable. With a note,
+which says why, others are refused. The last number is of a lamp that can't be dimmed: it is on from there.
+"""
+
+
+def interpreted(recipe: Any, reach: Reach | None) -> tuple[Plan, list[RecipeFinding]]:
+    """As `interpreter.interpret`. Blocking: call it in a thread, which also imports all that a run needs."""
+    from growd.recipes import drawing, interpreter, study  # noqa: F401, PLC0415
+
+    return interpreter.interpret(recipe, reach)
+
+
+def beyond(reach: Reach, variable: str, value: float) -> str:
+    """The words on a set point that the actuators can't reach; "" if they can, or nothing drives it."""
+    found = reach.get(variable, (value, value))
+    low, high = found[:2]
+    note = found[2] if len(found) > 2 else ""  # noqa: PLR2004  see `Reach`
+    on_from = found[3] if len(found) > 3 else 0.0  # noqa: PLR2004
+    if 0 < value < on_from:
+        remedy = f"it can't be dimmed, and is on from {on_from:g}"
+        return f"{variable} of {value:g} may leave the lamp dark: {remedy}"
+    if low <= value <= high:
+        return ""
+    why = f": these are {note}" if note else ""
+    return f"{variable} can be driven from {low:g} to {high:g} here, not to {value:g}{why}"

@@ -1,0 +1,112 @@
+"""The interlocks of what raises CO2, and the exhaust fans that lower it."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from growd.control.interlocks.carbon_dioxide import (
+    CarbonDioxideCeiling,
+    DosePerHour,
+    NoRise,
+    StaysHigh,
+    valve_open_too_long,
+)
+from growd.control.interlocks.conditions import Threshold, WhileBeyond
+from growd.control.interlocks.on_times import OnTimes
+from growd.control.interlocks.sensor_calibrations import SensorCalibrations
+from growd.variables import CARBON_DIOXIDE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from growd.config import Chamber
+    from growd.control.interlocks.base import Interlock, SensorReadings
+    from growd.control.interlocks.node import Interlocks
+    from growd.runtime.clock import Clock
+
+_LEAST_PPM: Final = 150.0
+"""Plants in light seldom leave less. A sensor that reads a tenth of 1000 ppm does."""
+_LITTLE_S: Final = 60.0
+_CEILING_HYSTERESIS_PPM: Final = 500.0
+_VALVE_REST_S: Final = 60.0
+_RISE_PPM: Final = 40.0
+"""The smallest rise that an SCD30 shows beyond its noise (30 ppm + 3 %)."""
+
+
+class ValveInterlocks:
+    """The interlocks of the outputs `raising` CO2, and of exhaust `fans`; both by their own variables."""
+
+    def __init__(
+        self,
+        chamber: Chamber,
+        readings: SensorReadings,
+        raising: frozenset[str],
+        fans: frozenset[str],
+        clock: Clock,
+    ) -> None:
+        self._limits = chamber.options.interlock
+        self._readings = readings
+        self._raising = raising
+        self._clock = clock
+        self._fans = fans
+        self._times, self._fan_times = OnTimes(), OnTimes()
+        self._sensors = chamber.sensor_names(CARBON_DIOXIDE) if CARBON_DIOXIDE in chamber.measured else []
+        self._dose: DosePerHour | None = None
+        self._above: CarbonDioxideCeiling | None = None
+
+    def of_doses(self) -> Iterator[Interlock]:
+        """Those that hold the valve shut after too much, or without effect."""
+        limits, times, holds = self._limits, self._times, self._raising
+        if not holds:
+            return
+        yield valve_open_too_long(times, limits.valve_open_s, _VALVE_REST_S, holds)
+        self._dose = DosePerHour(times, limits.dose_s, limits.valve_flow_l_min, holds)
+        yield self._dose
+        if self._sensors:
+            yield NoRise(
+                times,
+                self._readings,
+                open_s=limits.no_rise_open_s,
+                rise_ppm=_RISE_PPM,
+                fans=self._fan_times,
+                holds=holds,
+            )
+            yield _too_little(self._readings, holds)
+
+    def ceiling(self) -> Iterator[Interlock]:
+        """Those of too much CO2, whose command for the fan overrides the others."""
+        limit = self._limits.ceiling_ppm, _CEILING_HYSTERESIS_PPM
+        if self._sensors and self._raising:
+            yield StaysHigh(self._readings, self._times, self._raising, *limit)
+        if self._sensors:
+            self._above = CarbonDioxideCeiling(
+                self._readings, self._raising, *limit, sensors=self._sensors, fans=self._fans
+            )
+            yield self._above
+
+    def track(self, interlocks: Interlocks) -> None:
+        """Let `interlocks` record the times, and judge calibrations of the CO2 sensors."""
+        interlocks.track(self._times, self._raising)
+        interlocks.track(self._fan_times, self._fans)
+        if self._above is not None:
+            interlocks.calibrations = SensorCalibrations(interlocks, self._clock, self._above, self._dose)
+
+
+def _too_little(readings: SensorReadings, holds: frozenset[str]) -> Interlock:
+    """A sensor that reads less CO2 than plants leave is not in order."""
+    little = Threshold(
+        CARBON_DIOXIDE,
+        partial(readings.combined, CARBON_DIOXIDE),
+        below=_LEAST_PPM,
+        hysteresis=_LEAST_PPM / 5,
+        unit="ppm",
+    )
+    return WhileBeyond(
+        "carbon_dioxide_too_low",
+        holds,
+        [little],
+        after_s=_LITTLE_S,
+        holds_unknown=False,
+        failure="let fresh air in, which has 420 ppm; if it still reads less, check the sensor",
+    )
