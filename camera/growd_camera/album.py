@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from growd.config.camera import PhotoOptions
-    from growd_camera.picture import Prepared
+    from growd_camera.shot import Prepared
 
 FOLDER: Final = "photos"
 """In the data folder."""

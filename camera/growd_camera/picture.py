@@ -9,8 +9,9 @@ import hashlib
 import os
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from PIL import Image, ImageChops, ImageStat, UnidentifiedImageError
+
+from growd_camera.shot import Leaves, Prepared
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,31 +33,13 @@ class PictureError(Exception):
     """A file is no picture that can be used; the text says why."""
 
 
-class Leaves(msgspec.Struct, frozen=True):
-    """Share of leaves in percent, and their mean green chromatic coordinate; None if it can't be seen."""
-
-    cover_percent: float | None
-    greenness: float | None
-
-
-class Prepared(msgspec.Struct, frozen=True):
-    """A picture as it was written."""
-
-    width: int
-    height: int
-    size: int
-    small_size: int
-    sha256: str
-    leaves: Leaves
-
-
 def prepare(
     source: Path, target: Path, small: Path, *, width: int, rotation: int = 0, quality: int = 85
 ) -> Prepared:
     """Write a JPEG of at most `width` pixels, turned clockwise by `rotation` degrees, and a preview.
 
     Both are on the disk when this returns. A JPEG is decoded at the smallest scale that has the width, so
-    that one of 12 megapixels takes 10 MB. Raises `PictureError` and OSError.
+    that a large one takes less memory. Raises `PictureError` and OSError.
     """
     with _opened(source) as image:
         try:

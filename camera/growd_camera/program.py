@@ -20,10 +20,9 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from growd_camera.picture import PictureError, Prepared, prepare
+from growd_camera.picture import PictureError, prepare
+from growd_camera.shot import LIMIT_S, Shot, ShotOrder
 
-LIMIT_S: Final = 30
-"""How long a photo may take, in real seconds."""
 MOST_BYTES: Final = 64 << 20
 """Of the file that a camera writes or sends."""
 _MEMORY: Final = 1 << 30  # of addresses: libraries take a part of it
@@ -31,26 +30,6 @@ _ANSWER_S: Final = 15.0  # for each step of a request
 _PIECE: Final = 64 << 10
 _OK: Final = 200
 _PACKAGES: Final = {"rpicam-still": "rpicam-apps-lite", "ffmpeg": "ffmpeg"}
-
-
-class ShotOrder(msgspec.Struct, frozen=True):
-    """What to do: `programs` are tried in turn, or `url` is read, or neither if `source` is there already."""
-
-    source: str
-    target: str
-    small: str
-    width: int
-    quality: int
-    rotation: int
-    programs: list[list[str]] = []
-    url: str = ""
-
-
-class Shot(msgspec.Struct, frozen=True):
-    """What became of it: a picture, or why there is none."""
-
-    picture: Prepared | None = None
-    reason: str = ""
 
 
 def take(order: ShotOrder) -> Shot:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 import msgspec
 
-from growd_camera.program import LIMIT_S, Shot, ShotOrder
+from growd_camera.shot import LIMIT_S, Shot, ShotOrder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from growd.config.camera import Camera
-    from growd_camera.picture import Prepared
+    from growd_camera.shot import Prepared
 
 _RPICAM: Final = ("--nopreview", "--timeout", "2000", "--encoding", "jpg", "--quality", "95", "--output")
 """Two seconds, in which the camera finds exposure and white balance (rpicam-still --help)."""

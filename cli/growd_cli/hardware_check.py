@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from growd.config.camera import Camera
     from growd.runtime.clock import Clock
     from growd.runtime.worker import Worker
-    from growd_camera.picture import Prepared
+    from growd_camera.shot import Prepared
     from growd_drivers.hardware import Hardware
 
 T = TypeVar("T")

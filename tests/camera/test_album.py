@@ -9,7 +9,7 @@ import pytest
 
 from growd.config.camera import PhotoOptions
 from growd_camera.album import Album, AlbumError, Taken
-from growd_camera.picture import Leaves, Prepared
+from growd_camera.shot import Leaves, Prepared
 
 DEVICE = "0123456789ab"
 START = datetime(2026, 3, 1, tzinfo=UTC).timestamp()

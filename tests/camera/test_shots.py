@@ -16,7 +16,7 @@ from aiohttp import encode_basic_auth, web
 from PIL import Image
 
 from growd.config.camera import Camera
-from growd_camera.program import Shot, ShotOrder
+from growd_camera.shot import Shot, ShotOrder
 from growd_camera.shots import Shooting, ShotError, ShotFiles, programs_of
 from growd_hwsim.camera import picture
 from support.waiting import wait_until

@@ -50,6 +50,16 @@ async def drawn(page: Page) -> None:
     await expect(page.locator(".over").first).to_be_visible()
 
 
+async def shown_rows(page: Page) -> list[list[str]]:
+    """The CSV of the chart, once it has a value."""
+    async with page.expect_download() as shown:
+        await page.get_by_role("button", name="CSV: the values of this chart").click()
+    rows = [*csv.reader((await (await shown.value).path()).read_text().splitlines())]
+    if len(rows) == 1:
+        raise LookupError
+    return rows
+
+
 async def post(growd: Program, path: str, body: Any) -> None:
     async with (
         aiohttp.ClientSession() as session,
@@ -314,9 +324,7 @@ async def test_both_kinds_of_csv(growd: Program, browser: Browser) -> None:
     async with opened(browser, view(growd, "charts?range=hour&variables=air_temperature")) as tab:
         page = tab.page
         await drawn(page)
-        async with page.expect_download() as shown:
-            await page.get_by_role("button", name="CSV: the values of this chart").click()
-        rows = [*csv.reader((await (await shown.value).path()).read_text().splitlines())]
+        rows = await until_found(lambda: shown_rows(page), LookupError)
         assert rows[0][:3] == ["time", "air_temperature mean", "air_temperature min"]
         assert re.fullmatch(r"[\d-]+T[\d:.]+Z", rows[-1][0])
         await stored_points(growd)
