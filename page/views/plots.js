@@ -35,7 +35,7 @@ export class Plots {
   #ends = [];
   #timer = 0;
   #drawnAt = 0;
-  #movedAt = 0;
+  #movedAt = -Infinity;
   #state = {}; // isDue: there is something to draw; isWanted: a further request; isEnded
 
   constructor(environment, variables, outputs, light, range, last) {
@@ -116,7 +116,7 @@ export class Plots {
   reset(range) {
     this.range = range;
     this.steps.value = [];
-    this.#movedAt = 0;
+    this.#movedAt = -Infinity;
     const end = range.end ?? growdTime.value;
     this.#look(range.start ?? end - range.seconds, end, range.end == null, range.start != null);
   }
@@ -139,7 +139,7 @@ export class Plots {
 
   /** Show the part between two shares of the view. */
   part(from, to) {
-    this.#movedAt = 0;
+    this.#movedAt = -Infinity;
     this.zoom(to - from, from / (1 - to + from) || 0);
   }
 
@@ -152,7 +152,7 @@ export class Plots {
   back() {
     const last = this.steps.value.at(-1);
     this.steps.value = this.steps.value.slice(0, -1);
-    this.#movedAt = 0;
+    this.#movedAt = -Infinity;
     if (last.follows) this.#look(last.start + growdTime.value - last.end, growdTime.value, true);
     else this.#look(last.start, last.end);
   }

@@ -254,7 +254,7 @@ async def test_missing_libraries_are_named_until_they_are_installed(site, folder
 async def test_only_the_api_page_needs_rapidoc_which_the_wheel_does_not_have(folder):
     (library := folder / "node_modules/rapidoc/r.js").unlink()
     async with serving() as daemon:
-        PageFiles(daemon.api, folder, is_edited=False)
+        PageFiles(daemon.api, folder, ROOT / "docs", is_edited=False)
         site = Site(daemon)
         assert (await site.get("/_svc/")).status == 200
         assert (await site.get("/_svc/api/")).status == 503

@@ -162,7 +162,7 @@ async def test_a_receiver_acknowledges_nothing_for_a_node_that_is_parted_from_th
         new = (await make_accounts(here.first, ["0123456789ad"]))["0123456789ad"]
         for receiver, status in zip(here.receivers, (200, 200, 503), strict=True):
             assert await sent(receiver.url, "_revs_diff", new, {}) == status  # the third node has no account
-        assert not await is_up(here.receivers[-1].url)
+        await until(lambda: is_down(here.receivers[-1].url), "the parted receiver to say so")
         await here.cloud.heal()
         assert (
             await sent(here.receivers[-1].url, "_bulk_docs", login, {"docs": docs, "new_edits": False}) == 201
@@ -179,7 +179,8 @@ async def test_a_receiver_acknowledges_nothing_while_two_of_three_nodes_hang():
         body = {"docs": [document], "new_edits": False}
         revisions = {document["_id"]: [document["_rev"]]}
         first, *others = here.cloud.nodes
-        await first.ask("PUT", f"/_users/org.couchdb.user:{ADMIN}", REMEMBERED)
+        status, _ = await first.asked("PUT", f"/_users/org.couchdb.user:{ADMIN}", REMEMBERED)
+        assert status in {201, 409}  # CouchDB 3.5 may write one by itself
         assert await first.copy([month]) == {}
         receiver = here.receivers[0].url
         assert await sent(receiver, "_revs_diff", login, revisions) == 200
@@ -190,7 +191,7 @@ async def test_a_receiver_acknowledges_nothing_while_two_of_three_nodes_hang():
             await until(lambda: has_copy(first, month), "the only copy")
             assert await sent(receiver, "_revs_diff", login, revisions) == 503
             assert await sent(receiver, "_bulk_docs", login, body) == 503
-            assert not await is_up(receiver)
+            await until(lambda: is_down(receiver), "the receiver to say so")
         finally:
             for node in others:
                 node.send(signal.SIGCONT)
@@ -206,6 +207,11 @@ def point(device: str, databases: list[str]) -> dict[str, Any]:
     at = datetime.strptime(min(databases)[-7:], "%Y_%m").replace(tzinfo=UTC).timestamp()
     made = PointMaker(device).make("environment_1", "air_temperature", 21.5, at).document()
     return made | {"_rev": "1-" + "a" * 32}
+
+
+async def is_down(url: str) -> bool:
+    """Whether a receiver says that it is not up. It remembers its answer for a second."""
+    return not await is_up(url)
 
 
 async def has_copy(node: Node, database: str) -> bool:

@@ -36,9 +36,9 @@ COPIED = {
     "interlocks.json": b"00000000 {}",
     "journal/n/entry.json": b"{}",
     "journal/n/photo-1.png": PHOTO,
-    "photos/chamber/top/2023-11-14/221320-0123456789.jpg": b"a JPEG",
-    "photos/chamber/top/2023-11-14/221320-0123456789-small.jpg": b"its preview",
-    "photos/chamber/top/2023-11-14/221320-0123456789.json": (
+    "photos/chamber/top/2023-11-14/221320000-0123456789.jpg": b"a JPEG",
+    "photos/chamber/top/2023-11-14/221320000-0123456789-small.jpg": b"its preview",
+    "photos/chamber/top/2023-11-14/221320000-0123456789.json": (
         b'{"id":"0123456789ab:1700000000000-0123456789","environment":"chamber","camera":"top",'
         b'"time":1700000000.0,"width":8,"height":6,"bytes":6,"small_bytes":11,"sha256":"0123456789"}'
     ),
