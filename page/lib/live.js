@@ -52,7 +52,7 @@ let statusAt = 0;
 let hasBegun = false; // it was connected once
 let isRecalled = false; // what is shown comes from the browser
 let asking = null;
-let arrived = []; // messages that are not shown yet
+let arrived = new Map(); // the last message of each topic that is not shown yet
 let shownAt = 0;
 let pause = 1_000;
 let retry = 0;
@@ -226,8 +226,9 @@ function open() {
   mine.onmessage = (event) => {
     if (stream !== mine) return;
     heard();
-    if (!arrived.length) setTimeout(showArrived, Math.max(0, 1_000 * (shownAt - now()) + TOGETHER_MS));
-    arrived.push(JSON.parse(event.data));
+    if (!arrived.size) setTimeout(showArrived, Math.max(0, 1_000 * (shownAt - now()) + TOGETHER_MS));
+    const message = JSON.parse(event.data);
+    arrived.set(message.topic, message);
   };
   mine.addEventListener("heartbeat", () => stream === mine && heard());
   mine.onerror = () => stream === mine && again(); // growd may have others topics after a restart
@@ -235,9 +236,9 @@ function open() {
 
 function showArrived() {
   const messages = arrived;
-  arrived = [];
+  arrived = new Map();
   shownAt = now();
-  for (const message of messages) topic(message.topic).value = message;
+  for (const [name, message] of messages) topic(name).value = message;
 }
 
 function heard() {
