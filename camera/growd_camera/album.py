@@ -166,11 +166,13 @@ class Album:
             problem = words_of(error)
         except AlbumError as error:
             problem = str(error)
-        if problem != self.problem:
-            _log.warning("no photo is kept: %s", problem) if problem else _log.info("photos are kept again")
-        self.problem = problem
+        before, self.problem = self.problem, problem
         if problem is not None:
+            if problem != before:
+                _log.warning("no photo is kept: %s", problem)
             raise AlbumError(problem)
+        if before is not None:
+            _log.info("photos are kept again")
         name = f"{os.getpid()}-{os.urandom(4).hex()}"
         return ShotFiles(*(self.path / f"{name}-{part}{_PART}" for part in ("source", "target", "small")))
 

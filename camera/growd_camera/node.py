@@ -104,6 +104,7 @@ class CameraNode:
     async def take(self, *, in_own_light: bool = True) -> CameraPhoto:
         """Take a photo and keep it. Raises `ShotError`, `AlbumError`, OSError and `WorkerError`."""
         async with self._lock:
+            self._outcome = None
             try:
                 self._outcome = photo = await self._taken(in_own_light=in_own_light)
             except AlbumError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from growd_cli.times import FORMS, span_in, time_of, zone_of
 from growd_client.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
     from growd_cli.options import DaemonOptions
@@ -181,28 +182,29 @@ def film(
         if not photos:
             refuse("there is no such photo")
         shown = [each for each in reversed(photos) if each.camera == photos[0].camera]
-        missing = 0
         fps = fps or min(24.0, max(4.0, len(shown) / 10))
         try:
-            with (
-                Film(path, fps) as made,
-                click.progressbar(
-                    shown, label="film", file=sys.stderr, hidden=not sys.stderr.isatty()
-                ) as bar,
-            ):
-                for photo in bar:
-                    try:
-                        made.add(client.page("photo", photo.id))
-                    except NotFoundError:
-                        missing += 1
+            frames = _filmed(client, shown, path, fps)
         except FilmError as error:
             path.unlink(missing_ok=True)
             refuse(error)
-    if not made.frames:
+    if not frames:
         refuse("growd has the documents of these photos, but not their files")
-    if missing:
+    if missing := len(shown) - frames:
         echo_text(f"growd: left out {counted(missing, 'photo')} whose file is gone", err=True)
-    echo_text(f"growd: {path} has {counted(made.frames, 'photo')}, {made.frames / fps:.1f} s", err=True)
+    echo_text(f"growd: {path} has {counted(frames, 'photo')}, {frames / fps:.1f} s", err=True)
+
+
+def _filmed(client: DaemonClient, photos: Sequence[CameraPhoto], path: Path, fps: float) -> int:
+    """Make a film of the photos that are there; how many that are. Raises `FilmError`."""
+    with (
+        Film(path, fps) as made,
+        click.progressbar(photos, label="film", file=sys.stderr, hidden=not sys.stderr.isatty()) as bar,
+    ):
+        for photo in bar:
+            with contextlib.suppress(NotFoundError):
+                made.add(client.page("photo", photo.id))
+    return made.frames
 
 
 def _listed(client: DaemonClient, environment: str, span: _Span, limit: int, **only: str | None) -> _Photos:

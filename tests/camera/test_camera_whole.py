@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import time
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -14,6 +15,7 @@ import pytest
 from growd.config import ConfigError, load
 from growd.wiring.app import App
 from support.broker import broker
+from support.program import said as said_by_growd
 from support.waiting import PATIENCE_S, until, until_found
 
 CHAMBER = """
@@ -213,10 +215,24 @@ async def test_who_asks_while_a_photo_is_taken_gets_that_one(tmp_path):
         assert len({*ids}) == 1
 
 
-LOGINS = """
-[access]
-mode = "users"
-"""
+async def test_the_first_photo_comes_at_any_time_but_needs_no_light_then(tmp_path):
+    hour = (time.localtime().tm_hour + 6) % 24
+    window = f'light = 0.6\nbegin = "{hour:02}:00"\nend = "{hour:02}:30"'
+    async with running(tmp_path, CHAMBER.replace("light = 0.6", window)) as session:
+        await until_found(lambda: _first(session), LookupError)
+        last = await read(session, "topic_data/environment_1/commanded/light_channels?last=true")
+        assert "result" not in last, last
+
+
+def test_a_check_of_the_hardware_takes_a_photo_with_each_camera(tmp_path):
+    file = tmp_path / "growd.toml"
+    file.write_text(CHAMBER)
+    status, printed = said_by_growd("check", "--hardware", "--config", str(file))
+    lines = dict(line.split(": ", 1) for line in printed.splitlines() if ": " in line)
+    assert status == 1
+    assert "640x480" in lines["top"]
+    assert "127.0.0.1" in lines["gone"]
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from growd.store.attachments import Attachment
 from growd.store.database import Database
 from growd.store.errors import CouchRefusedError
 from growd.store.replication import ReplicationPace, Replicator
+from growd_camera import records
 from growd_camera.album import Album, Taken
 from growd_camera.records import PICTURE, PhotoRecords, document_of
 from growd_camera.shot import Leaves, Prepared
@@ -67,10 +68,10 @@ def take(album, at):
 @asynccontextmanager
 async def recording(database, album, **options):
     worker = Worker("photos")
-    records = PhotoRecords(database, album, worker, RealClock(), has_pictures=False, **options)
+    mirror = PhotoRecords(database, album, worker, RealClock(), has_pictures=False, **options)
     try:
-        async with in_tasks(records.work):
-            yield records
+        async with in_tasks(mirror.work):
+            yield mirror
     finally:
         await worker.close()
 
@@ -93,14 +94,14 @@ async def until_ids(database, ids):
 async def test_each_photo_has_a_document_until_it_is_thinned(database, tmp_path):
     album = await asyncio.to_thread(opened, tmp_path)
     photos = await asyncio.to_thread(lambda: [take(album, START + 600 * number) for number in range(3)])
-    async with recording(database, album) as records:
+    async with recording(database, album) as mirror:
         found = await until_ids(database, [photo.id for photo in photos])
         first = found[photos[0].id]
         assert (first["camera"], first["timestamp"], first["recipe_run"]) == ("top", START, "run-1")
         assert (first["sha256"], first["bytes"], first["canopy_cover"]) == (photos[0].sha256, len(JPEG), 50.0)
         assert "_attachments" not in first
         photos.append(await asyncio.to_thread(take, album, START + 1_800))
-        records.work.wake()
+        mirror.work.wake()
         await until_ids(database, [photo.id for photo in photos])
     # thinned while no database is asked, and after a restart
     await asyncio.to_thread(album.thin, START + 30 * DAY_S)
@@ -110,6 +111,20 @@ async def test_each_photo_has_a_document_until_it_is_thinned(database, tmp_path)
     async with recording(database, again):
         await until_ids(database, kept)
         await until_found(lambda: _forgotten(again), LookupError)
+
+
+async def test_more_documents_than_a_page_are_read_and_none_is_written_twice(database, tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "_PAGE", 2)
+    monkeypatch.setattr(records, "_BATCH", 2)
+    album = await asyncio.to_thread(opened, tmp_path)
+    photos = await asyncio.to_thread(lambda: [take(album, START + 600 * number) for number in range(5)])
+    ids = [photo.id for photo in photos]
+    async with recording(database, album):
+        before = await until_ids(database, ids)
+    photos.append(await asyncio.to_thread(take, album, START + 3_000))
+    async with recording(database, album):
+        after = await until_ids(database, [*ids, photos[-1].id])
+    assert {each: after[each]["_rev"] for each in ids} == {each: before[each]["_rev"] for each in ids}
 
 
 async def _forgotten(album):
@@ -137,15 +152,15 @@ async def test_a_document_that_the_database_refuses_is_told_with_its_reason(data
     await database.prepare()
     design = await database.couch.get(database.names.photos, "_design/svc")
     design["validate_doc_update"] = "function (doc) { throw({forbidden: 'no photos here'}); }"
-    async with recording(database, album) as records:
+    async with recording(database, album) as mirror:
         # the design document is growd's: prepared again, it would come back
         database.prepare = _nothing
         await database.couch.put(database.names.photos, design)
         photo = await asyncio.to_thread(take, album, START + 600)
-        records.work.wake()
+        mirror.work.wake()
 
         async def refused():
-            if "no photos here" not in str(records.fault):
+            if "no photos here" not in str(mirror.fault):
                 raise LookupError
             return True
 
@@ -176,7 +191,7 @@ async def test_photos_are_replicated_only_with_their_pictures_and_deletions_stay
         Bus(RealClock()), database, wanted, DEVICE, credentials=database_server.auth, trust=None, pace=pace
     )
     worker = Worker("photos")
-    records = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
+    mirror = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
 
     async def copied(ids):
         found = await documents(database.couch, far)
@@ -188,15 +203,15 @@ async def test_photos_are_replicated_only_with_their_pictures_and_deletions_stay
         return True
 
     try:
-        async with in_tasks(records.work, replication):
+        async with in_tasks(mirror.work, replication):
             ids = [photo.id for photo in photos]
             await until_found(lambda: copied(ids), LookupError)
             assert await _picture(database.couch, far, ids[0]) == JPEG
             await asyncio.to_thread(album.thin, START + 30 * DAY_S)
-            records.work.wake()
+            mirror.work.wake()
             await until_ids(database, [photo.id for photo in album.all()])
             ids.append((await asyncio.to_thread(take, album, START + 30 * DAY_S)).id)
-            records.work.wake()
+            mirror.work.wake()
             await until_found(lambda: copied(ids), LookupError)
     finally:
         await worker.close()
@@ -226,7 +241,7 @@ async def test_a_server_that_lets_nothing_be_changed_gets_each_photo_with_its_pi
         Bus(RealClock()), database, wanted, DEVICE, credentials=database_server.auth, trust=None, pace=pace
     )
     worker = Worker("photos")
-    records = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
+    mirror = PhotoRecords(database, album, worker, RealClock(), has_pictures=True)
 
     async def has(*photos):
         if {*await documents(couch, far)} != {photo.id for photo in photos}:
@@ -242,7 +257,7 @@ async def test_a_server_that_lets_nothing_be_changed_gets_each_photo_with_its_pi
             picture = Attachment(PICTURE, "image/jpeg", len(JPEG), pieces)
             await couch.put_whole(database.names.photos, document_of(new), [picture])
             await until_found(lambda: has(new), LookupError)
-            async with in_tasks(records.work):
+            async with in_tasks(mirror.work):
                 await until_found(lambda: has(old, new), LookupError)
                 assert await _picture(couch, far, old.id) == JPEG
     finally:

@@ -98,13 +98,3 @@ def decoded(content: bytes) -> str:
 def read_text(path: Path) -> str:
     """The text of a file, with the line ends of Unix. Raises OSError and `EncodingError`."""
     return decoded(path.read_bytes()).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def lacks_packages(folder: Path) -> bool:
-    """Whether the packages of a folder with a package.json are missing. Blocking."""
-    return (folder / "package.json").exists() and not (folder / "node_modules").exists()
-
-
-def npm_command(folder: Path) -> str:
-    """The command that installs them."""
-    return f"`npm ci --omit=dev --prefix {folder}` (npm comes with Node 20 or newer)"

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 from aiohttp import hdrs, web
 
 from growd.bus.errors import shown
-from growd.runtime.files import npm_command
+from growd.runtime.npm import npm_command
 from growd.server.client_request import weights
 from growd.server.errors import ApiError
 from growd.server.joined_modules import joined

@@ -12,7 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING, Final
 
 from growd.runtime.clock import RealClock
-from growd.runtime.files import lacks_packages, npm_command
+from growd.runtime.npm import lacks_packages, npm_command
 from growd.runtime.pauses import Pauses
 from growd.store.errors import EmbeddedDatabaseError
 

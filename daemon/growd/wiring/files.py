@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from growd.config import ConfigError
 from growd.config.secrets import read_secret, secret_path
-from growd.runtime.files import EncodingError, decoded, lacks_packages, npm_command
+from growd.runtime.files import EncodingError, decoded
+from growd.runtime.npm import lacks_packages, npm_command
 from growd.store.replication import ReplicationTrust
 
 if TYPE_CHECKING:
