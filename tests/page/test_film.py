@@ -108,3 +108,13 @@ async def test_without_a_camera_there_is_no_photo(shared: Program, browser: Brow
     async with opened(browser, address(shared, "charts"), viewport=DESK) as tab:
         await expect(tab.page.locator(".moment")).not_to_be_empty()
         await expect(tab.page.get_by_role("region", name="Photos")).to_have_count(0)
+
+
+async def test_a_camera_is_a_device_that_takes_a_photo_when_asked(seeing: Program, browser: Browser) -> None:
+    async with opened(browser, address(seeing, "devices"), viewport=DESK) as tab:
+        card = tab.page.locator("details.device").filter(has_text="Camera")
+        await expect(card).to_contain_text("ok")
+        await expect(card.locator(".guides")).to_have_count(0)  # nothing to calibrate
+        await card.locator("summary").click()
+        await card.get_by_role("button", name="Take a photo now").click()
+        await expect(tab.page.get_by_text("top took a photo")).to_be_visible()
