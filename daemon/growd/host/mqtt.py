@@ -34,6 +34,7 @@ _LASTING_S: Final = 10.0  # a connection that is lost sooner does not end an out
 _MANY: Final = 3  # failures in a row
 _GOODBYE_S: Final = 2.0
 _CLOSE_S: Final = 0.1
+_UNUSED_TOPIC: Final = "growd/unused"
 _NEVER: Final = "there is no connection yet"
 _log = logging.getLogger(__name__)
 _quiet = logging.getLogger(f"{__name__}.client")
@@ -210,6 +211,9 @@ class MqttLink:
                 reasons = await self._answer(client.subscribe(wanted, timeout=math.inf))
                 done.update(missing)
                 self._note(dict(zip(missing, reasons, strict=False)))
+            elif self._client is None:
+                # aiomqtt overlooks a loss while the connection opens: only an answer proves the connection.
+                await self._answer(client.unsubscribe(_UNUSED_TOPIC, timeout=math.inf))
             if self._client is None:
                 self.connections += 1
                 self._client = client
