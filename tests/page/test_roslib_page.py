@@ -34,13 +34,13 @@ pytestmark = [
 
 @asynccontextmanager
 async def own_site(page: Page) -> AsyncIterator[tuple[str, dict[str, str]]]:
-    """The origin of another web server, and its pages by path, with roslib in place of the network."""
+    """The origin of another web server, and its pages by path, with roslib beside them."""
     pages: dict[str, str] = {}
 
     async def answer(request: web.BaseRequest) -> web.StreamResponse:
         return web.Response(text=pages[request.path], content_type="text/html")
 
-    await page.route("https://cdn.jsdelivr.net/npm/roslib@1.4.1/**", lambda route: route.fulfill(path=ROSLIB))
+    await page.route("**/roslib.min.js", lambda route: route.fulfill(path=ROSLIB))
     async with RawTestServer(answer) as server:
         yield f"http://127.0.0.1:{server.port}", pages
 
