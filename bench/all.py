@@ -1,10 +1,10 @@
 """Run all benchmarks of this folder, or the named ones, and print their tables as one Markdown document.
 
-`--write bench/RESULTS.md` replaces the tables between the two marks of that file. `--compare` with this
-file prints a line for each row that became worse by more than noise: a tenth, or the spread of the rounds if
-that is larger. It compares ratios, or values if a row has no ratio, which needs the same machine.
-The exit status is 1 if a benchmark failed, a target was not met or a row became worse; standard error says
-which.
+`--write bench/RESULTS.md` replaces the tables of the benchmarks that ended, between the two marks of that
+file. Other tables stay. `--compare` with this file prints a line for each row that became worse by more than
+noise: a tenth, or the spread of the rounds if that is larger. It compares ratios, or values if a row has no
+ratio, which needs the same machine. The exit status is 1 if a benchmark failed, a target was not met or a row
+became worse; standard error says which.
 """
 
 from __future__ import annotations
@@ -128,10 +128,12 @@ def _loss(row: Row, before: Figures) -> str:
 
 def document(results: list[Result]) -> str:
     """All tables, each below its benchmark's docstring."""
-    parts = [f"Taken on {time.strftime('%Y-%m-%d')} on {machine()}."]
-    for result in results:
-        parts += [f"### {result.name}", _about(result.script), _table(result.rows)]
-    return "\n\n".join(parts) + "\n"
+    return "\n\n".join(map(_section, results)) + "\n"
+
+
+def _section(result: Result) -> str:
+    taken = f"Taken on {time.strftime('%Y-%m-%d')} on {machine()}."
+    return "\n\n".join([f"### {result.name}", _about(result.script), taken, _table(result.rows)])
 
 
 def as_json(results: list[Result]) -> str:
@@ -144,12 +146,21 @@ def as_json(results: list[Result]) -> str:
 
 
 def put(figures: str, text: str) -> str:
-    """`text` with `figures` between its two marks; `ValueError` if it does not have them, once each."""
+    """`text` with the tables of `figures` between its two marks, beside those of other benchmarks.
+
+    Raises `ValueError` if it does not have the marks, once each.
+    """
     before, _, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
+    between, end, after = rest.partition(END)
     if not end or BEGIN in rest or END in before + after:
         raise ValueError(f"it needs one line {BEGIN} and, below it, one line {END}")
-    return f"{before}{BEGIN}\n\n{figures}\n{END}{after}"
+    sections = {
+        each.partition("\n")[0]: each.strip()
+        for part in (between, figures)
+        for each in f"\n{part}".split("\n### ")[1:]
+    }
+    tables = "".join(f"### {sections[name]}\n\n" for name in sorted(sections))
+    return f"{before}{BEGIN}\n\n{tables}{END}{after}"
 
 
 def main() -> None:
@@ -185,8 +196,6 @@ def _arguments() -> argparse.Namespace:
         if name not in known:
             parser.error(f"there is no benchmark {name}; there are {', '.join(known)}")
     arguments.scripts = [known[name] for name in arguments.names] or [*known.values()]
-    if arguments.write and arguments.names:
-        parser.error("--write takes all benchmarks, as it replaces all tables")
     if arguments.compare:
         try:
             arguments.compare.read_text(encoding="utf-8")
@@ -201,10 +210,8 @@ def _arguments() -> argparse.Namespace:
 
 
 def _write(results: list[Result], file: Path) -> None:
-    if any(result.rows is None for result in results):
-        print(f"{file} stays as it was: not every benchmark ended", file=sys.stderr)
-        return
-    file.write_text(put(document(results), file.read_text(encoding="utf-8")), encoding="utf-8")
+    ended = document([result for result in results if result.rows])
+    file.write_text(put(ended, file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _about(script: Path) -> str:
