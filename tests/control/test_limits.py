@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.exclusions import JOIN_S, MixingPause
-from growd.control.interlocks.limits import Use, UseLimit
+from growd.control.interlocks.limits import Use, UseLimit, Words
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.interlocks.words import Words
 
 PUMP = "nutrient_a"
 

@@ -13,7 +13,7 @@ from growd.config import Config, ConfigError, Simulator, load
 from growd.config.chamber import chambers_of
 from growd.config.loops import LoopOptions
 from growd.config.outputs import Output
-from growd.control.fresh_air import FreshAir
+from growd.control.loop_inputs import FreshAir
 from growd.wiring.chamber import AllChambers
 from growd.wiring.chambers_node import declare_topics
 from growd.wiring.loops import loop_settings, output_controller

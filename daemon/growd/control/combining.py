@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from growd.bus.messages import FLOAT64, Quality
 from growd.control.drift import DriftWatch
 from growd.control.topics import raw
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -121,16 +122,12 @@ class Combiner:
             return self._drift.problems()
         values = ", ".join(f"{device} {value:g}" for device, value in good.items())
         environment = self._variable.partition("/")[0]
-        text = f"{environment}: the sensors of {self._known.name} disagree: {values} {self._known.unit}"
+        name, unit = self._known.name, self._known.unit
         used = f"{self._combined(list(good.values())):g} is used"
-        fields = {
-            "environment": environment,
-            "variable": self._known.name,
-            "values": good,
-            "unit": self._known.unit,
-        }
+        text = f"{environment}: the sensors of {name} disagree: {values} {unit}; {used}"
+        fields = {"environment": environment, "variable": name, "values": good, "unit": unit}
         remedy = "Check them, and calibrate or replace one."
-        return [{"text": f"{text}; {used}", "remedy": remedy, "code": "sensors_disagree", "fields": fields}]
+        return [problem(Sentence(text, "sensors_disagree", **fields), remedy=remedy)]
 
     def _publish_none(self) -> None:
         qualities = {message.quality for message, _ in self._last.values()}

@@ -164,7 +164,7 @@ class Controller(ABC):
         if message.topic == self._end_topic:
             self._override_by(None)
         elif message.topic == self._output.topic.name:
-            self._override_by(_value(message), message.valid_s)
+            self._override_by(message.known, message.valid_s)
         elif message.topic == self._desired_topic and message.quality is not Quality.OK:
             self._take_input(message)
             self._override_by(None)
@@ -306,8 +306,7 @@ class LightController(Controller):
         return max(gaps, default=0.0)
 
     def _take_input(self, message: Message) -> bool:
-        value = _value(message)
-        now = self._clock.monotonic()
+        value, now = message.known, self._clock.monotonic()
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
             return True
@@ -374,15 +373,11 @@ class DirectController(Controller):
 
     def _take_input(self, message: Message) -> bool:
         if message.topic == self._desired_topic:
-            self._desired = _value(message)
+            self._desired = message.known
         elif message.topic == self._all_channels_topic:
-            levels = message.value if message.quality is Quality.OK else None
+            levels = message.known
             self._override_by(None if levels is None else levels[self._field])
         return True
 
     def _automatic(self) -> float | None:
         return self._desired
-
-
-def _value(message: Message) -> float | None:
-    return message.value if message.quality is Quality.OK else None

@@ -12,6 +12,10 @@ class ControlError(Exception):
     """Base of all errors of this package."""
 
 
+class ExperimentError(ControlError):
+    """An experiment or a calibration is refused, or ends early. The text says why."""
+
+
 class DeviceTimeoutError(ControlError, TimeoutError):
     """A call to a device did not return within its time limit (`seconds`)."""
 

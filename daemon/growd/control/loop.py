@@ -7,14 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from growd.bus.fields import Field, Kind
-from growd.bus.messages import Quality
-from growd.control.applied import Applied
 from growd.control.controllers import OVERRIDE_S, Controller
+from growd.control.loop_inputs import Applied
 from growd.control.loop_laws import DOSE_SHARE, DosePlan, Hysteresis, Sides
 from growd.control.pid import Gains, Pid
 from growd.control.pumps import JointFlow
 from growd.control.topics import measured
 from growd.loops import loop_kind
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import CARBON_DIOXIDE, VARIABLES
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.bus.messages import Message
     from growd.bus.parameter_rules import Parameter
-    from growd.control.lamp_share import LampShare
+    from growd.control.loop_inputs import LampShare
 
 MOST_KP = 1_000.0
 
@@ -208,9 +208,8 @@ class LoopController(Controller):
             f"the control of {self.variable} has the default gains and was never tuned, so {self.name} may "
             f"overshoot: {self._remedy}"
         )
-        fields = {"variable": self.variable}
-        name = f"{self.node.name}/autotune"
-        return [{"text": text, "code": "never_tuned", "fields": fields, "name": name}]
+        said = Sentence(text, "never_tuned", variable=self.variable)
+        return [problem(said, name=f"{self.node.name}/autotune")]
 
     def _is_untuned(self) -> bool:
         usual = usual_settings(self.variable)
@@ -224,7 +223,7 @@ class LoopController(Controller):
         return self._gains_of(self._gains, 1.0) == replace(usual.gains, weight=1.0)
 
     def _take_input(self, message: Message) -> bool:
-        value = message.value if message.quality is Quality.OK else None
+        value = message.known
         if message.topic == self._measured_topic:
             self._measured = None if value is None else (value, self._published_at(message))
         elif message.topic == self._desired_topic:

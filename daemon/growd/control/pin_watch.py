@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.topics import EVENT, event, events
-from growd.runtime.sentence import Sentence
+from growd.runtime.sentence import Sentence, problem
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -84,17 +84,15 @@ class PinWatch:
     def _sentence(self) -> Sentence:
         if self._pins.is_whole:
             text = f"the pin keeper failed ({self._pins.trouble}); a new one brought all pins to rest"
-            return Sentence(text, "pin_keeper_restarted")
+            return Sentence(text, "pin_keeper_restarted", reason=str(self._pins.trouble))
         text = (
             f"the pin keeper failed ({self._pins.trouble}): outputs on pins may be on, switch off their power"
         )
-        return Sentence(text, "pins_may_be_on")
+        return Sentence(text, "pins_may_be_on", reason=str(self._pins.trouble))
 
     def _problems(self) -> list[dict[str, Any]]:
         if self._restarted_at is None:
             return []
         if self._pins.is_whole and self._clock.monotonic() - self._restarted_at > SHOWN_S:
             return []
-        code = "pin_keeper_restarted" if self._pins.is_whole else "pins_may_be_on"
-        fields = {"reason": str(self._pins.trouble)}
-        return [{"text": self._sentence, "is_failure": True, "code": code, "fields": fields}]
+        return [problem(self._sentence, is_failure=True)]

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
 
     from growd.bus import Bus
-    from growd.control.calibration import Calibrations
     from growd.control.calibration_log import CalibrationLog
     from growd.control.device_services import DeviceService
+    from growd.control.interlocks.carbon_dioxide import SensorCalibrations
     from growd.runtime.liveness import Heartbeat
     from growd.runtime.worker import Worker
 
@@ -76,7 +76,7 @@ class Sampler:
         not_ready_limit_s: float = NOT_READY_LIMIT_S,
         retries: Pauses = RETRIES,
         services: Iterable[DeviceService] = (),
-        calibrations: Calibrations | None = None,
+        calibrations: SensorCalibrations | None = None,
         log: CalibrationLog | None = None,
         shared: Collection[str] = (),
         confirms: str = "",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from growd.control.interlocks.limits import PUMP_ON_S
 from growd.control.loop import Doses, LoopController, LoopSettings
-from growd.control.output_control import COMMAND_STALE_S, Demand, OutputController
+from growd.control.output_control import Demand, OutputController
 from growd.control.pid import Gains
 from growd.control.relay import LONGEST_S
 from growd.control.watched_loops import Loop, output_loop
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from growd.bus import Bus
     from growd.config import Chamber, Output
     from growd.config.loops import LoopOptions
-    from growd.control.fresh_air import FreshAir
-    from growd.control.lamp_share import LampShare
+    from growd.control.loop_inputs import FreshAir, LampShare
     from growd.control.pumps import Pumps
     from growd.loops import LoopKind
 
@@ -83,7 +82,6 @@ def output_controller(
         minimum_on_s=max(LEAST_S, on_s),
         minimum_off_s=max(LEAST_S, off_s),
         minimum_cycle_s=max(map(_cycle_s, outputs)),
-        command_stale_after_s=COMMAND_STALE_S,
         override_s=first.override_s,
     )
 

@@ -9,12 +9,12 @@ from growd.control.interlocks.carbon_dioxide import (
     CarbonDioxideCeiling,
     DosePerHour,
     NoRise,
+    SensorCalibrations,
     StaysHigh,
     valve_open_too_long,
 )
 from growd.control.interlocks.conditions import Threshold, WhileBeyond
 from growd.control.interlocks.on_times import OnTimes
-from growd.control.interlocks.sensor_calibrations import SensorCalibrations
 from growd.variables import CARBON_DIOXIDE
 
 if TYPE_CHECKING:

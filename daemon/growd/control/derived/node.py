@@ -185,9 +185,10 @@ class Derivations:
             self._calculate()
 
     def _take(self, message: Message) -> None:
-        value = float(message.value) if message.quality is Quality.OK else None
         arrival = self._clock.monotonic() - max(0.0, self._clock.time() - message.time)
-        self._inputs[self._topics[message.topic]] = _Input(value, message.quality, message.time, arrival)
+        self._inputs[self._topics[message.topic]] = _Input(
+            message.known, message.quality, message.time, arrival
+        )
 
     def _calculate(self) -> None:
         for variable, formula in _OF_AIR.items():
@@ -209,10 +210,8 @@ class Derivations:
         return self._lamp.ppfd(lux, daylight_lux, self._lamp_levels())
 
     def _lamp_levels(self) -> dict[str, float]:
-        last = self._levels.last
-        if last is None or last.quality is not Quality.OK:
-            return {}
-        return {name: float(last.value[axis]) for name, axis in LIGHT_CHANNELS.items()}
+        levels = self._levels.known or {}
+        return {name: levels[axis] for name, axis in LIGHT_CHANNELS.items() if levels}
 
     def _quality(self, variable: str) -> tuple[Quality | None, list[_Input]]:
         """The worst quality of the inputs of a variable, None while one has had no message yet."""
@@ -331,8 +330,8 @@ class Derivations:
         return self._lamp.ppfd(lux, 0.0, self._lamp.usual_levels)
 
     def _present_set_point(self, variable: str, _: float) -> float | None:
-        last = self._bus.topics.get(desired(self._environment, variable)).last
-        return None if last is None or last.quality is not Quality.OK else float(last.value)
+        value: float | None = self._bus.topics.get(desired(self._environment, variable)).known
+        return value
 
     # the run
 

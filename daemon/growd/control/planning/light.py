@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.attainment import Attainment
 from growd.control.derived.daylight import bin_at
@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.config.lamp_light import LampLight
-    from growd.control.derived.daylight import DaylightProfile
-    from growd.control.derived.sums import LightOfDay
+    from growd.control.derived.node import Derivations
 
 PERIOD_S: Final = 60.0
 STEP: Final = 0.005  # of full light
@@ -35,22 +34,6 @@ _PRESSED: Final = 0.8
 
 _FULL: Final = 0.99
 _SETTLED_S: Final = 60.0
-
-
-class LightKnown(Protocol):
-    """What is known of the light of a chamber."""
-
-    light: LightOfDay
-    daylight: DaylightProfile
-
-    def ppfd(self) -> float | None:
-        """The PPFD now, None if it is not known."""
-
-    def daylight_ppfd(self) -> float:
-        """The part of it that is not of the lamp."""
-
-    def lamp_share(self) -> float:
-        """The photons of the lamp at its present levels, as a share of those at full light."""
 
 
 class LightPlanner(Planner):
@@ -70,7 +53,7 @@ class LightPlanner(Planner):
         self,
         bus: Bus,
         environment: str,
-        known: LightKnown,
+        known: Derivations,
         lamp: LampLight,
         *,
         full_lux: Callable[[], float],

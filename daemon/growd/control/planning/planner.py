@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from growd.bus.messages import Quality
 from growd.control.topics import desired
 from growd.runtime.liveness import LOOP_S
+from growd.runtime.sentence import Sentence, problem
 from growd.variables import VARIABLES
 
 if TYPE_CHECKING:
@@ -137,8 +138,8 @@ class Planner(ABC):
         trouble = "" if self._is_direct or not self._wanted else self._trouble()
         if not trouble:
             return []
-        fields = {"environment": self._environment, "variable": self._variable, "reason": trouble}
-        return [{"text": f"{self._environment}: {trouble}", "code": "plan_not_followed", "fields": fields}]
+        about = {"environment": self._environment, "variable": self._variable, "reason": trouble}
+        return [problem(Sentence(f"{self._environment}: {trouble}", "plan_not_followed", **about))]
 
     def _shown(self, variable: str, value: float) -> str:
         known = VARIABLES[variable]
