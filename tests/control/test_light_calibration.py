@@ -176,24 +176,6 @@ async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
         )
 
 
-async def test_a_stop_while_the_curve_is_saved_is_refused(monkeypatch):
-    """It comes too late to change nothing."""
-    answers = []
-    async with scene() as on:
-        save = on.bus.parameters.set
-
-        async def stop_and_save(*given, **more):
-            answers.append(await on.bus.services.get(f"{CONTROLLER}/stop_calibration").call(who="ann"))
-            await save(*given, **more)
-
-        monkeypatch.setattr(on.bus.parameters, "set", stop_and_save)
-        await on.calibrate()
-        assert (await on.calibrated())["state"] == "done"
-        assert not (await on.bus.services.get(f"{CONTROLLER}/stop_calibration").call(who="ann"))["success"]
-    message = "the calibration has ended; its curve is being saved"
-    assert answers == [{"success": False, "message": message}]
-
-
 async def test_a_calibration_reports_progress_and_can_be_stopped(said):
     async with scene() as on:
         stop = on.rig.bus.services.get(f"{CONTROLLER}/stop_calibration")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import pytest
 from closed_loop import Lamp, LightLoop
 
-from growd.bus.messages import Quality
-
 SETTLED_S = 300
 
 
@@ -76,18 +74,6 @@ async def test_the_trim_does_not_wind_up_while_an_interlock_holds_the_lamp():
         loop.hold.set(False)
         await loop.clock.advance(10)
         assert loop.lux == pytest.approx(8_000, rel=0.05)
-
-
-@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE, Quality.WARM_UP])
-async def test_without_a_valid_reading_the_lamp_gives_the_set_point_by_itself(quality):
-    loop = LightLoop(Lamp())
-    loop.daylight = 5_000
-    async with loop.running():
-        loop.want(8_000)
-        await loop.clock.advance(SETTLED_S)
-        loop.quality = quality
-        await loop.clock.advance(60)
-        assert loop.lux - loop.daylight == pytest.approx(8_000, rel=0.05)
 
 
 async def test_a_lamp_at_its_minimum_does_not_blink():

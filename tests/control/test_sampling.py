@@ -11,7 +11,6 @@ from growd.bus import Bus
 from growd.bus.fields import Field, Kind
 from growd.bus.messages import Quality
 from growd.control.device_services import DeviceService
-from growd.control.errors import NoReadingError
 from growd.control.sampling import Sampler
 from growd.control.topics import declare_environment
 from growd.runtime.pauses import Pauses
@@ -196,14 +195,6 @@ async def test_no_new_reading_between_two_failures_is_still_an_outage(caplog, sa
     said([record.message for record in caplog.records])
 
 
-async def test_the_topic_of_a_shared_variable_ends_in_the_name_of_the_device():
-    async with sampling(Device(GOOD), shared={"air_carbon_dioxide"}) as (bus, clock, _, seen):
-        await clock.advance(5)
-        assert drain(seen) == []
-        assert bus.topics.get("e/raw/air_carbon_dioxide/scd30").last.value == 800.0
-        assert bus.topics.get("e/raw/air_temperature").last.value == 21.0
-
-
 async def test_the_node_information_has_the_state_and_counters():
     lost = OSError("absent")
     async with sampling(Device(lost, lost, lost, GOOD)) as (bus, clock, _, _):
@@ -278,12 +269,6 @@ async def test_no_reading_yet_is_warm_up_and_is_retried_soon():
         assert [time - device.times[0] for time in device.times] == [0, 1, 2]
 
 
-async def test_no_new_reading_between_good_ones_gives_no_message():
-    async with sampling(Device(GOOD, NotReadyError(), GOOD)) as (_, clock, _, seen):
-        await clock.advance(6)
-        assert [m.quality for m in drain(seen)] == [Quality.OK, Quality.OK]
-
-
 async def test_no_reading_for_too_long_is_a_failure():
     async with sampling(Device(GOOD, NotReadyError()), not_ready_limit_s=30.0) as (bus, clock, _, seen):
         await clock.advance(14)
@@ -294,10 +279,6 @@ async def test_no_reading_for_too_long_is_a_failure():
         await clock.advance(2)
         assert [m.quality for m in drain(seen)] == [Quality.FAULT]
         assert "no new reading for 30 s" in bus.topics.get("e/diagnostics/scd30").last.value["message"]
-
-
-def test_the_time_without_a_reading_is_in_whole_seconds():
-    assert str(NoReadingError("air", 54.6387)) == "air has had no new reading for 55 s"
 
 
 async def test_what_takes_long_is_prepared_in_another_thread_before_the_limit_of_the_first_reading_counts():

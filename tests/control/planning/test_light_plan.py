@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from datetime import UTC, datetime
 
-import light_days
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -219,9 +218,3 @@ async def test_a_set_point_of_the_lamp_wins():
             client.publish(None, Quality.STALE)
             await room.clock.advance(60)
             assert room.duty > 0.2
-
-
-def test_the_simulated_clouds_are_the_same_for_a_seed():
-    noon = MIDNIGHT + 12 * HOUR_S
-    first, again, other = (light_days.Sky(seed, 300.0).ppfd(noon) for seed in (1, 1, 2))
-    assert first == again != other
