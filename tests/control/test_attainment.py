@@ -144,19 +144,41 @@ async def test_the_start_and_end_of_a_missed_set_point_are_reported(caplog):
     assert over == "e: light_illuminance is at its set point"
 
 
-async def test_daylight_above_the_set_point_is_the_reason():
-    async with light() as on:
-        on.loop.daylight = 9_000
-        on.loop.want(5_000)
-        await on.misses("light_illuminance is 9000 lux", "the lamp is dark", "daylight")
+def fail(on):
+    on.held = "the valve rests"
+    Health(on.loop.bus.node("lamp"), ENVIRONMENT, "light", on.loop.clock).failed("GPIO busy")
 
 
-async def test_an_interlock_that_holds_the_lamp_is_the_reason():
-    async with light() as on:
-        on.loop.hold.set(True)
-        on.held = Sentence("air_temperature is 37 degC", "interlock", interlock="e/light_over_temperature")
+def hold(on):
+    on.loop.hold.set(True)
+    on.held = Sentence("air_temperature is 37 degC", "interlock", interlock="e/light_over_temperature")
+
+
+@pytest.mark.parametrize(
+    ("lamp", "cause", "words"),
+    [
+        (
+            Lamp(),
+            lambda on: setattr(on.loop, "daylight", 9_000),
+            ("light_illuminance is 9000 lux", "the lamp is dark", "daylight"),
+        ),
+        (Lamp(), hold, ("light_illuminance is 0 lux", "its output is held (air_temperature is 37 degC)")),
+        (Lamp(strength=0.0), fail, ("its output light has failed (GPIO busy)",)),
+        *(
+            (
+                Lamp(),
+                lambda on, each=quality: setattr(on.loop, "quality", each),
+                ("light_illuminance is unknown", "its sensor has no valid reading"),
+            )
+            for quality in (Quality.FAULT, Quality.STALE)
+        ),
+    ],
+)
+async def test_the_cause_of_too_much_or_too_little_light_is_the_reason(lamp, cause, words):
+    async with light(lamp) as on:
+        cause(on)
         on.loop.want(5_000)
-        await on.misses("light_illuminance is 0 lux", "its output is held (air_temperature is 37 degC)")
+        await on.misses(*words)
 
 
 @pytest.mark.parametrize(
@@ -185,15 +207,6 @@ async def test_the_set_point_of_the_valve_or_fan_is_the_reason(output, level, de
         await on.misses(f"ppm: {device} is held at {level:g} by the set point {output} by hand")
 
 
-async def test_a_failed_output_is_the_reason():
-    async with light(Lamp(strength=0.0)) as on:
-        on.held = "the valve rests"
-        health = Health(on.loop.bus.node("lamp"), ENVIRONMENT, "light", on.loop.clock)
-        health.failed("GPIO busy")
-        on.loop.want(5_000)
-        await on.misses("its output light has failed (GPIO busy)")
-
-
 async def test_the_time_starts_again_when_a_long_cause_ends():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
@@ -208,16 +221,6 @@ async def test_the_time_starts_again_when_a_long_cause_ends():
         assert "the lamp is at full light" in on.problems[0]
 
 
-async def test_the_time_starts_again_when_daylight_ends():
-    async with light(Lamp(strength=0.0)) as on:
-        on.loop.daylight = 9_000
-        on.loop.want(5_000)
-        await on.misses("daylight")
-        on.loop.daylight = 0.0
-        await on.advance(60)
-        assert on.problems == []
-
-
 async def test_an_intermittent_cause_does_not_hide_a_missed_set_point():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
@@ -225,15 +228,6 @@ async def test_an_intermittent_cause_does_not_hide_a_missed_set_point():
             on.held = Sentence("the lamp rests", "interlock", interlock="e/it") if minute % 3 == 0 else ""
             await on.advance(60)
         assert on.problems
-
-
-@pytest.mark.parametrize("quality", [Quality.FAULT, Quality.STALE])
-async def test_a_failed_sensor_is_the_reason(quality):
-    async with light() as on:
-        on.loop.want(5_000)
-        await on.advance(60)
-        on.loop.quality = quality
-        await on.misses("light_illuminance is unknown", "its sensor has no valid reading")
 
 
 async def test_a_switched_lamp_that_stays_dark_for_a_low_set_point_is_reported():

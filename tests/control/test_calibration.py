@@ -66,10 +66,7 @@ class Stage:
 
     async def calibrate(self, reference=None, service="calibrate"):
         arguments = {} if reference is None else {"reference": reference}
-        call = self.bus.services.get(f"environment_1/samplers/air/{service}").call(arguments)
-        task = asyncio.create_task(call)
-        await self.clock.until(task.done, within=5)
-        answer = task.result()
+        answer = await self.rig.call(f"samplers/air/{service}", arguments)
         return "" if answer["success"] else answer["message"]
 
 

@@ -340,13 +340,6 @@ async def test_the_chamber_reaches_its_set_points_without_overshoot(response_s):
 
 
 @pytest.mark.long
-async def test_a_fan_that_a_client_runs_leaves_no_lasting_error():
-    gains = Gains(0.003, 600.0)
-    (course,), _ = await controlled(Setting(), 1000.0, seconds=3_000, fan=1.0, gains=gains)
-    assert sum(course[-120:]) / 120 == pytest.approx(1000, abs=30)
-
-
-@pytest.mark.long
 async def test_on_off_control_stays_near_the_set_point_without_the_fan():
     (course,), fans_on = await controlled(Setting(), 1000.0, seconds=3_600, method="on_off")
     assert course[-360:] == pytest.approx([1000] * 360, abs=150)

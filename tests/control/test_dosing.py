@@ -82,28 +82,6 @@ def test_a_dose_ends_at_its_minimum_time_when_the_demand_ends(on, off, before, s
     assert doser.owed_s <= 0
 
 
-def test_small_demands_add_up_to_a_dose():
-    doser = Doser(2.0, 1.0)
-    assert doser.until_edge(0.02) == pytest.approx(100)
-    doser.advance(0.02, 60.0)
-    assert not doser.is_on
-    assert doser.advance(0.02, 40.0)
-    assert doser.until_edge(0.02) == pytest.approx(2 / 0.98)
-    assert not doser.advance(0.02, 2.1)
-    assert doser.until_edge(0.02) == pytest.approx(100 + (2.1 * 0.98 - 2) / 0.02)  # given too much
-
-
-def test_a_started_dose_lasts_its_minimum_time_except_after_shut():
-    doser = Doser(2.0, 1.0)
-    doser.advance(1.0, 2.0)
-    assert doser.is_on
-    assert doser.advance(0.0, 1.0)
-    assert doser.until_edge(0.0) == pytest.approx(1.0)
-    doser.shut()
-    assert not doser.is_on
-    assert doser.until_edge(1.0) == pytest.approx(2.0)  # nothing is owed
-
-
 @given(LEAST, LEAST, st.floats(0, 300), st.lists(DEMAND, min_size=1, max_size=100), st.floats(0.1, 30))
 def test_starts_are_a_cycle_apart(on, off, cycle, demands, tick_s):
     found = edges(Doser(on, off, cycle), demands, tick_s)

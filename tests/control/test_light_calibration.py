@@ -111,17 +111,6 @@ async def test_a_calibration_fails_when_other_light_changes():
         assert on.curve() == []
 
 
-async def test_a_calibration_fails_when_the_light_does_not_rise():
-    async with scene() as on:
-        set_lamp = on.machine.chamber.set_lamp
-        on.machine.chamber.set_lamp = lambda channel, part, at=None: set_lamp(channel, min(part, 0.05), at)
-        await on.calibrate()
-        outcome = await on.calibrated()
-        assert outcome["state"] == "failed"
-        assert "the measured light is not a curve: light does not rise" in outcome["message"]
-        assert on.curve() == []
-
-
 @pytest.mark.parametrize("when", ["before", "meanwhile"])
 @pytest.mark.parametrize(
     ("cause", "words"),

@@ -40,19 +40,6 @@ async def test_the_lamp_adds_to_changing_daylight():
             assert loop.lux == pytest.approx(max(8_000, daylight), rel=0.05)
 
 
-async def test_daylight_before_the_set_point_is_subtracted_at_once():
-    loop = LightLoop(Lamp(ramp_s=0))
-    loop.daylight = 5_000
-    async with loop.running():
-        await loop.clock.advance(60)
-        loop.want(8_000)
-        await loop.clock.advance(2)
-        assert loop.lux == pytest.approx(8_000, rel=0.05)
-        loop.want(4_000)
-        await loop.clock.advance(2)
-        assert loop.level == 0
-
-
 async def test_a_ramp_of_the_set_point_is_followed():
     loop = LightLoop(Lamp())
     async with loop.running():

@@ -15,16 +15,6 @@ def use_limit(times, limit=100.0):
     return UseLimit("limit", [PUMP], times, use=use, limit=limit, words=Words("pump"))
 
 
-def test_a_limit_holds_until_its_saved_state_is_read():
-    limit = use_limit(OnTimes())
-    limit.update(1.0, 1.0)
-    assert limit.reason
-    assert limit.hold(PUMP, 1.0, 0.0) == 0.0
-    limit.restore([], 1.0, 0.0, was_clean=True)
-    limit.update(2.0, 2.0)
-    assert not limit.reason
-
-
 def saved(limit, now):
     limit.state(now)
     limit.mark_saved()

@@ -329,15 +329,6 @@ async def test_nutrients_reach_their_conductivity_and_water_lowers_it():
         assert loop.on_s("nutrient_a") == loop.on_s("nutrient_b") > 0
 
 
-async def test_water_is_filled_up_to_its_level():
-    loop = ClimateLoop(climate_config([WATER_LEVEL], [output("water_fill", WATER_LEVEL)]), tank(l=10.0))
-    async with loop.running():
-        loop.want(WATER_LEVEL, 80.0)
-        await loop.clock.advance(1_800)
-        assert loop.true(WATER_LEVEL) == pytest.approx(80.0, abs=5)
-        assert loop.starts["water_fill"] <= 2
-
-
 @pytest.mark.parametrize(("overshoot_goes", "demand"), [(False, -1.0), (True, 0.0)])
 def test_a_tank_that_its_own_filling_overfilled_is_drained(overshoot_goes, demand):
     law = Hysteresis(can_lower=True, overshoot_goes=overshoot_goes)

@@ -40,10 +40,7 @@ class Stage:
         chamber.parameters = replace(chamber.parameters, tank=tank)
 
     async def call(self, name, **arguments):
-        service = self.rig.bus.services.get(f"environment_1/pump_calibration/{name}")
-        task = asyncio.ensure_future(service.call(arguments, "grower"))
-        await self.rig.clock.until(task.done, within=5)
-        return task.result()
+        return await self.rig.call(f"pump_calibration/{name}", arguments, "grower")
 
     async def done(self, name, **arguments):
         answer = await self.call(name, **arguments)

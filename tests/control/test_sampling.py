@@ -45,11 +45,11 @@ class Device:
 
 
 @asynccontextmanager
-async def sampling(device, *, renew=lambda: None, **options):
+async def sampling(device, **options):
     clock = ManualClock()
     bus = Bus(clock)
     declare_environment(bus, "e", VARIABLES)
-    worker = Worker("bus 1", on_new_thread=renew, monotonic=clock.monotonic)
+    worker = Worker("bus 1", monotonic=clock.monotonic)
     clock.watch(worker)
     device.clock = clock
     sampler = Sampler(
@@ -135,28 +135,6 @@ async def test_a_hung_read_fails_in_time_and_queues_nothing():
         assert bus.topics.get(CO2).count == 2
         await clock.advance(60)
         assert bus.topics.get(CO2).last.quality is Quality.OK
-
-
-async def test_a_hung_thread_is_abandoned_for_a_new_one(caplog, said):
-    device, renewed = HangingDevice(), []
-    async with sampling(device, read_timeout_s=2, renew=lambda: renewed.append(device)) as (
-        bus,
-        clock,
-        worker,
-        _,
-    ):
-        clock.unwatch(worker)
-        await clock.advance(5)
-        await asyncio.to_thread(device.begun.wait, 10)
-        await clock.advance(14)
-        assert worker.replaced == 1
-        clock.watch(worker)
-        await clock.advance(60)
-        assert renewed == [device]
-        assert bus.topics.get(CO2).last.quality is Quality.OK
-        device.release.set()
-    messages = [record.message for record in caplog.records]
-    said(messages[:2])
 
 
 async def test_one_failed_read_is_only_counted(caplog, said):

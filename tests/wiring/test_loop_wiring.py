@@ -80,7 +80,8 @@ def test_doses_follow_from_the_tank_and_the_flow_of_the_pumps():
     chamber = chambers_of(config)[0]
     pumps = pumps_of(chamber, lambda: 0.0)
     doses = loop_settings(chamber, "water_electrical_conductivity", pumps).doses
-    assert (doses.ml_per_unit, doses.flow.ml_s, doses.mixing_s, doses.longest_s) == (200.0, 1.0, 310.0, 27.0)
+    size = doses.raising
+    assert (size.ml_per_unit, size.flow.ml_s, doses.mixing_s, size.longest_s) == (200.0, 1.0, 310.0, 27.0)
 
 
 PIN: dict[str, Any] = {"pin": 5}

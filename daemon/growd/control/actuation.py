@@ -64,16 +64,14 @@ class ActuatorOptions(TypedDict, total=False):
 class Actuator(ABC):
     """Base of all actuators: outputs, each with a safe level, that follow commands.
 
-    The `guard` (`growd.control.interlocks`) judges each level before it is written. A command holds for
-    `stale_after_s`, or until a message that is not ok releases it. `run` makes every output safe before
-    anything else. Another level than the safe one is written with a time for which it is valid, and written
-    again before that is over (`lease`): so an output becomes safe by itself while this task does not run.
-    `counted(output, level, lasted_s, was_on_s)` is called after each write, with None if it failed, how long
-    it took, and for how long the output really was not safe since the write before, None if unknown.
+    The `guard` judges each level before it is written. A command holds for `stale_after_s`, or until a
+    message that is not ok releases it. Other levels than the safe one are written with a time for which they
+    are valid, and renewed (`lease`), so an output becomes safe by itself while this task does not run.
 
-    `write(output, level, valid_s)` runs in the worker, and returns that time. An OSError, RuntimeError or
-    ValueError is a failure of the device: the level of the output is unknown then, so the write is repeated
-    after a growing delay (`RETRIES`), while the other outputs go on. All times are seconds of the clock.
+    `write(output, level, valid_s)` runs in the worker, and returns for how long the output really was not
+    safe since the last call, None if unknown. `counted` gets that too, with None as the level after a
+    failure. After one the level is unknown, so the write is repeated after a growing delay, while the other
+    outputs go on.
     """
 
     def __init__(
@@ -339,9 +337,8 @@ class Actuator(ABC):
 class OutputActuator(Actuator):
     """Drives one output at a level, 0..1, by the commands for its own variable.
 
-    It is at its safe level without a fresh command, and the guard limits it. `write(level, valid_s)` runs in
-    the worker. The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it
-    does, by default that of its own variable.
+    The level is published on `<environment>/outputs/<device>` when it changes. `role` is what it does, by
+    default that of its own variable.
 
     A command that says for how long it holds is a dose: it is written once, with its length, so that the
     device ends it in time whatever happens here. `dosed` gets each dose when it has ended.

@@ -119,13 +119,11 @@ class AttainmentWatch:
     """The node `<environment>/attainment`: whether each controlled variable reaches its set point.
 
     A set point is missed while the variable is outside its band and makes no progress, and while its sensor
-    fails. It is not judged while the sensor warms up or an override is active. Set points of the outputs
-    themselves count as a cause. A step of the set point, and the end of a cause that lasted `MISSED_S`, start
-    the time again; a moving set point may be followed `FOLLOWED_S` late. `why_held` returns why an interlock
-    holds one of the given outputs, or "".
+    fails. It is not judged while the sensor warms up or an override is active. A step of the set point, and
+    the end of a cause that lasted `MISSED_S`, start the time again; a moving one may be followed `FOLLOWED_S`
+    late. `why_held` returns why an interlock holds one of the given outputs, or "".
 
-    The detail `attainment` has the state of each loop, for alert rules. `problems` lists set points missed
-    for `MISSED_S`; they are logged too.
+    `problems` lists set points missed for `MISSED_S`; they are logged too.
     """
 
     def __init__(

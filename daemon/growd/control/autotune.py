@@ -66,10 +66,9 @@ class Autotuner(Experiment):
     """The services `<environment>/controllers/<variable>/autotune` and `.../stop_autotune`.
 
     The first answers at once that it has started, or why not: the variable is unknown, it has a set point or
-    an override, an output of it has one or is on, an interlock holds the tested outputs (`why_held` returns
-    why, or ""), `minimum_on` is too long for the test, or another experiment runs. If one of these conditions
-    occurs meanwhile, it ends and changes nothing. It switches the outputs that raise the variable on for at
-    most `most_on_s` at a time.
+    an override, an output of it has one or is on, an interlock holds the tested outputs (`why_held`), or
+    `minimum_on` is too long. If one of these occurs meanwhile, it ends and changes nothing. It switches the
+    outputs that raise the variable on for at most `most_on_s` at a time.
 
     Progress and result are on `<environment>/autotune/<variable>`. The result is saved as parameters of the
     controller, for CO2 also as the doses of the tested outputs.

@@ -29,15 +29,13 @@ logger = logging.getLogger(__name__)
 class Combiner:
     """Publishes `<environment>/raw/<variable>` from several sensors (`devices`, in order of preference).
 
-    A sensor is good while its last message is ok and younger than `stale_after_s` (seconds of the clock). The
-    first good sensor leads: with each of its messages, its value (`first`) or the median of all good values
-    (`median`, from three sensors on) is published with its time. With two sensors the first counts, since a
-    median of two cannot outvote a wrong one. Without a good sensor, one message without a value is published:
-    warm-up if a sensor warms up, else fault.
+    A sensor is good while its last message is ok and younger than `stale_after_s`. The first good sensor
+    leads: with each of its messages, its value (`first`) or the median of all good values (`median`, from
+    three sensors on) is published. Without a good sensor, one message without a value is published.
 
-    The node information `combined` has the leader and the last value of each sensor. Good sensors further
-    apart than the variable's `jump` for `APART_S` are a problem of the node. `DriftWatch` watches for smaller
-    differences that last, against `drift_limit` or the limit of the variable.
+    Good sensors further apart than the variable's `jump` for `APART_S` are a problem of the node.
+    `DriftWatch` watches for smaller differences that last, against `drift_limit` or the limit of the
+    variable.
     """
 
     def __init__(

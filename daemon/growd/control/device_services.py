@@ -62,12 +62,9 @@ class DeviceService:
 class DeviceServices:
     """Offers services of a device on `node`, each as `<node>/<service>`; the calls run in the worker.
 
-    All are administrative: most outlast growd, in the device itself.
-
-    They have their own `DeviceCalls`: a call does not collide with a reading that is under way, but comes
-    after it. One at a time; each within `limit_s` seconds of the clock. `calibrations` is asked before each
-    calibration, if there is anybody to ask. The node information `calibrations` says what each waits for.
-    `log` keeps a record of each calibration before it is reported as done.
+    All are administrative: most outlast growd, in the device itself. A call comes after a reading that is
+    under way; one at a time, each within `limit_s`. `calibrations` is asked before each calibration, if there
+    is anybody to ask. `log` keeps a record of each calibration before it is reported as done.
     """
 
     def __init__(

@@ -38,11 +38,9 @@ _MEANT_REASON: Final = Field(
 class OutputHold:
     """The node `hold`: while a hold is set, every output of every environment is at its safe state.
 
-    Actuators ask it through their guard. Nothing else has to run for a hold to be effective. It counts as set
-    until `read` has read the files of the data folder. Services `hold/set` and `hold/release` set and release
-    the hold of a person; other holders write their file and send SIGHUP.
-
-    A hold takes effect before it is saved, and a release after the file is off the disk.
+    Actuators ask it through their guard. It counts as set until `read` has read the files of the data folder.
+    Services set and release the hold of a person; other holders write their file and send SIGHUP. A hold
+    takes effect before it is saved, and a release after the file is off the disk.
     """
 
     def __init__(self, bus: Bus, data: Path, environments: Iterable[str]) -> None:

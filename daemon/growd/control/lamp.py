@@ -59,11 +59,9 @@ class LightActuator(Actuator):
 
     A channel follows its own fresh command (`light_intensity_<channel>`, or its field of `light_channels`),
     else its share (`mix`) of the command for `light_illuminance`. `ramp_s` is the time from dark to full.
-    Without a command, or without permission of the guard, a channel is dark at once. A channel
-    that is `switched` is fully on or dark, whichever is nearer. The guard judges each channel, and
-    "light_illuminance", the command for all channels.
-
-    The levels are published on `<environment>/light_channels` when they change.
+    Without a command, or without permission of the guard, a channel is dark at once. A channel that is
+    `switched` is fully on or dark. The guard judges each channel, and "light_illuminance", the command for
+    all channels.
     """
 
     def __init__(

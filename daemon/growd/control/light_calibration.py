@@ -183,9 +183,7 @@ class LightCalibration(Experiment):
         top = lit[-1] - (before + after) / 2
         if abs(after - before) > DRIFT_SHARE * abs(top):
             text = f"other light changed from {before:.0f} to {after:.0f} lux during the calibration"
-            raise ExperimentError(
-                Sentence(text, "other_light_changed", before=before, after=after, unit="lux")
-            )
+            raise ExperimentError(text, "other_light_changed", before=before, after=after, unit="lux")
         steps = len(LEVELS) + 1
         points = []
         for number, (level, light) in enumerate(zip(LEVELS, lit, strict=True), 1):
@@ -194,7 +192,7 @@ class LightCalibration(Experiment):
         while len(points) > 1 and points[0][1] < DARK_SHARE * top:
             del points[0]
         if problem := problem_of(points, DARK_SHARE * top / 2):
-            raise ExperimentError(Sentence(f"the measured light is not a curve: {problem}", "no_light_curve"))
+            raise ExperimentError(f"the measured light is not a curve: {problem}", "no_light_curve")
         return points
 
     async def _light_at(self, level: float) -> float:
@@ -205,9 +203,7 @@ class LightCalibration(Experiment):
         while not self._controller.is_followed():
             self._refuse_if_driven()
             if self._clock.monotonic() > limit:
-                raise ExperimentError(
-                    Sentence(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
-                )
+                raise ExperimentError(f"the lamp does not reach level {level:g}", "lamp_does_not_follow")
             await self._clock.sleep(POLL_S)
         settled = self._clock.monotonic() + 2 * self._interval + POLL_S  # a reading may have begun before
         while (left := settled - self._clock.monotonic()) > 0:
@@ -225,39 +221,37 @@ class LightCalibration(Experiment):
             await self._clock.sleep(POLL_S)
             self._refuse_if_driven()
             if not self._controller.is_followed():
-                raise ExperimentError(
-                    Sentence(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
-                )
+                raise ExperimentError(f"the lamp did not stay at level {level:g}", "lamp_does_not_follow")
             last = self._raw.last
             if last is not None and last.number > seen and last.node.startswith(self._sensors):
                 self._refuse_unless_ok(last)
                 value: float = last.value
                 return value
-        raise ExperimentError(Sentence("the light sensor gives no reading", "no_light_reading"))
+        raise ExperimentError("the light sensor gives no reading", "no_light_reading")
 
     def _refuse_unless_ok(self, last: Message | None) -> None:
         if last is None or last.quality is not Quality.OK:
-            raise ExperimentError(Sentence("the light sensor has failed", "no_light_reading"))
+            raise ExperimentError("the light sensor has failed", "no_light_reading")
         if self._clock.time() - last.time > self._stale_after:
-            raise ExperimentError(Sentence("the light sensor has had no recent reading", "no_light_reading"))
+            raise ExperimentError("the light sensor has had no recent reading", "no_light_reading")
 
     def _refuse_if_driven(self) -> None:
         if self._stopped:
             raise ExperimentError(self._stopped)
         if why := self._why_held():
-            raise ExperimentError(Sentence(f"the lamp is held: {why}", "lamp_held", why=document(why)))
+            raise ExperimentError(f"the lamp is held: {why}", "lamp_held", why=document(why))
         wanted = self._recipe_topic.last
         if wanted is not None and wanted.node == self._recipe_node and wanted.quality is Quality.OK:
-            raise ExperimentError(Sentence("a recipe drives the light; stop it first", "recipe_runs"))
+            raise ExperimentError("a recipe drives the light; stop it first", "recipe_runs")
         if self._controller.is_overridden:
             release = f"growd topic release {self._command_topic}"
             text = f"an override drives the light; release it: {release}"
-            raise ExperimentError(Sentence(text, "has_override", variable=ILLUMINANCE))
+            raise ExperimentError(text, "has_override", variable=ILLUMINANCE)
         for topic in self._channels:
             if topic.known is not None:
                 release = f"release it: growd topic release {topic.name}"
                 text = f"{topic.name} has a command of its own; {release}"
-                raise ExperimentError(Sentence(text, "has_override", variable=topic.name.rpartition("/")[2]))
+                raise ExperimentError(text, "has_override", variable=topic.name.rpartition("/")[2])
 
 
 def _lamp_at(level: float) -> Sentence:

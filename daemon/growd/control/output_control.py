@@ -35,17 +35,12 @@ class Demand:
 class OutputController(Controller):
     """The level of the outputs of one own variable, 0..1, from the largest demand of all their loops.
 
-    A demand that says for how long it holds is a dose: the command says so too, and is for `minimum_on` at
-    least.
+    A set point of the own variable wins; `share` is the level for it. A demand that says for how long it
+    holds is a dose. A dimmed output gets the level itself. A switched one gets doses (`growd.control.dosing`)
+    whose share of time is the level; a set point of 0 or full level switches it at once. A dose counts while
+    any of `outputs` (names) is really on, so one that an interlock holds is given afterwards.
 
-    A set point of the own variable wins; `share` is the level for it. A dimmed output gets the level
-    itself. A switched one gets doses (`growd.control.dosing`) whose share of time is the level; a set point
-    of 0 or full level switches it at once. Without a set point or a fresh command of any loop nothing is
-    commanded, and no dose is due. Edges come when they are due, not at the next second. A dose counts while
-    any of `outputs` (names) is really on, so that one that an interlock holds is given afterwards.
-
-    Parameters of a switched one under `<environment>/controllers/<variable>/`: `minimum_on`, `minimum_off`
-    and `minimum_cycle` (s).
+    Parameters of a switched one: `minimum_on`, `minimum_off` and `minimum_cycle` (s).
     """
 
     def __init__(

@@ -240,7 +240,7 @@ class OutputTrial:
                     self._courses[message.topic].take(now - ago, message.value)
             elif not message.node.startswith(self._own):
                 words = f"{self._output.name} was commanded by {message.node}"
-                raise ExperimentError(Sentence(words, "commanded_by_other", output=self._output.name))
+                raise ExperimentError(words, "commanded_by_other", output=self._output.name)
 
     def _is_seen(self) -> bool:
         return any(each.is_seen for each in self._courses.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.errors import DEVICE_ERRORS
 from growd.control.topics import EVENT, event, events
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from growd.bus import Bus
     from growd.runtime.worker import Worker
+    from growd_drivers.pins import KeptPins
 
 logger = logging.getLogger(__name__)
 
@@ -21,26 +22,10 @@ PERIOD_S: Final = 0.5
 SHOWN_S: Final = 3_600.0
 
 
-class WatchedPins(Protocol):
-    """The pins of this machine. `restarts` counts the keepers that were lost, `trouble` why the last one was.
-
-    `is_whole`: the present keeper runs, and has all outputs.
-    """
-
-    restarts: int
-    trouble: str
-
-    @property
-    def is_whole(self) -> bool: ...
-
-    def ping(self) -> None:
-        """Ask the keeper, and start a new one if it does not answer. Blocking. Raises OSError."""
-
-
 class PinWatch:
     """Asks the keeper of `pins` in its `worker`. A new one is an event, and for an hour a problem."""
 
-    def __init__(self, bus: Bus, environments: Iterable[str], pins: WatchedPins, worker: Worker) -> None:
+    def __init__(self, bus: Bus, environments: Iterable[str], pins: KeptPins, worker: Worker) -> None:
         self.node = bus.node("pins")
         self._clock = bus.clock
         self._liveness = bus.liveness

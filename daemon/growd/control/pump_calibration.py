@@ -133,13 +133,11 @@ class PumpCalibration(Experiment):
     """The services of `<environment>/pump_calibration`: begin, dose, measured, save, cancel.
 
     `begin` opens a session, in which the hose of the pump ends in a measuring cylinder. Each `dose` runs the
-    pump for a known time, `measured` takes the volume of the last one, and `save` keeps the line through all
-    of them as a record in `log` and uses it. All dosing pumps are off meanwhile, whoever commands them, but
-    for that dose (`pumps`). The session ends without a change at `cancel`, after `IDLE_S` without a call, at
-    a restart, and when this task fails.
+    pump for a known time, `measured` takes its volume, and `save` keeps the line through all of them in `log`
+    and uses it. All dosing pumps are off meanwhile, but for that dose (`pumps`). The session ends without a
+    change at `cancel`, after `IDLE_S` without a call, and when this task ends.
 
-    The interlocks hold as ever, but for those of the tank, which the dose does not reach. The detail
-    `session` has its state, `pumps` what each pump gives.
+    The interlocks hold as ever, but for those of the tank, which the dose does not reach.
     """
 
     noun = "calibration of a pump"

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 
 from growd.bus.errors import counted
 from growd.control.errors import ExperimentError
-from growd.runtime.sentence import Sentence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,14 +55,14 @@ def fitted(points: Sequence[FitPoint], configured_ml_min: float) -> PumpFit:
     if len(points) < LEAST_POINTS:
         missing = LEAST_POINTS - len(points)
         text = f"{counted(len(points), 'dose')} measured; give and measure {missing} more"
-        raise ExperimentError(Sentence(text, "doses_missing", doses=len(points), missing=missing))
+        raise ExperimentError(text, "doses_missing", doses=len(points), missing=missing)
     times = [each.seconds for each in points]
     if max(times) < LEAST_SPREAD * min(times):
         text = (
             f"the doses took {min(times):.2f} to {max(times):.2f} s; "
             f"give one that takes at least {LEAST_SPREAD * min(times):.1f} s"
         )
-        raise ExperimentError(Sentence(text, "doses_alike", least_s=LEAST_SPREAD * min(times)))
+        raise ExperimentError(text, "doses_alike", least_s=LEAST_SPREAD * min(times))
     fit = _line_through(points)
     _check_line(points, fit)
     _check_pump(fit, min(times), configured_ml_min)
@@ -89,7 +88,7 @@ def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:
             f"the flow would be {fit.ml_min:.3g} ml/min: longer doses gave no more; "
             "check the volumes and the hose"
         )
-        raise ExperimentError(Sentence(text, "doses_without_flow"))
+        raise ExperimentError(text, "doses_without_flow")
     if fit.r2 < LEAST_R2:
         others = [_line_through([*points[:number], *points[number + 1 :]]) for number in range(len(points))]
         worst = max(range(len(points)), key=lambda number: others[number].r2)
@@ -100,9 +99,7 @@ def _check_line(points: Sequence[FitPoint], fit: PumpFit) -> None:
             f"{point.seconds:.2f} s gave {point.ml:.3g} ml, and by the others {expected:.3g} ml; "
             "correct its volume, or begin again"
         )
-        raise ExperimentError(
-            Sentence(text, "dose_off_line", dose=worst + 1, ml=point.ml, expected=round(expected, 2))
-        )
+        raise ExperimentError(text, "dose_off_line", dose=worst + 1, ml=point.ml, expected=round(expected, 2))
 
 
 def _check_pump(fit: PumpFit, shortest_s: float, configured_ml_min: float) -> None:
@@ -112,18 +109,18 @@ def _check_pump(fit: PumpFit, shortest_s: float, configured_ml_min: float) -> No
             f"the dead time would be {fit.dead_s:.2f} s, and must be below {most_s:.2f} s: "
             "fill the hose first, and begin again"
         )
-        raise ExperimentError(Sentence(text, "dead_time_long"))
+        raise ExperimentError(text, "dead_time_long")
     if fit.dead_s < -MOST_RUN_ON_S:
         text = (
             f"the dead time would be {fit.dead_s:.2f} s, at least {-MOST_RUN_ON_S:g} s is possible: "
             "the hose may run on after a dose; bring its end to the height of the bottle, and begin again"
         )
-        raise ExperimentError(Sentence(text, "pump_runs_on"))
+        raise ExperimentError(text, "pump_runs_on")
     if not 1 / MOST_FACTOR <= fit.ml_min / configured_ml_min <= MOST_FACTOR:
         text = (
             f"the flow would be {fit.ml_min:.4g} ml/min, more than {MOST_FACTOR:g} times away from "
             f"flow_ml_min = {configured_ml_min:g}: check the volumes, or correct flow_ml_min"
         )
         raise ExperimentError(
-            Sentence(text, "flow_unlike", flow=fit.ml_min, configured=configured_ml_min, unit="ml/min")
+            text, "flow_unlike", flow=fit.ml_min, configured=configured_ml_min, unit="ml/min"
         )

@@ -145,9 +145,7 @@ class RelayTest:
             text = f"{self._variable} is {value:.4g}; it must be from {span} at the start"
             unit = VARIABLES[self._variable].unit
             ends = {"least": limits.lowest, "most": limits.highest, "unit": unit}
-            raise ExperimentError(
-                Sentence(text, "not_in_start_range", variable=self._variable, value=value, **ends)
-            )
+            raise ExperimentError(text, "not_in_start_range", variable=self._variable, value=value, **ends)
         self._samples.append((now, value))
 
     def output(self, now: float, is_on: bool) -> None:  # noqa: FBT001  its name says it
@@ -155,9 +153,7 @@ class RelayTest:
         if is_on == self._is_on:
             return
         if is_on and self._asked is None:
-            raise ExperimentError(
-                Sentence("the output was switched on by somebody else", "switched_by_other")
-            )
+            raise ExperimentError("the output was switched on by somebody else", "switched_by_other")
         self._edges.append(now)
         self._asked = None if not is_on else self._asked
 
@@ -170,7 +166,7 @@ class RelayTest:
         if self._asked is None and self._is_due():
             self._asked = now
         if self._asked is not None and now > self._asked + self._starts_within_s:
-            raise ExperimentError(Sentence("the output did not switch on", "output_not_on"))
+            raise ExperimentError("the output did not switch on", "output_not_on")
         return self._asked is not None
 
     def response(self, least_on_s: float) -> Response:
@@ -183,13 +179,11 @@ class RelayTest:
                 f"{self._variable} rose by only {change:.2g} {unit}: does the output work, or is "
                 "its bottle empty?"
             )
-            raise ExperimentError(
-                Sentence(text, "rose_little", variable=self._variable, change=change, unit=unit)
-            )
+            raise ExperimentError(text, "rose_little", variable=self._variable, change=change, unit=unit)
         on_s = math.fsum(off - on for on, off in zip(self._edges[::2], self._edges[1::2], strict=True))
         if abs(fit.drift) > fit.rise * on_s or fit.error > ODD * (max(risen) - min(risen)):
             text = f"{self._variable} moves by itself: wait until it is steady, and try again"
-            raise ExperimentError(Sentence(text, "moves_by_itself", variable=self._variable))
+            raise ExperimentError(text, "moves_by_itself", variable=self._variable)
         return Response(self._variable, fit.rise, fit.lag_s, 3600.0 * fit.loss, least_on_s)
 
     @property
@@ -198,7 +192,7 @@ class RelayTest:
 
     def _stays_on(self, on_s: float) -> bool:
         if on_s > self._most_on_s + STOPS_WITHIN_S:
-            raise ExperimentError(Sentence("the output did not switch off", "output_not_off"))
+            raise ExperimentError("the output did not switch off", "output_not_off")
         return on_s + COMES_LATE_S <= self._most_on_s and self._risen()[-1] < self._range.enough
 
     def _is_due(self) -> bool:
@@ -213,7 +207,7 @@ class RelayTest:
         before = [(at, value) for at, value in self._samples if at <= self._begin]
         if len(before) < LEAST_SAMPLES:
             text = f"{len(before)} readings in {BASELINE_S:.0f} s are too few"
-            raise ExperimentError(Sentence(text, "few_readings"))
+            raise ExperimentError(text, "few_readings")
         start = line_through(before)(self._begin)
         return [value - start for at, value in self._samples if at > self._begin] or [0.0]
 
@@ -253,7 +247,7 @@ def least_squares(rows: Sequence[tuple[float, ...]]) -> list[float]:
     table = [[math.fsum(row[i] * row[j] for row in rows) for j in range(size + 1)] for i in range(size)]
     for pivot in range(size):
         if not table[pivot][pivot]:
-            raise ExperimentError(Sentence("too little was measured during the test", "few_readings"))
+            raise ExperimentError("too little was measured during the test", "few_readings")
         table[pivot] = [each / table[pivot][pivot] for each in table[pivot]]
         for other in range(size):
             if other != pivot:

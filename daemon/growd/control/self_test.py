@@ -83,11 +83,10 @@ class FeedbackSensor:
 class OutputUnderTest:
     """The outputs of one own variable, which are switched together.
 
-    `level_topic` has the level that was written, for the lamp in a `field`. `place` is the output for its
-    interlocks. It is at `level` in the test, and at `safe` otherwise. It is switched off when `watched` has
-    moved, after `on_s` at most; a dose takes `on_s` in any case, while the outputs of the own variable
-    `beside` run, such as a pump that mixes the water. The effect may come, and must end, within `after_s`.
-    What `needs_asking` is tested only if somebody names it.
+    `level_topics` have the levels that were written, for the lamp in a `field`. `place` is the output for its
+    interlocks. It is switched off when `watched` has moved, after `on_s` at most; a dose takes `on_s` in any
+    case, while the outputs `beside` run, such as a pump that mixes the water. The effect may come, and must
+    end, within `after_s`. What `needs_asking` is tested only if somebody names it.
     """
 
     name: str
@@ -146,12 +145,10 @@ class SelfTest(Experiment):
     """The services `<environment>/self_test/begin` and `.../stop`.
 
     The first answers at once that the test has begun, or why not: a recipe runs, a set point or an override
-    is set, all outputs are held, or another experiment runs. If one of these occurs meanwhile, it stops.
-    The outputs are tested one after the other, by commands on `commanded`, so all interlocks hold. Each is
-    released after its test, and whenever the test ends. `find` returns all outputs.
+    is set, or all outputs are held. If one of these occurs meanwhile, it stops. The outputs are tested one
+    after the other, by commands on `commanded`, so all interlocks hold. `find` returns all outputs.
 
-    Progress and results are on `<environment>/self_test`. The last result is kept in `memory`, and is the
-    detail `last` of the node.
+    Progress and results are on `<environment>/self_test`. The last result is kept in `memory`.
     """
 
     noun, end = "self-test", "all outputs are released"
@@ -326,12 +323,12 @@ class SelfTest(Experiment):
         if recipe is not None and recipe.value["state"] in ("running", "paused"):
             running = recipe.value["recipe_id"]
             text = f"the recipe {running} is running; stop it first"
-            raise ExperimentError(Sentence(text, "recipe_runs", recipe=running))
+            raise ExperimentError(text, "recipe_runs", recipe=running)
         for variable in self._set_points:
             topic = desired(self._environment, variable)
             if self._bus.topics.get(topic).known is not None:
                 text = f"{variable} has a set point; release it: growd topic release {topic}"
-                raise ExperimentError(Sentence(text, "has_set_point", variable=variable))
+                raise ExperimentError(text, "has_set_point", variable=variable)
 
     # one output
 

@@ -73,9 +73,8 @@ class OutputCounters:
     """Counts what is written to the outputs of an environment; nothing while the level is not known.
 
     `memory` keeps the counters: what was counted since the last save is lost when growd is killed, and
-    nothing is counted twice. The node has the detail `outputs`, for the status; without energy, volume and
-    life left until the counters are read. An output whose rated starts are nearly used up is a problem.
-    `flows` has what pumps really give, else it is the rated flow.
+    nothing is counted twice. An output whose rated starts are nearly used up is a problem. `flows` has what
+    pumps really give, else it is the rated flow.
     """
 
     def __init__(

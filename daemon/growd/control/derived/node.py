@@ -74,8 +74,7 @@ class Derivations:
 
     A value has the quality of its inputs: with one that is not ok, or older than `stale_after_s` of it, there
     is a message of that quality without a value. Sums over a day begin at local midnight in `zone` (None: the
-    machine's), sums over a run with its start. They are saved in `memory`, and continue over restarts. The
-    detail `sums` has the seconds that are missing in them.
+    machine's), sums over a run with its start. They are saved in `memory`.
 
     `daylight_lux` returns the measured light that is not of the lamp (None: what is more than the expected
     light), `full_lux` that of the lamp at full level. `daylight` has the daylight of the days before.

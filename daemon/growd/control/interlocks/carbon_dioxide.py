@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from growd.control.calibration import MOST_PPM, SHUT_S, UNKNOWN, Correction
 from growd.control.interlocks.base import UNREAD, Interlock, PersistentInterlock
-from growd.control.interlocks.limits import OnTooLong, Use, UseLimit, Words
+from growd.control.interlocks.limits import Use, UseLimit, Words
 from growd.control.interlocks.no_effect import Effect, NoEffect
 from growd.control.interlocks.saved_states import SAVE_ERRORS
 from growd.runtime.sentence import Sentence
@@ -33,7 +33,7 @@ ENRICHED_PPM: Final = 700.0
 NOTABLE_SHARE: Final = 0.8  # of the ceiling: a trip below this reading is reported as a problem
 
 _UNCALIBRATED: Final = Correction()
-_VALVE: Final = Words("the valve", "open", "closed", "close the bottle")
+VALVE_WORDS: Final = Words("the valve", "open", "closed", "close the bottle")
 
 
 class CarbonDioxideCeiling(PersistentInterlock):
@@ -239,7 +239,7 @@ class DosePerHour(UseLimit):
     ) -> None:
         self._flow = flow_l_min
         use = Use(times.total, self._amount)
-        super().__init__("dose_per_hour", holds, times, use=use, limit=limit_s, words=_VALVE)
+        super().__init__("dose_per_hour", holds, times, use=use, limit=limit_s, words=VALVE_WORDS)
         if flow_l_min is not None:
             self.limits["limit_litres"] = (limit_s * flow_l_min / 60.0, "l")
 
@@ -265,24 +265,9 @@ class DosePerHour(UseLimit):
     def _is_unlimited(self) -> bool:
         return self._limit >= self.UNLIMITED_S
 
-    @property
-    def _used_up(self) -> str:
-        return "the dose counts as used up"
-
-    @property
-    def _begin_again(self) -> str:
-        return "open again an hour"
-
     def _amount(self, seconds: float) -> str:
         litres = "" if self._flow is None else f" ({seconds * self._flow / 60.0:.3g} l)"
         return f"{seconds:.0f} s{litres}"
-
-
-def valve_open_too_long(
-    times: OnTimes, longest_s: float, rest_s: float, holds: Iterable[str] = (VALVE,)
-) -> OnTooLong:
-    """What raises CO2 was on for too long without a pause."""
-    return OnTooLong("valve_open_too_long", holds, times, longest_s=longest_s, rest_s=rest_s, words=_VALVE)
 
 
 class NoRise(NoEffect):

@@ -60,10 +60,9 @@ class _Judged(NamedTuple):
 class DoseEffect(LatchedInterlock):
     """Dosing pumps are off until a reset after `doses` doses with far less effect than expected.
 
-    A dose is judged when its pumps were off for `settle_s`: the reading then, and the one before it. Doses
-    during which `others` moved the variable as well are not judged. A dose whose expected effect is too
-    small to be seen counts as that part of a dose. If the doses of a day have another effect than their
-    volume says, that is a `problem`, also after a restart.
+    A dose is judged when its pumps were off for `settle_s`: the reading then, and the one before it, unless
+    `others` moved the variable as well. A dose whose expected effect is too small to be seen counts as that
+    part of a dose. If the doses of a day have another effect than their volume says, that is a `problem`.
     """
 
     def __init__(

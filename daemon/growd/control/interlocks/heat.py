@@ -90,12 +90,11 @@ class StillRising(LatchedInterlock):
     """A temperature rises although the heater is off: its relay may be welded.
 
     It trips if all heaters were off for `window_s`, the temperature rose by `rise_degc` in that time and is
-    above its set point (without one, above `warm_degc`, which cold water reaches by itself), and no lamp was
-    switched on for twice that time. After a cooler (`cooling`) stops,
-    the course begins anew. It trips at once if one of `suspects` returns a name: the feedback of a heater
-    that stays on. Until a reset, the heaters are held off and everything that cools runs, while the
-    temperature is too high. A cooler (`chilling`, without fans) that has to work for `IDLE_S` in the dark is
-    a problem, since it may hide the heat.
+    above its set point (without one, above `warm_degc`), and no lamp was switched on for twice that time.
+    After a cooler (`cooling`) stops, the course begins anew. It trips at once if one of `suspects` returns a
+    name: the feedback of a heater that stays on. Until a reset, the heaters are held off and everything that
+    cools runs, while the temperature is too high. A cooler (`chilling`, without fans) that has to work for
+    `IDLE_S` in the dark is a problem, since it may hide the heat.
     """
 
     reset_hint = "switch off the power of the heater, replace its relay, then reset it"

@@ -214,19 +214,11 @@ class UseLimit(PersistentInterlock):
 
     def _assume_worst(self, now: float, why: str) -> None:
         self._dose.add(self._limit, now)
-        words = self._words
+        words, after = self._words, "an hour" if self._window <= HOUR_S else self._span
         self._assumed = (
-            f"how long {words.subject} was {words.on} in the last {self._span} is unknown ({why}), so "
-            f"{self._used_up}; {words.subject} can {self._begin_again} after the start"
+            f"how long {words.subject} was {words.on} in the last {self._span} is unknown ({why}), so the "
+            f"limit counts as used up; {words.subject} can be {words.on} again {after} after the start"
         )
-
-    @property
-    def _used_up(self) -> str:
-        return "the limit counts as used up"
-
-    @property
-    def _begin_again(self) -> str:
-        return f"be {self._words.on} again {'an hour' if self._window <= HOUR_S else self._span}"
 
     def _why(self, used: float, now: float) -> str:
         said, limit = self._use.said, self._limit

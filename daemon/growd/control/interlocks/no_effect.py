@@ -28,12 +28,10 @@ class Effect:
     A working controller stays within `margin`, or the share `margin_share`, of the set point. A met set point
     proves the effect above `proof_from` only. Elsewhere `held_share` of the time is credited meanwhile, and
     the limit is `held_limit` times as long. After `forget_s` off the count starts again. A plateau may drift
-    by `drift_per_s`, in `unit` per second, as a heater at full power follows its room. What has moved needs
-    no more proof while it `stays`, where use replaces losses.
+    by `drift_per_s`. What has moved needs no more proof while it `stays`, where use replaces losses.
 
     With `probe_s` the outputs are first off for this time: if the variable falls by `change`, they work, and
-    are too weak. The limit is then `PROVEN` times as long, as it is while what has moved stays, since
-    something else may keep it there.
+    are too weak. The limit is then `PROVEN` times as long.
     """
 
     variable: str
@@ -65,10 +63,7 @@ class NoEffect(LatchedInterlock):
     """A variable does not follow although the outputs were used up to `limit`: they are off until a reset.
 
     It adds up the time that the outputs were certainly on (or what else `used` counts) since the variable
-    last moved by `change` from its extreme. The count starts again
-    - while the set point is met where that proves the effect,
-    - while what has moved stays (use that only replaces losses moves nothing),
-    - after the outputs were off for `forget_s`.
+    last moved by `change` from its extreme. See `Effect` for what starts the count again.
     """
 
     reset_hint = "find and remove the cause, then reset it"

@@ -56,17 +56,12 @@ class Interlocks:
     """The interlocks of an environment. Actuators ask them through `guard`.
 
     Each interlock publishes its state on `<environment>/interlocks/<name>` when it changes, with an event and
-    a log line when it trips and when it releases. Its limits are read-only parameters below that name. An
-    interlock that needs a reset has a service `<environment>/interlocks/<name>/reset`. The inputs are the
-    topics `<environment>/raw`, which only samplers and combiners publish, and set points.
+    a log line when it trips and when it releases. Its limits are read-only parameters below that name, and so
+    is the service `reset` of one that needs it. The inputs are raw readings and set points.
 
     `outputs` names all outputs, also those without an interlock. All of them are safe while there is a
-    `hold`, whether this task runs or not. Dosing pumps are off while `pumps` holds them, and the dose of a
-    calibration is not held by interlocks of the tank.
-
-    The outputs are safe while this task has not run for `PATIENCE_S`, and until it has read the saved
-    state (`memory`). The state is saved when an interlock trips for good, when the dose or the hours of light
-    have grown by a tenth of their limit, at the start, and at a clean end (`close`).
+    `hold`, while this task has not run for `PATIENCE_S`, and until it has read the saved state (`memory`).
+    Dosing pumps are off while `pumps` holds them.
     """
 
     def __init__(

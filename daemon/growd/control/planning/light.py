@@ -39,11 +39,10 @@ _SETTLED_S: Final = 60.0
 class LightPlanner(Planner):
     """Gives the lamp the set point (lux) that follows from a set point of PPFD or of the daily integral.
 
-    A day's light is planned for `window`, and for the times at which its set point is above 0, with the light
-    so far and daylight to come. The lamp fills daylight up to a level which, with the brightest daylight of
-    the last days, just gives what is missing: daylight cannot be taken back, but the lamp can be lit later.
-    As far as it would have to be at its limit later, it is lit earlier. The plan is made again each
-    minute, so errors of lamp and sensor even out. While the light is not known, the plan counts its own.
+    A day's light is planned for `window`, and for the times at which its set point is above 0, each minute
+    anew. The lamp fills daylight up to a level which, with the brightest daylight of the last days, just
+    gives what is missing: daylight cannot be taken back, but the lamp can be lit later. As far as it would
+    have to be at its limit later, it is lit earlier. While the light is not known, the plan counts its own.
 
     The lamp is dark outside the window, and between `least` and `most` (PPFD) in it. `full_lux` returns its
     measured light at full level. A lamp that `is_switched` is at full light or dark.

@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 class Planner(ABC):
     """The node `<environment>/planners/<variable>`: publishes set points of `variable` on `desired`.
 
-    They follow from the set point of the first of `sources` that has one. A set point of the variable itself,
-    of a recipe or a client, wins: while there is one, the node publishes nothing. An answer to a client says
-    which one is in force. Set points that move by less than `step` are not published.
-    They are calculated again each `period_s`.
+    They follow from the set point of the first of `sources` that has one, and are calculated again each
+    `period_s`; moves by less than `step` are not published. A set point of the variable itself, of a recipe
+    or a client, wins. An answer to a client says which one is in force.
     """
 
     def __init__(
