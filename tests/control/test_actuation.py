@@ -439,11 +439,14 @@ async def test_the_guard_limits_every_command(guarded_switch):
     assert guard.written == [(FLUSH, 0.0), (FLUSH, 1.0), (FLUSH, 0.0), (FLUSH, 1.0)]
 
 
-async def test_the_guard_learns_of_a_failed_write(guarded_switch):
-    guarded_switch.light.failing = True
-    guarded_switch.command(FLUSH, 1.0)
-    await guarded_switch.clock.settle()
-    assert guarded_switch.actuator._guard.written[-1] == (FLUSH, None)
+async def test_a_failed_write_leaves_the_level_unknown_to_all():
+    counted = []
+    async with switching(guard=Strict(), counted=lambda *each: counted.append(each[:2])) as rig:
+        rig.light.failing = True
+        rig.command(FLUSH, 1.0)
+        await rig.clock.settle()
+        assert rig.actuator._guard.written[-1] == counted[-1] == (FLUSH, None)
+        assert rig.bus.topics.get("e/outputs/fan").last.quality is Quality.FAULT
 
 
 @pytest.mark.parametrize("held", ["white", LUX])

@@ -221,6 +221,16 @@ async def test_the_time_starts_again_when_a_long_cause_ends():
         assert "the lamp is at full light" in on.problems[0]
 
 
+async def test_the_time_starts_again_when_daylight_ends():
+    async with light(Lamp(strength=0.0)) as on:
+        on.loop.daylight = 9_000
+        on.loop.want(5_000)
+        await on.misses("daylight")
+        on.loop.daylight = 0.0
+        await on.advance(60)
+        assert on.problems == []
+
+
 async def test_an_intermittent_cause_does_not_hide_a_missed_set_point():
     async with light(Lamp(strength=0.5)) as on:
         on.loop.want(16_000)
@@ -248,6 +258,15 @@ async def test_ramps_steps_nights_and_releases_are_not_reported():
         for set_point in (4_000, 15_000, 0, None):
             on.loop.want(set_point)
             assert await on.is_quiet(MISSED_S)
+
+
+async def test_the_delay_of_a_slow_filter_is_not_reported():
+    async with light() as on:
+        await on.loop.bus.parameters.set(f"{ENVIRONMENT}/filters/{LUX}/weight", 0.01)
+        for second in range(0, 1_800, 10):
+            on.loop.want(10 * second + 100)
+            await on.advance(10)
+            assert on.watch.node.details()["attainment"][0]["state"] != "missed"
 
 
 async def test_a_broken_lamp_is_reported_during_a_long_ramp():

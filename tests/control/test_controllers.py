@@ -73,6 +73,15 @@ async def test_the_trim_reaches_full_light_and_does_not_wind_up(rig):
     assert rig.commanded().last.value < 0.4
 
 
+async def test_the_trim_does_not_wind_up_above_full_light(rig):
+    rig.publish(f"desired/{LUX}", 19_000.0)
+    await rig.measure(0.0, 600)
+    assert rig.commanded().last.value == 1.0
+    rig.publish(f"desired/{LUX}", 18_900.0)
+    await rig.measure(19_900.0, 120)
+    assert rig.commanded().last.value < 0.945
+
+
 @pytest.mark.parametrize("failure", ["fault", "silence"])
 async def test_without_a_measured_value_the_command_is_feed_forward_only(rig, failure):
     rig.publish(f"desired/{LUX}", 8000.0)

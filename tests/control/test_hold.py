@@ -137,6 +137,17 @@ async def test_outputs_are_safe_until_the_files_have_been_read(tmp_path):
         await on.until_it_does_what_is_wanted()
 
 
+async def test_a_release_alone_moves_no_output(tmp_path):
+    async with at_work(tmp_path) as on:
+        await on.call("set", "cleaning")
+        on.want()
+        await on.clock.advance(1.0)
+        await on.call("release")
+        await on.clock.settle()
+        assert on.is_safe()  # commands from before do not count
+        await on.until_it_does_what_is_wanted()
+
+
 @pytest.mark.parametrize("is_during", [False, True])
 async def test_a_release_carries_out_no_command_by_hand(is_during, tmp_path):
     async with stage(tmp_path) as on:

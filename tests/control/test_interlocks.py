@@ -165,6 +165,21 @@ class TestDosePerHour:
                 "of the last hour at the trip; the limit is 120 s (0.5 l); releases below 108 s (0.45 l)"
             )
 
+    @pytest.mark.parametrize("is_killed", [False, True])
+    async def test_a_restart_gives_no_second_dose(self, is_killed):
+        memory = ShortMemory()
+        async with stage(chamber(interlock=self.LIMITS), memory) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.clock.advance(100.0)
+            at_the_kill = deepcopy(memory)
+        assert memory.saves < 15  # not one for each dose
+        async with stage(chamber(interlock=self.LIMITS), at_the_kill if is_killed else memory) as on:
+            await on.clock.advance(KNOWN_S)
+            on.want(VALVE_ON, 1)
+            await on.until(lambda: on.is_on(VALVE), 5)
+            assert await on.until(lambda: on.has_tripped(self.NAME), 40) <= 22
+
     async def test_many_restarts_give_no_second_dose(self):
         memory, opened = ShortMemory(), 0.0
         for _ in range(40):

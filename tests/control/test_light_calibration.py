@@ -165,6 +165,21 @@ async def test_another_cause_refuses_or_ends_a_calibration(when, cause, words):
         )
 
 
+async def test_a_stop_while_the_curve_is_saved_is_refused(monkeypatch):
+    answers = []
+    async with scene() as on:
+        save, stop = on.bus.parameters.set, on.bus.services.get(f"{CONTROLLER}/stop_calibration")
+
+        async def stop_and_save(*given):
+            answers.append(await stop.call(who="ann"))
+            await save(*given)
+
+        monkeypatch.setattr(on.bus.parameters, "set", stop_and_save)
+        await on.calibrate()
+        assert (await on.calibrated())["state"] == "done"
+    assert [each["success"] for each in answers] == [False]
+
+
 async def test_a_calibration_reports_progress_and_can_be_stopped(said):
     async with scene() as on:
         stop = on.rig.bus.services.get(f"{CONTROLLER}/stop_calibration")

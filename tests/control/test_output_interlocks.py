@@ -1028,7 +1028,7 @@ class TestFeedback:
             await on.clock.advance(2)
             assert runs(on, "air_flush_on")
 
-    def test_an_old_reading_proves_nothing(self):
+    def test_an_old_or_a_missing_reading_proves_nothing(self):
         times = OnTimes()
         lock = NotConfirmed("it", "feedback/it", times, confirm_s=10, above=0.5, stale_after_s=30)
         times.wrote("it", 0.0, 0.0)
@@ -1037,4 +1037,9 @@ class TestFeedback:
             lock.update(now, now)
         assert lock.stuck == "it"
         lock.update(31.0, 31.0)
+        assert not lock.reason
+        times.wrote("it", 1.0, 32.0)
+        lock.on_message("feedback/it", None, 32.0)
+        for now in (32.0, 60.0):
+            lock.update(now, now)
         assert not lock.reason

@@ -322,6 +322,16 @@ async def test_a_session_ends_without_a_change(ends):
         assert "no pump is being calibrated" in await on.refused("save")
 
 
+async def test_an_error_in_a_dose_ends_the_session(monkeypatch):
+    async with stage() as on:
+        await on.done("begin", pump="acid")
+        monkeypatch.setattr("growd.control.pump_calibration.PumpCalibration._run_pump", None)
+        await on.done("dose", seconds=1)
+        await on.rig.clock.advance(3)
+        assert on.session is None
+        assert on.held_by("nutrient_ph_up") == ""
+
+
 async def test_what_is_asked_at_the_wrong_time_is_refused():
     async with stage() as on:
         for name, arguments in (("dose", {}), ("measured", {"ml": 1}), ("save", {}), ("cancel", {})):

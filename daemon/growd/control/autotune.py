@@ -222,11 +222,8 @@ class Autotuner(Experiment):
         for output in self._tested if self._variable == CARBON_DIOXIDE else ():
             controller = f"{self._environment}/controllers/{output.variable}"
             parameters |= {f"{controller}/minimum_{name}": response.minimum_on_s for name in ("on", "off")}
-        self._is_saving = True
-        try:
+        with self._saving():
             await self._bus.parameters.set_together(parameters)
-        finally:
-            self._is_saving = False
 
     def _report(self, state: str, message: str, **found: float) -> None:
         nothing = {"progress": 1.0, "rise": 0.0, "lag": 0.0, "loss": 0.0, "left": 0.0}

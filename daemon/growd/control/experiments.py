@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from growd.bus.services import done, refused
 from growd.runtime.sentence import Sentence, code_of, document
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from growd.bus import Bus
 
@@ -68,6 +69,15 @@ class Experiment(ABC):
     def _begin_soon(self) -> None:
         self._stopped, self._stage = "", Sentence("starts", "starts")
         self._asked.set()
+
+    @contextlib.contextmanager
+    def _saving(self) -> Iterator[None]:
+        """The result is being saved: a stop comes too late."""
+        self._is_saving = True
+        try:
+            yield
+        finally:
+            self._is_saving = False
 
     def _why_busy(self) -> str:
         """Why it cannot begin beside another experiment, or ""."""

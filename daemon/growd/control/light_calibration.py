@@ -133,15 +133,13 @@ class LightCalibration(Experiment):
         self._report("running", Sentence("the calibration has started", "starts"))
         try:
             points = await self._measured()
-            self._is_saving = True
-            before = self._controller.full_lux
-            await self._controller.save_curve(points)
+            with self._saving():
+                before = self._controller.full_lux
+                await self._controller.save_curve(points)
+                await self._record(before, points)
         except (ExperimentError, BusError, OSError) as error:
             self._report("failed", reworded(f"{error}; nothing has changed", told(error)))
-        else:
-            await self._record(before, points)
         finally:
-            self._is_saving = False
             self._controller.drive(None)
 
     async def _record(self, before: float, points: list[list[float]]) -> None:

@@ -272,13 +272,12 @@ class PumpCalibration(Experiment):
             record = self._record(session, fit, who)
         except ExperimentError as error:
             return refused(str(error))
-        self._is_saving = True
         try:
-            await self._log.keep(record)
+            with self._saving():
+                await self._log.keep(record)
         except SAVE_ERRORS as error:
             return refused(f"the calibration could not be saved, and nothing has changed: {error}")
         finally:
-            self._is_saving = False
             self._touch()
         self._end(f"{who} saved it: {fit}")
         return done(f"{record.device} gives {fit}; put its hose back into the tank")

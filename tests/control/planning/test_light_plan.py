@@ -190,6 +190,21 @@ async def test_light_that_is_not_measured_counts_as_planned():
     assert room.light_mol == pytest.approx(TARGET_MOL, rel=0.03)
 
 
+async def test_a_set_point_of_the_lamp_wins():
+    room = Chamber(noon_ppfd=0.0)
+    client = room.bus.node("another client").publisher(LUX)
+    room.want(TARGET_MOL)
+    with coarse():
+        async with room.running():
+            client.publish(5_000.0)
+            await room.clock.advance(7 * HOUR_S)
+            assert room.bus.topics.get(LUX).last.node == "another client"
+            assert room.planner.expected_mol() is None
+            client.publish(None, Quality.STALE)
+            await room.clock.advance(60)
+            assert room.duty > 0.2
+
+
 async def test_a_set_point_of_ppfd_is_one_of_illuminance():
     room = Chamber(noon_ppfd=0.0)
     client = room.bus.node("another client").publisher("e/desired/light_ppfd")
